@@ -10,7 +10,14 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, near_names
-from fedrec_auditor.auditor.plan import LARGEST_NUMBER, PARTS, Plan, Setting, make_target
+from fedrec_auditor.auditor.plan import (
+    LARGEST_NUMBER,
+    PARTS,
+    Plan,
+    Setting,
+    make_target,
+    setting_value,
+)
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Target
 
@@ -25,6 +32,9 @@ _USUAL = {
     "gamma": ("quantile",),
     "p": ("keep",),
 }
+
+# What a mechanism's settings may be, and one of each.
+_KINDS: dict[str, float] = {"float": 0.0, "int": 0, "bool": False}
 
 
 def overridden(name: str, given: Sequence[str]) -> Target:
@@ -65,7 +75,8 @@ def randomizer(name: str, given: Sequence[str]) -> Mechanism:
     """The mechanism called ``name`` with settings such as "scale=1"; InputError on a wrong one."""
     kind = FAMILIES["mechanisms"].member(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    if not all(field.type in ("float", "int", "bool") for field in plain.values()):
+    types = {key: getattr(field.type, "__name__", field.type) for key, field in plain.items()}
+    if not set(types.values()) <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "
             "others. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
@@ -77,6 +88,8 @@ def randomizer(name: str, given: Sequence[str]) -> Mechanism:
             f"Expected the settings {', '.join(needed)} of {name}, got no {', '.join(missing)}. "
             f"Add --set {missing[0]}=VALUE."
         )
+    kinds = {key: _KINDS[types[key]] for key in settings}
+    settings = {key: setting_value(name, key, settings[key], kinds[key]) for key in settings}
     made: Mechanism = kind(**settings)
     return made
 

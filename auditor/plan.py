@@ -253,7 +253,7 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
             rest = {k: v for k, v in part.items() if k != "name"}
             settings[key] = _make(PARTS[key], chosen, rest, *where)
         else:
-            settings[key] = _value(name, key, value, known[key], *where)
+            settings[key] = setting_value(name, key, value, known[key], *where)
     try:
         return member(**settings)
     except InputError as error:
@@ -269,8 +269,8 @@ def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) ->
         ) from error
 
 
-def _value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
-    """A plain setting, of the kind that its default is."""
+def setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
+    """A plain setting, of the kind that its default is; PlanError if it is of another."""
     if isinstance(default, bool | str):
         kind, fits = (
             ("true or false" if isinstance(default, bool) else "a text"),

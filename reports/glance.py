@@ -178,7 +178,10 @@ class Glance:
         if self.leaking:
             return got_words(self.leaking[0].row)
         if self.rows:
-            return f"no attack beat guessing (0 of {self.rows:,} figures)"
+            said = f"0 of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
+            if lost := len(self.section.unplayed):
+                said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
+            return f"no attack beat guessing ({said})"
         return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
 
     @property

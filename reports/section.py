@@ -51,6 +51,12 @@ class Section:
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
+    def unplayed(self) -> tuple[str, ...]:
+        """The attacks of which there is a reason why they did not run, and no figure at all."""
+        played = {row.attack for row in self.attacks}
+        return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in played))
+
+    @property
     def headline_finding(self) -> Finding | None:
         """The finding to name first: the most severe verdict, then the largest lower bound."""
         return min(self.findings, key=worst_first, default=None)
@@ -97,10 +103,10 @@ def summary(record: Contents) -> str:
         Verdict.UNSOUND: "contradict our own proof",
         Verdict.VIOLATED: "refuted",
         Verdict.INCONCLUSIVE: "not decided by so small a sample",
-        Verdict.UNSUBSTANTIATED: "not refuted, not proved",
+        Verdict.UNSUBSTANTIATED: "neither refuted nor proved",
         Verdict.INCOMPARABLE: "not judged in the scope of the claim",
-        Verdict.CONSISTENT: "not refuted",
-        Verdict.NO_CLAIM: "no epsilon claimed",
+        Verdict.CONSISTENT: "proved and not refuted",
+        Verdict.NO_CLAIM: "without a claim",
     }
     found = (section.headline_finding for section in sections(record))
     counts = Counter(finding.verdict for finding in found if finding is not None)

@@ -161,7 +161,7 @@ def _witness(bound: Bound) -> Iterator[tuple[str, str]]:
     yield "Counterexample", f"input a: {witness.input_a}"
     yield "", f"input b: {witness.input_b}"
     yield "", f"output: {witness.output}"
-    yield "", f"{outcome_words(witness).lower()} of it: {a} given a, {b} given b"
+    yield "", f"{outcome_words(bound).lower()} of it: {a} given a, {b} given b"
     yield "", f"ratio: {ratio_words(bound)}"
     if witness.note:
         yield "", witness.note

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,10 +50,9 @@ def render(record: Contents, console: Console) -> None:
     print_line(console, title(record), style="bold")
     _render_glances(glances(record), console)
     print_hanging(console, summary(record))
-    if record.skipped:
-        names = Counter(row.target for row in record.skipped)
-        told = ", ".join(f"{count} on {name}" for name, count in names.items())
-        print_hanging(console, f"Attacks that did not run: {told}.")
+    unplayed = {section.target: len(section.unplayed) for section in sections(record)}
+    if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
+        print_hanging(console, f"Attacks that could not run at all: {told}.")
     if record.demonstrations:
         _render_demonstrations(record.demonstrations, console)
     for note in record.notes:

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 
-from fedrec_auditor.accountants.statements.bound import Bound, Witness, guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
@@ -332,14 +332,17 @@ def guessed_words(measured: Bound) -> str:
 
 
 def probability_words(measured: Bound, value: float) -> str:
-    """A probability or density of a witness; 0 and infinity may stand for what no double holds."""
-    if math.isinf(measured.epsilon) or 0.0 < value < math.inf:
+    """A number of a witness; calculated, 0 and infinity may stand for what no double holds."""
+    if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
-def outcome_words(witness: Witness) -> str:
-    """What a witness's two numbers are: above 1 there are only densities."""
+def outcome_words(measured: Bound) -> str:
+    """What a witness's two numbers are: measured, else a density where one is above 1."""
+    witness = measured.witness
+    if measured.samples is not None or witness is None:
+        return "Measured share"
     return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
 
 
@@ -350,6 +353,13 @@ def ratio_words(measured: Bound) -> str:
         return ""
     small, large = sorted((witness.probability_a, witness.probability_b))
     endless = math.isinf(measured.epsilon)
+    if measured.samples is not None:
+        if small > 0.0:
+            return (
+                f"{number(large / small)} as measured (log-ratio {number(math.log(large / small))})"
+            )
+        seen = "no draw of either input" if large == 0.0 else "no draw of one of the two inputs"
+        return f"not bounded by what was seen: {seen} gave it"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
         return "0 to 0: this output never occurs"
     if small == 0.0 and endless:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.overrides import randomizer
 from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
 from fedrec_auditor.auditor.testing.targets import check_target
 
@@ -94,6 +96,12 @@ def test_its_members_are_listed_with_ours(cli: Callable[..., tuple[int, str, str
         assert code == 0
         (line,) = (line for line in out.splitlines() if name in line)
         assert f"plug-in {value}" in line
+
+
+@pytest.mark.usefixtures("plugged")
+def test_settings_are_read_of_a_module_whose_annotations_are_no_texts() -> None:
+    found: Any = randomizer("coin", ["p=0.8", "q=0.2"])
+    assert (found.p, found.q) == (0.8, 0.2)
 
 
 @pytest.mark.usefixtures("plugged")

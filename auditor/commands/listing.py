@@ -10,8 +10,16 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, near_names
 from fedrec_auditor.reports.paragraph import columns, paragraph
+
+_PAGES = {
+    "attacks": "docs/attacks.md (what it sees, knows and reports)",
+    "readers": "docs/attacks.md#readers",
+    "estimators": "docs/estimators.md",
+    "accountants": "docs/accountants.md",
+    "reproductions": "docs/reproductions.md",
+}
 
 
 def command(
@@ -22,7 +30,9 @@ def command(
 ) -> None:
     """List what can be audited, and with what."""
     if kind is not None and kind not in FAMILIES:
-        raise InputError(f"Expected one of {', '.join(FAMILIES)}, got {kind!r}.")
+        raise InputError(
+            f"Expected a family, got {kind!r}. {near_names(kind, list(FAMILIES), 'There are')}"
+        )
     members = {
         family.kind: {name: family.summary(name) for name in family.names()}
         for family in FAMILIES.values()
@@ -34,5 +44,8 @@ def command(
     width = columns() if sys.stdout.isatty() else sys.maxsize
     for family, summaries in members.items():
         print(family)
+        hang = max([24, *(len(name) + 2 for name in summaries)])
         for name, summary in summaries.items():
-            print(paragraph(summary, width, label=name, indent=2, hang=24))
+            print(paragraph(summary, width, label=name, indent=2, hang=hang))
+        if family in _PAGES:
+            print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))

@@ -184,7 +184,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
     That name may be dotted; the working folder counts. InputError where there is none.
     """
-    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.families import FAMILIES, near_names
     from fedrec_auditor.auditor.overrides import randomizer
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
@@ -196,7 +196,10 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
-        raise InputError(f"Expected PACKAGE.MODULE:CALLABLE, got {target!r}. Add the missing part.")
+        raise InputError(
+            f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
+            f"{near_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -206,7 +209,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     except (Exception, SystemExit) as error:  # importing runs the module
         raise InputError(
             f"Expected something importable, got {target!r} ({type(error).__name__}: {error}). "
-            "Check the names, and that the module is on the path."
+            "Check the names, without .py, and that the module is on the path."
         ) from error
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.overrides import overridden
+from fedrec_auditor.auditor.overrides import overridden, randomizer
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,19 @@ def test_what_makes_no_sense_is_refused(given: list[str], said: str) -> None:
     with pytest.raises(InputError) as caught:
         overridden("lfl-sgdmf", given)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("laplace", ["scale=abc", "low=0", "high=1"], "a number for laplace scale, got 'abc'"),
+        ("bit-flip", ["p=true", "q=0.2"], "a number for bit-flip p, got True"),
+        ("k-ary", ["categories=2.5", "epsilon=1"], "a whole number for k-ary categories"),
+        ("product", [], "whose settings are numbers"),
+    ],
+)
+def test_a_mechanism_refuses_a_setting_of_another_kind(
+    name: str, given: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        randomizer(name, given)

@@ -148,7 +148,7 @@ def test_nothing_is_praised(page: Page) -> None:
 
 def test_an_attack_that_did_not_run_says_why_in_every_report(record: Record) -> None:
     for text in (html.render(record), markdown.render(record)):
-        assert "Attacks that did not run" in text
+        assert "Attacks that could not run" in text
         assert "No rows are uploaded." in text
 
 

@@ -180,7 +180,7 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
     assert heads[0] == "Critical  dplcf-ap  claim false; epsilon claimed 1, shown ∞"
     assert all(line.startswith("    ") for line in lines[2 : lines.index(heads[1])])
     assert lines[-1] == "error: no memory"
-    assert lines[-2] == "Attacks that did not run: 1 on dplcf-ap."
+    assert lines[-2] == "Attacks that could not run at all: 1 on dplcf-ap."
     assert lines[-3].startswith("Targets: 1 refuted")
 
 

@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import AttackRow, Finding
+from fedrec_auditor.reports.rows import AttackRow, Finding, SkippedRow
 from fedrec_auditor.reports.severity import Severity
 from tests.reports.conftest import finding, lower, scope, upper
 
@@ -33,9 +33,14 @@ def won(record: Record, value: float, family: str = "membership inference") -> A
     return row.model_copy(update={"value": rate, "ci_low": rate, "ci_high": rate, "baseline": 0.5})
 
 
-def seen(record: Record, one: Finding | None, *attacks: AttackRow) -> Glance:
+def seen(
+    record: Record,
+    one: Finding | None,
+    *attacks: AttackRow,
+    skipped: tuple[SkippedRow, ...] = (),
+) -> Glance:
     rows = {"findings": () if one is None else (one,), "attacks": attacks, "utility": ()}
-    (glance,) = glances(record.model_copy(update={**rows, "skipped": (), "measurements": ()}))
+    (glance,) = glances(record.model_copy(update={**rows, "skipped": skipped, "measurements": ()}))
     return glance
 
 
@@ -91,3 +96,13 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
     assert glance.got == "no attack beat guessing (0 of 30 figures)"
+
+
+def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record) -> None:
+    """An attack that ran from one vantage, and not from another, did run."""
+    row = won(record, 0.3).model_copy(update={"ci_low": 0.3})
+    names = (row.attack, "linkage", "linkage")
+    skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
+    glance = seen(record, judged(record, 1.0, 1.0, None), row, skipped=skipped)
+    assert glance.section.unplayed == ("linkage",)
+    assert glance.got == "no attack beat guessing (0 of 1 figure; 1 attack could not run)"

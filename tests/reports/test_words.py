@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from enum import StrEnum
 
 import pytest
@@ -66,9 +67,19 @@ def test_an_impossible_output_is_called_so() -> None:
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        witness = _measured(1.0, a, 0.1).witness
-        assert witness is not None
-        assert words.outcome_words(witness) == said
+        assert words.outcome_words(_measured(1.0, a, 0.1)) == said
+
+
+def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
+    """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
+    measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
+    assert words.outcome_words(measured) == "Measured share"
+    assert words.probability_words(measured, 0.0) == "0"
+    assert words.ratio_words(measured) == (
+        "not bounded by what was seen: no draw of one of the two inputs gave it"
+    )
+    seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
+    assert words.ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
 
 
 def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
