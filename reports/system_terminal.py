@@ -25,6 +25,7 @@ from fedrec_auditor.reports.rows import Contents, Finding, SkippedRow
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.terminal import SEVERITIES, print_hanging, print_line
 from fedrec_auditor.reports.usefulness import utility_line
+from fedrec_auditor.reports.witness_words import witness_words
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
     STYLES,
@@ -40,9 +41,6 @@ from fedrec_auditor.reports.words import (
     delta_words,
     measured_words,
     number,
-    outcome_words,
-    probability_words,
-    ratio_words,
     shown_guess_words,
     support_words,
     verdict_words,
@@ -134,8 +132,8 @@ def _render_finding(finding: Finding, note: str, console: Console) -> None:
         if text:
             _part(console, name, text, indent=4)
     if shown is not None and finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
-        for name, text in _witness(shown):
-            _part(console, name, text, indent=4)
+        for place, (name, text) in enumerate(witness_words(shown)):
+            _part(console, "" if place else "Counterexample", f"{name}: {text}", indent=4)
 
 
 def _proved(proof: Bound) -> str:
@@ -151,20 +149,6 @@ def _shown(bound: Bound) -> str:
 
 def _assuming(said: str, bound: Bound) -> str:
     return ", ".join(filter(None, (said, assumption_words(bound))))
-
-
-def _witness(bound: Bound) -> Iterator[tuple[str, str]]:
-    witness = bound.witness
-    if witness is None:
-        return
-    a, b = (probability_words(bound, p) for p in (witness.probability_a, witness.probability_b))
-    yield "Counterexample", f"input a: {witness.input_a}"
-    yield "", f"input b: {witness.input_b}"
-    yield "", f"output: {witness.output}"
-    yield "", f"{outcome_words(bound).lower()} of it: {a} given a, {b} given b"
-    yield "", f"ratio: {ratio_words(bound)}"
-    if witness.note:
-        yield "", witness.note
 
 
 def _render_attacks(record: Contents, glance: Glance, console: Console) -> None:

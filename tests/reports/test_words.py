@@ -11,7 +11,7 @@ import pytest
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import attack_words, words
+from fedrec_auditor.reports import attack_words, witness_words, words
 from fedrec_auditor.reports.rows import RocRow
 
 
@@ -47,39 +47,39 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
 def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
-    assert "infinite" not in words.ratio_words(measured)
-    assert "log-ratio 1,102,110" in words.ratio_words(measured)
-    assert [words.probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+    assert "infinite" not in witness_words.ratio_words(measured)
+    assert "log-ratio 1,102,110" in witness_words.ratio_words(measured)
+    assert [witness_words.probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "2 independent copies at once: log-ratio 1,500" in words.ratio_words(vanished)
+    assert "2 independent copies at once: log-ratio 1,500" in witness_words.ratio_words(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
-    assert words.ratio_words(measured).startswith("infinite")
-    assert words.probability_words(measured, 0.0) == "0"
-    assert words.ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+    assert witness_words.ratio_words(measured).startswith("infinite")
+    assert witness_words.probability_words(measured, 0.0) == "0"
+    assert witness_words.ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
 
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert words.outcome_words(_measured(1.0, a, 0.1)) == said
+        assert witness_words.outcome_words(_measured(1.0, a, 0.1)) == said
 
 
 def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert words.outcome_words(measured) == "Measured share"
-    assert words.probability_words(measured, 0.0) == "0"
-    assert words.ratio_words(measured) == (
+    assert witness_words.outcome_words(measured) == "Measured share"
+    assert witness_words.probability_words(measured, 0.0) == "0"
+    assert witness_words.ratio_words(measured) == (
         "not bounded by what was seen: no draw of one of the two inputs gave it"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert words.ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
+    assert witness_words.ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
 
 
 def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
