@@ -109,6 +109,18 @@ class Comparison:
         return self.lines(Trend.WORSE)
 
     @property
+    def conclusion(self) -> str:
+        """Whether something is worse, in a sentence, and what that leaves out."""
+        worse, better = (len(self.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
+        if worse:
+            said = f"{worse:,} worse, {better:,} better"
+        elif not (self.findings or self.rows):
+            return "Nothing could be compared: no claim and no attack is in both."
+        else:
+            said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
+        return f"{said}." if self.complete else f"{said} in what could be compared."
+
+    @property
     def code(self) -> int:
         """Exit code: 1 if something is worse, 3 if part or all could not be compared, else 0."""
         if self.worse:

@@ -37,7 +37,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     for line in compared.uncertain:
         print_hanging(console, line, "note:", style="yellow")
     print_hanging(console, rule(compared))
-    print_line(console, conclusion(compared), "bold")
+    print_line(console, compared.conclusion, "bold")
 
 
 def rule(compared: Comparison) -> str:
@@ -49,15 +49,3 @@ def rule(compared: Comparison) -> str:
         "widened for how many are compared. An attack's are of one training: where the seeds "
         "differ, it is neither worse nor better."
     )
-
-
-def conclusion(compared: Comparison) -> str:
-    """Whether something is worse, in a sentence, and what that leaves out."""
-    worse, better = (len(compared.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
-    if worse:
-        said = f"{worse:,} worse, {better:,} better"
-    elif not (compared.findings or compared.rows):
-        return "Nothing could be compared: no claim and no attack is in both."
-    else:
-        said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
-    return f"{said}." if compared.complete else f"{said} in what could be compared."

@@ -73,7 +73,7 @@ def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console
         for line in (*compared.differences, *compared.uncertain):
             print_hanging(console, line, "note:", style="yellow")
         if not compared.worse:
-            print_line(console, "Nothing got worse than in the baseline.")
+            print_line(console, f"Against the baseline: {compared.conclusion}")
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:

@@ -230,7 +230,9 @@ def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
     assert (of(whole, whole).code, of(broken, whole).code, of(whole, broken).code) == (0, 3, 3)
     assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
     assert of(asked(broken, 1.0), whole).code == 1  # what is worse all the same
-    assert of(whole, with_findings(whole)).code == 3  # nothing is in both
+    assert of(broken, whole).conclusion == "Nothing is worse in what could be compared."
+    apart = of(whole, with_findings(whole))
+    assert (apart.code, apart.conclusion[:27]) == (3, "Nothing could be compared: ")
 
 
 def test_what_rests_on_an_assumption_shows_no_change(record: Record) -> None:

@@ -24,7 +24,7 @@ def test_with_a_baseline_only_what_got_worse_fails(
     before.save(tmp_path / "before")
     words = ("attack", tmp_path, "--baseline", tmp_path / "before" / "report.json")
     for found, expected, said in (
-        (before, 0, "Nothing got worse than in the baseline."),
+        (before, 0, "Against the baseline: Nothing is worse."),
         (record, 1, "worse: fcf: membership (server) reaches AUC 1 "),
     ):
         monkeypatch.setattr(recorded_uploads, "attack_recording", answering(found))

@@ -43,7 +43,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
     before = tmp_path / "before.json"
     before.write_bytes((out / "report.json").read_bytes())
     code, text, _ = run(cli, "fcf", out, "--fail-on", "leak", "--baseline", before)
-    assert (code, "Nothing got worse" in text) == (0, True)
+    assert (code, "Nothing is worse" in text) == (0, True)
     record = json.loads(before.read_text())
     for row in record["attacks"]:
         row["value"], row["ci_low"], row["ci_high"] = 0.1, 0.05, 0.15
