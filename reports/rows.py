@@ -7,7 +7,7 @@ numbers are the strings "inf" and "-inf".
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -141,14 +141,14 @@ class RocRow(Row):
     """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
 
     ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries. ``users`` are quantiles of the area
-    under the curve of single users' candidates, by their level: who is most at risk.
+    under the curve of single users' candidates, by their level, such as 95%: who is most at risk.
     """
 
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    users: dict[str, float] = {}
+    users: dict[Annotated[str, Field(pattern=r"^\d{1,2}(\.\d+)?%$")], float] = {}
 
 
 class AttackRow(Row):

@@ -93,6 +93,15 @@ def test_nan_is_refused_with_its_place(record: Record) -> None:
         store.encode(broken)
 
 
+def test_a_quantile_of_no_level_is_refused(record: Record, tmp_path: Path) -> None:
+    raw = json.loads(store.encode(record))
+    curve = next(row["roc"] for row in raw["attacks"] if row["roc"])
+    curve["users"] = {"evil": 0.5}
+    (tmp_path / store.RECORD).write_text(json.dumps(raw))
+    with pytest.raises(InputError, match=r"roc\.users\.evil"):
+        Record.read(tmp_path)
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
 def test_a_killed_write_leaves_the_old_files(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
