@@ -72,12 +72,16 @@ def _proved(now: Finding, old: Finding) -> Change | None:
     after, was = _proof(now), _proof(old)
     most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
     moved = _differ(most, before)
-    if not moved and assumption_words(after) == assumption_words(was):
+    if_so, if_then = assumption_words(after), assumption_words(was)
+    same = if_so == if_then
+    if not moved and same:
         return None
     trend = Trend.OTHER
     if moved:
         trend = Trend.WORSE if most > before else Trend.BETTER
-    words = f"epsilon proved is {_most(after)}, was {_most(was)}, for {question_words(now)}."
+    told = (f"epsilon proved is {_most(after)}", "" if same else if_so, f"was {_most(was)}")
+    about = f"for {question_words(now)}"
+    words = f"{', '.join(filter(None, (*told, if_then, about)))}."
     return Change(trend, Subject.PROVED, now.target, words, before, most)
 
 
@@ -132,4 +136,4 @@ def _least(bound: Bound | None) -> str:
 def _most(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
-    return " ".join(filter(None, (f"at most {at_most(bound.epsilon)}", assumption_words(bound))))
+    return f"at most {at_most(bound.epsilon)}"

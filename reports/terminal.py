@@ -25,7 +25,6 @@ from fedrec_auditor.reports.words import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
 
@@ -118,31 +117,13 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
 
 
 def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
-    """Claim, measurement and control of each, as a table or as a line each."""
-    cells = [demonstrations.cells(row) for row in rows]
-    if not console.is_terminal:
-        for name, *rest in cells:
-            parts = zip(demonstrations.HEADS[1:], rest, strict=True)
-            text = "; ".join(f"{head} {cell}" for head, cell in parts)
-            print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
-        print_line(console, demonstrations.summary(rows))
-        return
-    from rich.text import Text
-
-    table = new_table(demonstrations.summary(rows), show_edge=True)
-    for head in demonstrations.HEADS:
-        table.add_column(head.capitalize(), overflow="fold")
-    for name, *rest in cells:
-        table.add_row(*map(Text, (printable(name), *rest)), end_section=True)
-    console.print(table)
-
-
-def new_table(title: str, *, show_edge: bool = False) -> Table:
-    """A table without columns yet, ruled below its head only."""
-    from rich import box
-    from rich.table import Table
-
-    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=show_edge)
+    """Claim, measurement and control of each, on a line each."""
+    for row in rows:
+        name, *rest = demonstrations.cells(row)
+        parts = zip(demonstrations.HEADS[1:], rest, strict=True)
+        text = "; ".join(f"{head} {cell}" for head, cell in parts)
+        print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
+    print_line(console, demonstrations.summary(rows))
 
 
 def width_of(console: Console) -> int:

@@ -64,7 +64,7 @@ def test_every_report_has_them(done: Path) -> None:
     for text in (out, html, markdown.replace("&#45;", "-")):
         for name in NAMES:
             assert name in text
-    assert "about " in (done / "stderr").read_text()
+    assert " left" in (done / "stderr").read_text()
 
 
 def test_one_job_interrupted_and_resumed_gives_the_same_bytes(
