@@ -33,6 +33,10 @@ Column = Annotated[
     list[str] | None,
     typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
 ]
+Attacks = Annotated[
+    str | None,
+    typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; all cores if left out.")]
 Memory = Annotated[
@@ -52,6 +56,10 @@ FailAtVerdict = Annotated[
 LeakMargin = Annotated[
     float,
     typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
+]
+Attacks = Annotated[
+    str | None,
+    typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
 ]
 Allow = Annotated[
     list[Allowed] | None,
