@@ -256,8 +256,8 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
     if plan.attacks and plan.only is None and LOCAL in plan.games:
         every = FAMILIES["attacks"].able()
         if set(every) - set(plan.attacks):
-            asked = ", ".join(plan.attacks)
-            lines.append(f"Of {len(every)} attacks only these were asked for: {asked}.")
+            named = ", ".join(plan.attacks)
+            lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
     return tuple(lines)
 
 

@@ -57,10 +57,6 @@ LeakMargin = Annotated[
     float,
     typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
 ]
-Attacks = Annotated[
-    str | None,
-    typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
-]
 Allow = Annotated[
     list[Allowed] | None,
     typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
