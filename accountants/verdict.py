@@ -221,6 +221,11 @@ def exceeds(epsilon: float, limit: float) -> bool:
     return epsilon > limit + _SLACK * max(1.0, abs(limit))
 
 
+def promises_little(upper: Bound | Claim) -> bool:
+    """Whether one bit may be guessed 99.9% of the time, even where the upper bound holds."""
+    return guess_probability(upper.epsilon, upper.delta) >= VACUOUS_GUESS
+
+
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
     """Whether the lower bound contradicts the upper one: scopes and deltas agree, it is above."""
     return (
@@ -262,8 +267,7 @@ def judge(
     the claim covers.
     """
     _check_sides(scope, accounted, measured)
-    guess = guess_probability(claim.epsilon, claim.delta)
-    vacuous = math.isfinite(claim.epsilon) and guess >= VACUOUS_GUESS
+    vacuous = math.isfinite(claim.epsilon) and promises_little(claim)
     asked = claim.delta if delta is None else check_delta(delta)
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
@@ -402,7 +406,10 @@ def _incomparable(
 ) -> str:
     parts = [f"The claim does not speak of this scope ({', '.join(differences)}).", carried]
     if accounted is not None:
-        parts.append(f"In this scope at most {_at(accounted)} can be proved ({accounted.source}).")
+        most = "no finite epsilon"
+        if math.isfinite(accounted.epsilon):
+            most = f"at most {_at(accounted)}"
+        parts.append(f"In this scope {most} can be proved ({accounted.source}).")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.change import Trend
+from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.terminal import print_hanging, print_line
 
 if TYPE_CHECKING:
@@ -42,16 +43,21 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 def rule(compared: Comparison) -> str:
     """What counts as a change."""
     return (
-        "Counted are verdicts; epsilons proved or calculated, where they differ by more than a "
-        "thousandth; sampled ones where what is shown passes what is proved of the other audit; "
-        "figures of attacks and of utility where the intervals do not overlap, widened for all "
-        f"that are compared ({compared.rows:,} of attacks)."
+        "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
+        "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "
+        f"of an attack (of these {compared.rows:,} are compared) whose intervals do not overlap, "
+        "widened for how many are compared. An attack's are of one training: where the seeds "
+        "differ, it is neither worse nor better."
     )
 
 
 def conclusion(compared: Comparison) -> str:
-    """Whether something is worse, in a sentence."""
+    """Whether something is worse, in a sentence, and what that leaves out."""
     worse, better = (len(compared.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
     if worse:
-        return f"{worse:,} worse, {better:,} better."
-    return f"Nothing is worse; {better:,} better." if better else "Nothing is worse."
+        said = f"{worse:,} worse, {better:,} better"
+    elif not (compared.findings or compared.rows):
+        return "Nothing could be compared: no claim and no attack is in both."
+    else:
+        said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
+    return f"{said}." if compared.complete else f"{said} in what could be compared."

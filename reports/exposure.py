@@ -58,12 +58,13 @@ class Exposure:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is shown and what is proved, the scope of each below it."""
+        """What is shown and proved (a star: of an assumption), the scope of each below it."""
         told = []
         if self.shown is not None:
             told += [f"shown {self.shown_words}", scope_label(self.shown.scope)]
         if self.proved is not None:
-            told += [f"proved {self.proved_words}", scope_label(self.proved.scope)]
+            star = " *" if self.proved.assumptions else ""
+            told += [f"proved {self.proved_words}{star}", scope_label(self.proved.scope)]
         return tuple(told) or ("nothing proved",)
 
 

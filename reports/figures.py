@@ -68,7 +68,8 @@ def _map(sections: Sequence[Section]) -> Drawing:
         kind="who-learns",
         title="Who learns how much: epsilon by system and by who looks",
         caption="The largest epsilon shown and the least proved, in any scope asked. Red: 6.9 or "
-        "more is shown. Blue: below 2.2 is proved in every scope asked. Amber: neither.",
+        "more is shown. Blue: below 2.2 is proved in every scope asked. Amber: neither. "
+        "A star: proved under an assumption.",
         svg=exposure_map(sections),
     )
 
@@ -88,7 +89,7 @@ def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) ->
     pairs = (f"{line.words} {line.said}" for line in lines)
     asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
     exact = any(line.words == _EXACT for line in lines)
-    bounds = (finding.accounted, finding.measured)
+    bounds = (finding.accounted, finding.shown)
     endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
     return Drawing(
         name=f"{glance.anchor}-trade-off",
@@ -129,7 +130,7 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
     them. Of a refuted claim whose delta is known exactly that one is named.
     """
-    claim, proof, shown = finding.claim, finding.accounted, finding.measured
+    claim, proof, shown = finding.claim, finding.accounted, finding.shown
     speaks = claim.scope.covers(finding.scope) and not finding.outside_model
     holds = finding.holds_at
     exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None

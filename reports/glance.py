@@ -6,10 +6,11 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes
+from fedrec_auditor.accountants.verdict import Verdict, promises_little, refutes
 from fedrec_auditor.reports.anchor import anchors
+from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.leaks import Leak, comparable, leaks
 from fedrec_auditor.reports.next_step import next_step, proved_briefly
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -29,18 +30,26 @@ from fedrec_auditor.reports.words import (
     CLAIMS,
     UNITS,
     VIEWS,
+    assumption_words,
     at_least,
     at_most,
     brief,
-    brief_scope_words,
     capitalized,
-    delta_words,
     flag_words,
-    got_words,
-    percent,
+    question_words,
     shown_epsilon,
+    sure_words,
 )
 
+_SENTENCES = {
+    Verdict.UNSOUND: "The audit contradicts its own proof",
+    Verdict.VIOLATED: "The claim is false",
+    Verdict.INCONCLUSIVE: "The claim was not put to the test",
+    Verdict.UNSUBSTANTIATED: "The claim is not proved, and not refuted",
+    Verdict.CONSISTENT: "The claim is proved, and not refuted",
+    Verdict.INCOMPARABLE: "The claim was not judged for what it speaks of",
+    Verdict.NO_CLAIM: "No epsilon is claimed",
+}
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
 _UNPROVED = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
 _TELLING = (
@@ -106,9 +115,9 @@ class Glance:
         parts = [f"epsilon {brief(finding.claim.epsilon)} claimed"]
         if finding.verdict is not Verdict.VIOLATED:
             parts += [proved_briefly(finding)]
-        if finding.measured is not None:
-            shown, how = shown_epsilon(finding.measured.epsilon), _how(finding.measured)
-            parts += [f"{shown} shown ({how})"]
+        if finding.shown is not None:
+            shown = shown_epsilon(finding.shown.epsilon)
+            parts += [f"{shown} shown ({sure_words(finding.shown)})"]
         return ", ".join(parts)
 
     @property
@@ -117,9 +126,22 @@ class Glance:
         finding = self.section.headline_finding
         if finding is None or not self.claim:
             return ""
-        delta = delta_words(finding.delta) if finding.delta else ""
-        parts = (brief_scope_words(finding.scope), finding.game, delta)
-        return f"for {', '.join(filter(None, parts))}"
+        return f"for {question_words(finding)}"
+
+    @property
+    def sentence(self) -> str:
+        """What became of the claim, with its numbers and what they are for."""
+        finding = self.section.headline_finding
+        if finding is None:
+            return "No claim was judged."
+        said = _SENTENCES[finding.verdict]
+        if self.claim:
+            said += f": {self.claim}, {self.scope}"
+        if self.shown:
+            said += f"; {self.shown}"
+        if finding.vacuous:
+            said += ". So large an epsilon promises next to nothing"
+        return f"{said}."
 
     @property
     def head(self) -> str:
@@ -134,8 +156,8 @@ class Glance:
                 parts.append(f"proved ≤{at_most(proof.epsilon)}")
             elif finding.verdict is not Verdict.VIOLATED:
                 parts.append("none proved")
-            if finding.measured is not None:
-                parts.append(f"shown {_sign(finding.measured)}")
+            if finding.shown is not None:
+                parts.append(f"shown {_sign(finding.shown)}")
         return f"claim {self.verdict}" + (f"; {', '.join(parts)}" if parts else "")
 
     @property
@@ -143,12 +165,11 @@ class Glance:
         """What the numbers of ``head`` are for, and what they rest on."""
         finding = self.section.headline_finding
         if finding is None or not self.claim:
-            return "" if self._largest is None else _about(self._largest)
-        rests = []
-        if finding.measured is not None:
-            rests.append(f"shown: {_how(finding.measured)}")
-        if finding.accounted is not None and finding.accounted.assumptions:
-            rests.append(f"proved if {'; '.join(finding.accounted.assumptions)}")
+            most = self._largest
+            return "" if most is None else f"{_about(most)} (shown: {sure_words(most)})"
+        rests = [] if finding.shown is None else [f"shown: {sure_words(finding.shown)}"]
+        if assumed := assumption_words(finding.accounted):
+            rests.append(f"proved {assumed}")
         return self.scope + (f" ({'; '.join(rests)})" if rests else "")
 
     @property
@@ -203,7 +224,7 @@ class Glance:
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope, where it is more than the headline tells."""
         told = self.section.headline_finding
-        quoted = told.measured if told is not None and self.claim else None
+        quoted = told.shown if told is not None and self.claim else None
         largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
         if largest is None or (quoted is not None and largest.epsilon <= quoted.epsilon):
             return None
@@ -235,7 +256,7 @@ def glances(record: Contents) -> tuple[Glance, ...]:
     return tuple(sorted(told, key=_order))
 
 
-def figures(record: Contents) -> tuple[Share, ...]:
+def shares(record: Contents) -> tuple[Share, ...]:
     """How many claims are false, how many unproved, who leaks without one, who hides users."""
     seen = glances(record)
     verdicts = [
@@ -257,13 +278,18 @@ def figures(record: Contents) -> tuple[Share, ...]:
 
 
 def _hides(finding: Finding) -> bool:
-    """Whether no server tells any two users apart in 99.9% of all cases, and that is proved."""
+    """Whether it is proved, and of no assumption, that one bit of a user stays below 99.9%."""
     scope, proof = finding.scope, finding.accounted
     asked = (scope.unit, scope.vantage, scope.horizon)
-    if proof is None or finding.game or asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING):
+    if (
+        proof is None
+        or proof.assumptions
+        or finding.game
+        or asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    ):
         return False
-    refuted = finding.measured is not None and refutes(finding.measured, proof)
-    return not refuted and guess_probability(proof.epsilon, proof.delta) < VACUOUS_GUESS
+    refuted = finding.shown is not None and refutes(finding.shown, proof)
+    return not refuted and not promises_little(proof)
 
 
 def _order(glance: Glance) -> tuple[int, int, float, float]:
@@ -282,10 +308,6 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
     return family == DISTINGUISHER, -step, place, -leak.share
 
 
-def _how(shown: Bound) -> str:
-    return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
-
-
 def _sign(shown: Bound) -> str:
     return "∞" if math.isinf(shown.epsilon) else f"≥{at_least(shown.epsilon)}"
 
@@ -295,4 +317,4 @@ def _about(bound: Bound) -> str:
 
 
 def _shown(bound: Bound) -> str:
-    return f"{shown_epsilon(bound.epsilon)} {_about(bound)}"
+    return f"{shown_epsilon(bound.epsilon)} ({sure_words(bound)}) {_about(bound)}"

@@ -8,12 +8,12 @@ from typing import Any
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import plots, templating, words
+from fedrec_auditor.reports import attack_words, plots, templating, words
 from fedrec_auditor.reports.anchor import Anchor, anchors
 from fedrec_auditor.reports.attack_map import AttackMap, beating
 from fedrec_auditor.reports.exposure import exposure, scope_label
 from fedrec_auditor.reports.figures import drawn_curves, system_figures
-from fedrec_auditor.reports.glance import Glance, figures, glances
+from fedrec_auditor.reports.glance import Glance, glances, shares
 from fedrec_auditor.reports.plan_text import plan_text
 from fedrec_auditor.reports.remarks import remarks
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
@@ -34,7 +34,7 @@ def render(record: Contents) -> str:
         "report.html.j2",
         record=record,
         plan=plan_text(plan),
-        figures=figures(record),
+        shares=shares(record),
         glances=seen,
         exposures=[
             (glance, [exposure(glance.section, vantage) for vantage in Vantage])
@@ -74,7 +74,7 @@ def _part(glance: Glance, anchor: Anchor, record: Contents) -> dict[str, Any]:
         "epsilons": [each for each in drawn if each.kind != "roc"],
         "curves": [each for each in drawn if each.kind == "roc"],
         "more_curves": sum(row.roc is not None for row in section.attacks) - len(curves),
-        "risk": next(map(words.risk_words, at_risk), ""),
+        "risk": next(map(attack_words.risk_words, at_risk), ""),
         "utility": utility_line(section, record),
         "measured": _alike(section.utility),
         "map": AttackMap.of(section.attacks),

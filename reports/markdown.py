@@ -22,7 +22,6 @@ def render(record: Contents) -> str:
         record=record,
         summary=summary(record),
         glances=glances(record),
-        sections=sections(record),
         utility_lines={one.target: utility_line(one, record) for one in sections(record)},
     )
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
+from fedrec_auditor.accountants.verdict import Verdict, promises_little
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import (
@@ -15,6 +14,7 @@ from fedrec_auditor.reports.words import (
     HORIZONS,
     UNITS,
     VIEWS,
+    assumption_words,
     at_most,
     brief,
     capitalized,
@@ -40,7 +40,7 @@ def proved_briefly(finding: Finding) -> str:
     """The least epsilon that is proved, or that none is."""
     proof = finding.accounted
     if proof is None or math.isinf(proof.epsilon):
-        return "no finite epsilon can be proved"
+        return "no finite epsilon is proved"
     under = " under assumptions" if proof.assumptions else ""
     return f"at most {at_most(proof.epsilon)} proved{under}"
 
@@ -60,12 +60,8 @@ def _claim_instead(finding: Finding) -> str:
 
 def _if_so(finding: Finding) -> str:
     """What the finding's proof assumes, behind a comma."""
-    proof = finding.accounted
-    return f", if {'; '.join(proof.assumptions)}" if proof is not None and proof.assumptions else ""
-
-
-def _vacuous(proof: Bound) -> bool:
-    return guess_probability(proof.epsilon, proof.delta) >= VACUOUS_GUESS
+    assumed = assumption_words(finding.accounted)
+    return f", {assumed}" if assumed else ""
 
 
 def _shorter(held: Finding, refuted: Finding) -> bool:
@@ -90,7 +86,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     if finding.repair:
         ways.append(f"set {finding.repair}, with which the claim is proved")
     if instead := _claim_instead(finding):
-        empty = finding.accounted is not None and _vacuous(finding.accounted)
+        empty = finding.accounted is not None and promises_little(finding.accounted)
         little = ", which promises next to nothing" if empty else ""
         ways.append(
             f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}{_if_so(finding)}"
@@ -107,7 +103,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
         for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
         ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
     if not ways:
-        return "Withdraw the claim: no finite epsilon can be proved here."
+        return f"Withdraw the claim: {proved_briefly(finding)}."
     return _sentence(", or ".join(ways))
 
 
@@ -126,7 +122,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
         instead = _claim_instead(finding)
         said.append(f"You may claim {instead} instead of {brief(claim)}{_if_so(finding)}.")
     reach = section.reach
-    if reach is not None and (reach.measured or reach.accounted):
+    if reach is not None and (reach.shown or reach.accounted):
         said.append(
             f"Say what it is for: {_apart(finding.scope, reach.scope).removeprefix('for ')}. "
             f"{capitalized(_apart(reach.scope, finding.scope))} {_known(reach)}."
@@ -146,14 +142,14 @@ def _apart(scope: Scope, other: Scope) -> str:
 
 
 def _known(finding: Finding) -> str:
-    if finding.measured is not None:
-        return f"epsilon is {shown_epsilon(finding.measured.epsilon)}"
+    if finding.shown is not None:
+        return f"epsilon is {shown_epsilon(finding.shown.epsilon)}"
     return proved_briefly(finding)
 
 
 def _of_unclaimed(section: Section, finding: Finding) -> str:
     instead = _claim_instead(finding)
-    if instead and finding.accounted is not None and not _vacuous(finding.accounted):
+    if instead and finding.accounted is not None and not promises_little(finding.accounted):
         return f"You may claim {instead}{_if_so(finding)}."
     return _AS_DATA
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import templating
-from fedrec_auditor.reports.glance import figures, glances
+from fedrec_auditor.reports.glance import glances, shares
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.words import legal
 
@@ -14,7 +14,7 @@ def first_screen(record: Contents) -> str:
     page = templating.render(
         "notebook.html.j2",
         record=record,
-        figures=figures(record),
+        shares=shares(record),
         glances=glances(record),
     )
     return legal(page)

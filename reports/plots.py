@@ -48,7 +48,7 @@ def ladder(findings: Sequence[Finding]) -> str:
         lines = (
             ("claimed", None if math.isinf(claim) else claim, "claim", brief),
             ("proved at most", _epsilon(finding.accounted), "pale", at_most),
-            ("shown at least", _epsilon(finding.measured), "leak", at_least),
+            ("shown at least", _epsilon(finding.shown), "leak", at_least),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
@@ -107,7 +107,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
     epsilons = [
         bound.epsilon
         for finding in findings
-        for bound in (finding.claim, finding.accounted, finding.measured)
+        for bound in (finding.claim, finding.accounted, finding.shown)
         if bound is not None and 0 < bound.epsilon < math.inf
     ]
     low = math.floor(math.log10(min(epsilons, default=0.1)))

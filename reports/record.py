@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import job_summary, notebook, store
-from fedrec_auditor.reports.rows import Contents, Finding, Row
+from fedrec_auditor.reports.flat import flat
+from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections, summary
 
 if TYPE_CHECKING:
@@ -97,19 +96,3 @@ class Record(Contents):
 
     def _repr_html_(self) -> str:
         return notebook.first_screen(self)
-
-
-def flat(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
-    """Rows as flat dictionaries of one set of keys, None where a row has no such part."""
-    told = [dict(_leaves(row.model_dump(mode="python"))) for row in rows]
-    names = dict.fromkeys(name for row in told for name in row)
-    parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
-    return [{name: row.get(name) for name in names if name not in parts} for row in told]
-
-
-def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in part.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", str(value) if isinstance(value, StrEnum) else value

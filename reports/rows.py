@@ -105,6 +105,11 @@ class Finding(Row):
             shown_guess=None if measured is None else guess_probability(measured.epsilon),
         )
 
+    @property
+    def shown(self) -> Bound | None:
+        """The lower bound, unless it rests on an assumption: then it decides nothing."""
+        return None if self.measured is None or self.measured.assumptions else self.measured
+
     def judged(self) -> Judgement:
         """The verdict made again from the row's claim, proof and measurement."""
         return judge(

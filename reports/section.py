@@ -1,13 +1,10 @@
-"""A record cut by target, with each target's verdict said in one sentence and what to do next."""
+"""A record cut by target."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.rows import (
     AttackRow,
@@ -17,17 +14,7 @@ from fedrec_auditor.reports.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.reports.words import (
-    ADJACENCIES,
-    asked_words,
-    brief_scope_words,
-    delta_words,
-    measured_words,
-    number,
-    often,
-    proved_words,
-    verdict_words,
-)
+from fedrec_auditor.reports.words import verdict_words
 
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
 _BY_SEVERITY = (
@@ -53,9 +40,10 @@ class Section:
     others: tuple[Measurement, ...] = ()
 
     def __repr__(self) -> str:
-        """The target, its verdict in one sentence, and what to do."""
-        word = verdict_words(self.headline_finding)
-        return f"{self.target}: {word}. {self.headline} What to do: {self.advice}"
+        """The target, its verdict and why."""
+        finding = self.headline_finding
+        reason = "No claim was judged." if finding is None else finding.reason
+        return f"{self.target}: {verdict_words(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
@@ -77,60 +65,7 @@ class Section:
     def reach(self) -> Finding | None:
         """The widest leak in a scope of which the claim does not speak."""
         apart = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
-        return max(apart, key=lambda f: f.measured.epsilon if f.measured else -1.0, default=None)
-
-    @property
-    def headline(self) -> str:
-        """The verdict in one sentence."""
-        finding = self.headline_finding
-        if finding is None:
-            return "No claim was judged."
-        if finding.verdict is Verdict.NO_CLAIM:
-            return finding.reason
-        said = self._upheld() if finding.verdict is Verdict.CONSISTENT else _said(finding)
-        return said if finding.verdict is Verdict.VIOLATED else said + self._beyond()
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        finding = self.headline_finding
-        if finding is None:
-            return "Give the target a claim, or audit it with another plan."
-        unclaimed = finding.verdict is Verdict.NO_CLAIM
-        parts = [self._unclaimed() if unclaimed else _ADVICE[finding.verdict]]
-        if any(f.vacuous for f in self.findings):
-            parts.append(_VACUOUS)
-        if self.reach is not None and finding.verdict is Verdict.CONSISTENT:
-            parts.append(_ADVICE[Verdict.INCOMPARABLE])
-        return " ".join(parts)
-
-    def _unclaimed(self) -> str:
-        """What to do where no epsilon is claimed."""
-        if all(f.accounted is not None and f.accounted.epsilon == 0.0 for f in self.findings):
-            return _NOTHING_SENT
-        of_models = (Vantage.PEERS, Vantage.RELEASE)
-        sent = any(row.vantage not in of_models for row in self.attacks)
-        return _NO_EPSILON if sent else _UNBOUNDED
-
-    def _beyond(self) -> str:
-        apart = self.reach
-        if apart is None or apart is self.headline_finding:
-            return ""
-        asked = asked_words(apart)
-        about = brief_scope_words(apart.scope)
-        if about == brief_scope_words(apart.claim.scope):  # what differs is left out of the words
-            about += f", {ADJACENCIES[apart.scope.adjacency]}"
-        said = f" It does not speak of {about}{asked and f' {asked}'}"
-        if apart.measured is not None:
-            said += f", where epsilon is {measured_words(apart.measured)}"
-        elif apart.accounted is not None:
-            said += f", where epsilon is {proved_words(apart.accounted)}"
-        return said + "."
-
-    def _upheld(self) -> str:
-        upheld = [f for f in self.findings if f.verdict is Verdict.CONSISTENT]
-        upheld = [f for f in upheld if f.scope == f.claim.scope] or upheld
-        return f"Not refuted, and proved: {'; '.join(map(_promise, upheld))}."
+        return max(apart, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
 
 
 def sections(record: Contents) -> tuple[Section, ...]:
@@ -181,60 +116,5 @@ def summary(record: Contents) -> str:
 
 def worst_first(finding: Finding) -> tuple[int, float]:
     """What findings are sorted by: the most severe verdict, then the largest lower bound."""
-    measured = -1.0 if finding.measured is None else finding.measured.epsilon
-    return _BY_SEVERITY.index(finding.verdict), -measured
-
-
-def _promise(finding: Finding) -> str:
-    claim = finding.claim
-    said = f"epsilon {number(claim.epsilon)} ({delta_words(claim.delta)}) for "
-    said += brief_scope_words(finding.scope)
-    if not finding.vacuous:
-        return said
-    guess = guess_probability(claim.epsilon, claim.delta)
-    return f"{said} (vacuous: one bit may still be guessed {often('up to', guess)})"
-
-
-def _said(finding: Finding) -> str:
-    claim = f"The claim of {_promise(finding)}"
-    if finding.verdict is Verdict.UNSOUND:
-        return f"The audit contradicts itself here: {finding.reason}"
-    if finding.verdict is Verdict.VIOLATED and finding.measured is not None:
-        return f"{claim} is refuted: epsilon is {measured_words(finding.measured)}."
-    if finding.verdict is Verdict.UNSUBSTANTIATED:
-        proved = "no finite epsilon can be proved"
-        if finding.accounted is not None and math.isfinite(finding.accounted.epsilon):
-            proved = f"epsilon is {proved_words(finding.accounted)}"
-        return f"{claim} is not refuted, but not proved either: {proved}."
-    if finding.verdict is Verdict.INCONCLUSIVE:
-        return f"{claim} is neither proved nor put to the test: {finding.reason}"
-    return f"The claim was not judged in its own scope ({finding.claim.scope})."
-
-
-_ADVICE = {
-    Verdict.UNSOUND: (
-        "Use no number of this report. Report it as a bug of the auditor, with report.json."
-    ),
-    Verdict.VIOLATED: (
-        "Withdraw the claim or repair the mechanism; the counterexample shows the pair of inputs "
-        "that must be made harder to tell apart. Gate the release on this finding."
-    ),
-    Verdict.INCONCLUSIVE: (
-        "Draw more, without --quick; until then nothing follows. To let it pass: --allow "
-        "inconclusive."
-    ),
-    Verdict.UNSUBSTANTIATED: "State the epsilon that can be proved, or bring the missing proof.",
-    Verdict.CONSISTENT: "Quote the claim only together with its scope and its delta.",
-    Verdict.INCOMPARABLE: (
-        "Wherever the claim is quoted, name its unit and its horizon, and give the figure of the "
-        "wider scope beside it."
-    ),
-}
-_NO_EPSILON = (
-    "Treat the uploads as if they were the data: whoever sees them has what the attacks recover."
-)
-_UNBOUNDED = "Treat what is sent or published as if it were the data: nothing bounds what it tells."
-_NOTHING_SENT = "Nothing: what leaves the devices is proved not to depend on the data."
-_VACUOUS = (
-    "Where the claim is vacuous, lower epsilon or claim none: so large a number promises little."
-)
+    shown = -1.0 if finding.shown is None else finding.shown.epsilon
+    return _BY_SEVERITY.index(finding.verdict), -shown

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, promises_little
 from fedrec_auditor.reports.leaks import Leak
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
@@ -61,7 +61,9 @@ def claim_severity(finding: Finding | None) -> Severity:
     if finding.verdict is Verdict.VIOLATED:
         return Severity.HIGH
     if finding.verdict is Verdict.NO_CLAIM:
-        return Severity.LOW if _hides(finding.accounted) else Severity.MEDIUM
+        proof = finding.accounted
+        open_ = proof is None or promises_little(proof)
+        return Severity.MEDIUM if open_ else Severity.LOW
     open_ = finding.verdict in (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 
@@ -87,10 +89,6 @@ def most_won(leaks: Sequence[Leak]) -> float:
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:
     """The lower bounds of a section that hold without an assumption."""
-    quoted = [finding.measured for finding in section.findings]
-    bounds = [*quoted, *(other.bound for other in section.others)]
-    return tuple(bound for bound in bounds if bound is not None and not bound.assumptions)
-
-
-def _hides(proof: Bound | None) -> bool:
-    return proof is not None and guess_probability(proof.epsilon, proof.delta) < VACUOUS_GUESS
+    quoted = [finding.shown for finding in section.findings]
+    others = [other.bound for other in section.others if not other.bound.assumptions]
+    return tuple(bound for bound in (*quoted, *others) if bound is not None)

@@ -11,6 +11,13 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import demonstrations
+from fedrec_auditor.reports.attack_words import (
+    baseline_words,
+    further_words,
+    got_words,
+    interval_words,
+    risk_words,
+)
 from fedrec_auditor.reports.glance import Glance
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.remarks import remarks
@@ -22,23 +29,20 @@ from fedrec_auditor.reports.words import (
     ADJACENCIES,
     STYLES,
     asked_words,
+    assumption_words,
     at_least,
     at_most,
-    baseline_words,
     brief,
     brief_scope_words,
     capitalized,
     claimed_guess_words,
+    counted,
     delta_words,
-    further_words,
-    got_words,
-    interval_words,
     measured_words,
     number,
     outcome_words,
     probability_words,
     ratio_words,
-    risk_words,
     shown_guess_words,
     support_words,
     verdict_words,
@@ -49,15 +53,6 @@ if TYPE_CHECKING:
 
 _LABEL = 19
 """Columns of what stands before a text, its indent included."""
-_SENTENCES = {
-    Verdict.UNSOUND: "The audit contradicts its own proof",
-    Verdict.VIOLATED: "The claim is false",
-    Verdict.INCONCLUSIVE: "The claim was not put to the test",
-    Verdict.UNSUBSTANTIATED: "The claim is not proved, and not refuted",
-    Verdict.CONSISTENT: "The claim is proved, and not refuted",
-    Verdict.INCOMPARABLE: "The claim was not judged for what it speaks of",
-    Verdict.NO_CLAIM: "No epsilon is claimed",
-}
 
 
 def render_system(record: Contents, glance: Glance, console: Console) -> None:
@@ -68,11 +63,11 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
         f"{section.target}: {glance.severity.value}",
         style=SEVERITIES[glance.severity] or "bold",
     )
-    print_hanging(console, verdict_sentence(glance))
+    print_hanging(console, glance.sentence)
     _part(console, "What to do", glance.todo, indent=0)
     headline = section.headline_finding
     if headline is not None:
-        shown = "" if headline.measured is None else f" {shown_guess_words(headline.measured)}"
+        shown = "" if headline.shown is None else f" {shown_guess_words(headline.shown)}"
         _part(console, "For one person", claimed_guess_words(headline.claim) + shown, indent=0)
     ordered = sorted(section.findings, key=_place)
     for claim in dict.fromkeys(finding.claim for finding in ordered):
@@ -100,26 +95,11 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
         _head(console, "Utility")
         _item(console, line)
         if (more := len(section.utility) - 1) > 0:
-            _item(console, f"{more:,} more figure{'' if more == 1 else 's'}: report.md.")
+            _item(console, f"{counted(more, 'more figure')}: report.md.")
     if section.skipped:
         _head(console, "What did not run")
         for names, reason in _reasons(section.skipped):
             _item(console, f"{names}: {reason}")
-
-
-def verdict_sentence(glance: Glance) -> str:
-    """What became of the claim, with its numbers and what they are for."""
-    finding = glance.section.headline_finding
-    if finding is None:
-        return "No claim was judged."
-    said = _SENTENCES[finding.verdict]
-    if glance.claim:
-        said += f": {glance.claim}, {glance.scope}"
-    if glance.shown:
-        said += f"; {glance.shown}"
-    if finding.vacuous:
-        said += ". So large an epsilon promises next to nothing"
-    return f"{said}."
 
 
 def _place(finding: Finding) -> tuple[bool, int, float]:
@@ -160,15 +140,17 @@ def _render_finding(finding: Finding, note: str, console: Console) -> None:
 
 def _proved(proof: Bound) -> str:
     least = "no finite epsilon" if math.isinf(proof.epsilon) else at_most(proof.epsilon)
-    said = f"{least}, {delta_words(proof.delta)} ({proof.source})"
-    return said + (f", if {'; '.join(proof.assumptions)}" if proof.assumptions else "")
+    return _assuming(f"{least}, {delta_words(proof.delta)} ({proof.source})", proof)
 
 
 def _shown(bound: Bound) -> str:
     sure = "calculated" if bound.confidence == 1.0 else support_words(bound)
     most = "infinite" if math.isinf(bound.epsilon) else at_least(bound.epsilon)
-    said = f"{most}, {delta_words(bound.delta)}, {sure} ({bound.source})"
-    return said + (f", if {'; '.join(bound.assumptions)}" if bound.assumptions else "")
+    return _assuming(f"{most}, {delta_words(bound.delta)}, {sure} ({bound.source})", bound)
+
+
+def _assuming(said: str, bound: Bound) -> str:
+    return ", ".join(filter(None, (said, assumption_words(bound))))
 
 
 def _witness(bound: Bound) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,9 @@ from typing import Any
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.record import Record, flat
+from fedrec_auditor.reports.attack_words import ends_words
+from fedrec_auditor.reports.flat import flat
+from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import (
     AttackRow,
     Finding,
@@ -22,7 +24,15 @@ from fedrec_auditor.reports.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.reports.words import at_least, at_most, brief, number, percent, printable
+from fedrec_auditor.reports.words import (
+    assumption_words,
+    at_least,
+    at_most,
+    brief,
+    number,
+    printable,
+    sure_words,
+)
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -85,7 +95,8 @@ def write_tables(record: Record, directory: Path) -> tuple[str, ...]:
 def csv_table(record: Record, name: str) -> str:
     """Every row and column of a table, a part under its name: ``claim.epsilon``.
 
-    Texts stand on one line, curves in report.json only. What is none is empty, infinite "inf".
+    Texts stand on one line, behind a ' where a spreadsheet would take them for a formula; curves in
+    report.json only. What is none is empty, infinite "inf".
     """
     rows = flat(getattr(record, name))
     names = [
@@ -153,10 +164,13 @@ def _curve(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return printable("; ".join(map(str, value)))
-    if isinstance(value, dict):
-        return printable("; ".join(f"{name} {one}" for name, one in value.items()))
-    return printable(value) if isinstance(value, str) else value
+        value = "; ".join(map(str, value))
+    elif isinstance(value, dict):
+        value = "; ".join(f"{name} {one}" for name, one in value.items())
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _finding(row: Finding) -> Sequence[str]:
@@ -188,23 +202,19 @@ def _measurement(row: Measurement) -> Sequence[str]:
 
 
 def _sure(bound: Bound) -> str:
-    return "calculated" if bound.confidence == 1.0 else percent(bound.confidence)
+    return ", ".join(filter(None, (sure_words(bound), assumption_words(bound))))
 
 
 def _attack(row: AttackRow) -> Sequence[str]:
     guessed = "none" if row.baseline is None else brief(row.baseline)
     names = row.target, row.attack, row.vantage, row.metric
-    return (*names, brief(row.value), _interval(row), guessed, f"{row.n:,}")
+    return (*names, brief(row.value), ends_words(row), guessed, f"{row.n:,}")
 
 
 def _utility(row: UtilityRow) -> Sequence[str]:
     paper = "none" if row.paper_value is None else brief(row.paper_value)
     names = row.target, row.metric, row.protocol
-    return (*names, brief(row.value), _interval(row), brief(row.random), paper, f"{row.n:,}")
-
-
-def _interval(row: AttackRow | UtilityRow) -> str:
-    return f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
+    return (*names, brief(row.value), ends_words(row), brief(row.random), paper, f"{row.n:,}")
 
 
 def _skipped(row: SkippedRow) -> Sequence[str]:

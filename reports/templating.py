@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Arithmetic, Verdict
-from fedrec_auditor.reports import catalogue_words, demonstrations, words
+from fedrec_auditor.reports import attack_words, catalogue_words, demonstrations, words
 from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
     environment.globals.update(
         {
             name: value
-            for module in (words, catalogue_words)
+            for module in (words, attack_words, catalogue_words)
             for name, value in vars(module).items()
             if name.endswith("_words")
         },

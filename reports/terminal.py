@@ -18,6 +18,7 @@ from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
     capitalized,
+    counted,
     duration,
     printable,
 )
@@ -90,7 +91,7 @@ def title(record: Contents) -> str:
     parts = (
         "PRIVACY AUDIT",
         "" if data is None else printable(data.name),
-        f"{count} system{'' if count == 1 else 's'}",
+        counted(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
         duration(timing["wall"]) if "wall" in timing else "",
     )

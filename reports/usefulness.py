@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fedrec_auditor.reports.attack_words import ends_words
 from fedrec_auditor.reports.rows import Contents, UtilityRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import brief
@@ -54,7 +55,7 @@ def utility_line(section: Section, record: Contents) -> str:
         if (other.target, other.metric, other.protocol) == asked
     ]
     said = (
-        f"{row.metric} {brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}] "
+        f"{row.metric} {brief(row.value)} {ends_words(row)} "
         f"({row.protocol}), against {'; '.join(beside)}."
     )
     return f"{said} {_verdict(section)}".strip()

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UtilityRow
+from fedrec_auditor.reports.rows import Contents, Finding
 
 UNITS = {
     Unit.BIT: "one bit of one upload",
@@ -69,30 +69,6 @@ CLAIMS = {
     Verdict.INCOMPARABLE: "of another scope",
 }
 """What a verdict says of a claim, in a word or few. A claim is never called true."""
-GOT = {
-    "accuracy": "which of two inputs was sent is guessed {share} of the time",
-    "entries proved": "{share} of the entries of a history are known for certain",
-    "interaction F1": "a user's items are listed with F1 {value}",
-    "users reconstructed exactly": "{share} of users' histories are read without a mistake",
-    "ratings exact": "{share} of a user's ratings are read exactly",
-    "user vector cosine": "a user's taste vector is found with cosine {value}",
-    "linkage top-1": "the sender of a message is named right {share} of the time",
-    "linkage MRR": "the sender of a message is ranked with mean reciprocal rank {value}",
-    "candidates ruled out": "{share} of the candidates for a message's sender are ruled out",
-}
-"""What an attacker got, by the metric; ``{share}`` is the value in percent."""
-_TOLD_APART = {
-    "membership inference": (
-        "of an item that a user met and one that the user did not, the right one is picked {share} "
-        "of the time",
-        "{share} of the items that users met are found",
-    ),
-    "user-level membership inference": (
-        "of a user who took part and one who did not, the right one is picked {share} of the time",
-        "{share} of the users who took part are found",
-    ),
-}
-"""Of a family the words for AUC and, at a rate of false alarms, for the true positive rate."""
 SIGNS = {
     Verdict.VIOLATED: "✗",
     Verdict.UNSUBSTANTIATED: "?",
@@ -176,7 +152,7 @@ def _rounded(value: float, towards: Callable[[float], int]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent that is never rounded up to a certainty it is not."""
+    """A share in percent that is never rounded to a certainty it is not."""
     if share == 1.0:
         return "100%"
     if share > 0.999999:
@@ -184,6 +160,8 @@ def percent(share: float) -> str:
     if share == 0.0:
         return "0%"
     digits = 1 if share <= 0.999 else math.ceil(-math.log10(1.0 - share)) - 1
+    if 0.0 < share < 1e-3:
+        digits = 1 - math.floor(math.log10(100 * share))
     text = f"{100 * share:.{digits}f}"
     return f"{text.rstrip('0').rstrip('.')}%"
 
@@ -220,71 +198,13 @@ def verdict_words(finding: Finding | None) -> str:
     return f"{SIGNS[finding.verdict]} {finding.verdict}{flag and f', {flag}'}"
 
 
-def interval_words(row: AttackRow | UtilityRow) -> str:
-    """A figure with its interval and the confidence of that."""
-    ends = f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
-    return f"{brief(row.value)} {ends} at {percent(row.confidence)}"
+def counted(count: int, what: str) -> str:
+    """So many of something that has an s where they are several.
 
-
-def got_words(row: AttackRow) -> str:
-    """What an attacker got, in plain words, and what is guessed without the uploads."""
-    said = f"{_gain_words(row, row.value)}"
-    if row.baseline is None:
-        return said
-    short = _figure(row, row.baseline)
-    return f"{said}, {short} without the uploads"
-
-
-def _gain_words(row: AttackRow, value: float) -> str:
-    told = GOT.get(row.metric)
-    area, found = _TOLD_APART.get(row.family, (None, None))
-    attribute = re.match(r"(\w+) macro F1\b", row.metric)
-    alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
-    share, plain = _share(value), brief(value)
-    if told is not None:
-        return told.format(share=share, value=plain)
-    if area is not None and row.metric == "AUC":
-        return area.format(share=share)
-    if found is not None and alarms is not None:
-        return f"{found.format(share=share)} with {_share(float(alarms[1]))} false alarms"
-    if attribute is not None:
-        return f"a user's {attribute[1].replace('_', ' ')} is guessed with macro F1 {plain}"
-    return f"{row.metric} is {plain}"
-
-
-def _figure(row: AttackRow, value: float) -> str:
-    """A figure of a row as its words have it: in percent, or as it is."""
-    in_percent = "{share}" in GOT.get(row.metric, "") or (
-        row.family in _TOLD_APART and row.metric.startswith(("AUC", "TPR"))
-    )
-    return _share(value) if in_percent else brief(value)
-
-
-def _share(value: float) -> str:
-    return percent(value) if 0.0 <= value <= 1.0 else brief(value)
-
-
-def risk_words(roc: RocRow) -> str:
-    """How differently users are at risk, in quantiles over them; nobody is named."""
-    found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
-    (least, low), (most, high) = found[0], found[-1]
-    told = "An item met is told from one not met"
-    if low == high:
-        return (
-            f"{told} {percent(low)} of the time for at least {brief(most - least)}% of the users."
-        )
-    middle = [area for level, area in found if level == 50.0]
-    ends = (
-        *(f"{_or_more(area, ' of the time')} for half of the users" for area in middle),
-        f"{_or_more(high)} for the {brief(100 - most)}% most at risk",
-        f"{percent(low)} or less for the {brief(least)}% least at risk",
-    )
-    few = "Each user is judged by few items: part of the spread is chance."
-    return f"{told} {', '.join(ends)}. {few}"
-
-
-def _or_more(share: float, of: str = "") -> str:
-    return f"{percent(share)}{of}" + (" or more" if share < 1.0 else "")
+    >>> counted(1, "figure"), counted(1200, "figure")
+    ('1 figure', '1,200 figures')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -304,30 +224,16 @@ def duration(seconds: float) -> str:
     return f"{large:,} {names[0]}" + (f" {small} {names[1]}" if small else "")
 
 
-def baseline_words(row: AttackRow) -> str:
-    """All baselines of an attack by name, or the one it has."""
-    named = "; ".join(f"{name} {brief(value)}" for name, value in sorted(row.baselines.items()))
-    return named or ("none" if row.baseline is None else brief(row.baseline))
-
-
-def further_words(row: AttackRow) -> str:
-    """What the true interactions give, and further figures with their intervals; empty if none."""
-    said = (
-        []
-        if row.from_interactions is None
-        else [f"from the true interactions {brief(row.from_interactions)}"]
-    )
-    said += [
-        f"{name} {brief(one.value)} [{brief(one.ci_low)}, {brief(one.ci_high)}]"
-        for name, one in sorted(row.further.items())
-    ]
-    return "; ".join(said)
-
-
 def asked_words(finding: Finding) -> str:
     """The game, and the delta in question where it is not the claim's own; nothing otherwise."""
     other = "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
     return "; ".join(filter(None, (finding.game, other)))
+
+
+def question_words(finding: Finding) -> str:
+    """What a finding's numbers are for, in few words: the scope, the game, the delta."""
+    delta = delta_words(finding.delta) if finding.delta else ""
+    return ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game, delta)))
 
 
 def delta_words(delta: float) -> str:
@@ -341,6 +247,17 @@ def support_words(measured: Bound) -> str:
         return "exact, no samples"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
     return f"{percent(measured.confidence)} confidence, {samples}"
+
+
+def sure_words(shown: Bound) -> str:
+    """How sure a lower bound is: calculated, or its confidence."""
+    return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
+
+
+def assumption_words(bound: Bound | None) -> str:
+    """What a bound rests on: "if ..."; empty where it assumes nothing."""
+    assumed = () if bound is None else bound.assumptions
+    return f"if {'; '.join(assumed)}" if assumed else ""
 
 
 def brief_support_words(measured: Bound) -> str:

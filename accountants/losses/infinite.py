@@ -54,21 +54,27 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
         if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)) and math.isinf(leaf.epsilon):
             return "Nothing bounds the epsilon of a part of it."
         if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier == 0:
-            return f"There is no noise in {leaf}."
+            return "There is no noise in a part of it: the multiplier is 0."
     if isinstance(leaf, (BitFlipDpEvent, RandomizedResponseDpEvent)):
         pair = ThreePointLoss.of(leaf)
         revealed = _revealed(pair.likely, rate, count)
         if math.isinf(pair.loss) and revealed > delta:
             return (
-                f"An output of {leaf} is possible under one input only, and rules the other "
-                f"out when it is seen: with probability {revealed:.4g}, above delta."
+                "An output is possible under one input only, and rules the other out when it is "
+                f"seen: with probability {revealed:.4g}, above delta ({_said(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
-            f"The log-ratio of {leaf} has no bound, so no epsilon holds at delta 0; "
-            "ask at a delta above 0."
+            "Under Gaussian noise some outputs are likelier by any factor, so no epsilon holds at "
+            "delta 0; ask at a delta above 0."
         )
     return ""
+
+
+def _said(leaf: BitFlipDpEvent | RandomizedResponseDpEvent) -> str:
+    if isinstance(leaf, BitFlipDpEvent):
+        return f"a 1 is sent as 1 with probability {leaf.p:.4g}, a 0 with {leaf.q:.4g}"
+    return f"one of {leaf.num_buckets} values is sent as it is"
 
 
 def _revealed(mass: float, rate: float, count: int) -> float:

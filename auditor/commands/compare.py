@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.accountants.verdict import FOUND
 from fedrec_auditor.auditor.commands.options import AsJson
 
 
@@ -19,6 +18,8 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Compare two audits: exit with 1 if a verdict, an epsilon or an attack is worse in the later.
+
+    With 3 if nothing is, but one was not completed or they have nothing in common.
 
     Verdicts, what is shown and proved of epsilon, what attacks get and utility, beyond noise; the
     systems, claims, settings, versions and data that differ.
@@ -36,4 +37,4 @@ def command(
         print(json.dumps(plain(dataclasses.asdict(compared)), indent=2))
     else:
         render_comparison(compared, Console())
-    raise typer.Exit(FOUND if compared.worse else 0)
+    raise typer.Exit(compared.code)

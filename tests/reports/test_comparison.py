@@ -12,7 +12,8 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.change import Trend
+from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
 
@@ -83,6 +84,22 @@ def test_a_leak_got_worse_beyond_both_intervals(record: Record, value: float, wo
     found = of(with_rows(record, row(value)), with_rows(record, row(0.62))).worse
     assert bool(found) is worse
     assert all("was 0.62 [0.59, 0.65]" in line for line in found)
+
+
+def test_under_another_seed_an_attack_is_neither_worse_nor_better(record: Record) -> None:
+    """Its interval is for one training; two of one plan were seen to differ by twice of it."""
+    again = record.provenance.model_copy(update={"seed": 1 + record.provenance.seed})
+    high, low = (
+        with_rows(
+            record,
+            record.attacks[1].model_copy(update={"value": v, "ci_low": v, "ci_high": v}),
+        )
+        for v in (0.9, 0.6)
+    )
+    assert moved(high, low) == [("worse", "attack")]
+    assert moved(low, high) == [("better", "attack")]
+    other = high.model_copy(update={"provenance": again})
+    assert moved(other, low) == moved(low, other) == [("other", "attack")]
 
 
 def test_a_rise_to_no_more_than_guessing_is_no_leak(record: Record) -> None:
@@ -174,9 +191,46 @@ def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> No
     )
     tight = asked(record, 0.5, 1.0, **sampled)
     assert moved(high, tight) == [("worse", "epsilon shown"), ("worse", "epsilon proved")]
-    assert "(99% confidence), above what was proved, at most 1," in of(high, tight).worse[0]
+    assert "at least 3.9 (99% confidence), while it was at most 1," in of(high, tight).worse[0]
     assert ("better", "epsilon shown") in moved(tight, high)
     assert moved(asked(record, 1.2, 1.0, **sampled), tight) == []
+
+
+def test_a_refutation_that_is_not_found_again_is_no_better(record: Record) -> None:
+    """Fewer samples refute less; only a proof makes the claim stand better."""
+    refuted = asked(record, 10.0, confidence=0.99, samples=1000)
+    lost, proved = asked(record, 0.5, confidence=0.99, samples=10), asked(record, None, 8.0)
+    assert moved(lost, refuted) == [("other", "verdict")]
+    assert "not refuted again does not make it true" in of(lost, refuted).changes[0].words
+    assert ("better", "verdict") in moved(proved, refuted)
+
+
+def test_a_tight_calculation_is_an_upper_end(record: Record) -> None:
+    sampled = {"confidence": 0.99, "samples": 1000}
+    exact, more = asked(record, 1.0, tight=True), asked(record, 3.0, **sampled)
+    assert moved(more, exact) == [("worse", "epsilon shown")]
+    assert moved(exact, more) == [("better", "epsilon shown")]
+    assert moved(more, asked(record, 1.0)) == []  # of a bound that is not tight nothing follows
+
+
+def test_a_proof_at_a_larger_delta_than_is_asked_is_none(record: Record) -> None:
+    strict = asked(record, None, 5.0)
+    (finding,) = strict.findings
+    assert finding.accounted is not None
+    at = Finding.of(
+        "one", CLAIM, SCOPE, delta=0.0, accounted=replace(finding.accounted, delta=1e-5)
+    )
+    loose = with_findings(strict, at)
+    assert ("worse", "epsilon proved") in moved(loose, strict)
+
+
+def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
+    whole = asked(record, 1.0, 8.0)
+    broken = whole.model_copy(update={"errors": ("no memory",)})
+    assert (of(whole, whole).code, of(broken, whole).code, of(whole, broken).code) == (0, 3, 3)
+    assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
+    assert of(asked(broken, 1.0), whole).code == 1  # what is worse all the same
+    assert of(whole, with_findings(whole)).code == 3  # nothing is in both
 
 
 def test_what_rests_on_an_assumption_shows_no_change(record: Record) -> None:
@@ -189,7 +243,7 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
     (change,) = of(now, before).changes
     assert change.words.startswith("claims epsilon 2 at delta 0 for everything about one user")
-    assert "; no longer epsilon 9 at delta 0" in change.words
+    assert "; no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = fewer.model_copy(update={"attacks": (), "utility": ()})
     assert [each.line for each in of(fewer, record).changes] == ["fcf: gone, was in the baseline."]

@@ -12,14 +12,14 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, store
-from fedrec_auditor.reports.glance import figures
+from fedrec_auditor.reports.glance import shares
 from fedrec_auditor.reports.record import Record
 from tests.reports.conftest import finding, scope, upper
 from tests.reports.test_html import EVIL, Page, poisoned
 
 
 def counts(record: Record) -> list[int]:
-    return [each.count for each in figures(record)]
+    return [each.count for each in shares(record)]
 
 
 def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None:
@@ -69,7 +69,7 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
     assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
     assert one.violated == record.violated
     assert [each.verdict for each in record.violated] == [Verdict.VIOLATED]
-    assert repr(one).startswith("dplcf-ap: ✗ VIOLATED. The claim of epsilon 1")
+    assert repr(one).startswith("dplcf-ap: ✗ VIOLATED. Epsilon is infinite, exactly")
     assert record["fcf"].violated == ()
     with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
         _ = record["nobody"]

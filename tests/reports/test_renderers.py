@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
 from fedrec_auditor.reports.glance import glances
@@ -93,14 +91,6 @@ def test_junit_tells_nothing_found_from_nothing_promised(
     assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
     totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
     assert found.attrib[totals[tag]] == "1"
-
-
-def test_a_small_sample_is_said_to_decide_nothing(record: Record) -> None:
-    section = next(s for s in sections(record) if s.target == "dplcf-sp")
-    own = next(f for f in section.findings if f.scope == f.claim.scope)
-    said = replace(section, findings=(retold(own, Verdict.INCONCLUSIVE),))
-    assert "is neither proved nor put to the test" in said.headline
-    assert "--allow inconclusive" in said.advice
 
 
 def test_no_string_breaks_out(record: Record) -> None:
@@ -239,37 +229,7 @@ def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:
     assert cut["dplcf-ap"].headline_finding.verdict is Verdict.VIOLATED
     assert cut["dplcf-sp"].headline_finding is not None
     assert cut["dplcf-sp"].headline_finding.verdict is Verdict.CONSISTENT
-    assert "1,682" in cut["dplcf-sp"].headline
-    assert "5,000" in cut["fmf-ldp"].headline
     assert len(cut["dplcf-sp"].others) == 1
-
-
-def test_advice_where_no_epsilon_is_claimed_fits_what_is_known(record: Record) -> None:
-    section = next(s for s in sections(record) if s.target == "fcf")
-    assert "what the attacks recover" in section.advice
-    assert "attacks below" not in replace(section, attacks=()).advice
-    (free,) = section.findings
-    assert free.accounted is not None
-    proved = replace(free.accounted, epsilon=0.0)
-    silent = free.model_copy(update={"accounted": proved})
-    said = replace(section, findings=(silent,), attacks=()).advice
-    assert said.startswith("Nothing: what leaves the devices")
-
-
-def test_a_claim_is_not_said_to_be_silent_on_its_own_words(record: Record) -> None:
-    """Scopes that differ in the adjacency only, and a proof that bounds nothing."""
-    section = next(s for s in sections(record) if s.target == "dplcf-sp")
-    own = next(f for f in section.findings if f.scope == f.claim.scope)
-    assert own.accounted is not None
-    endless = replace(own.accounted, epsilon=math.inf)
-    doubtful = retold(own, Verdict.UNSUBSTANTIATED).model_copy(update={"accounted": endless})
-    other = retold(own, Verdict.INCOMPARABLE).model_copy(
-        update={"scope": replace(own.scope, adjacency=Adjacency.ADD_REMOVE)}
-    )
-    said = replace(section, findings=(doubtful, other)).headline
-    assert "no finite epsilon can be proved" in said
-    assert "does not speak of whether a user met one item, in a single report, against" in said
-    assert "present against absent" in said
 
 
 def test_the_schema_imports_no_renderer() -> None:

@@ -9,12 +9,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.reports.system_terminal import render_system
-from fedrec_auditor.reports.words import got_words
 
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 

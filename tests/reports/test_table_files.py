@@ -90,6 +90,16 @@ def test_csv_reads_back(record: Record) -> None:
     assert "roc.fpr" not in rows[0]
 
 
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
+def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
+    row = record.findings[0].model_copy(update={"target": f"{sign}cmd|' /C calc'!A0"})
+    (read,) = csv.DictReader(
+        io.StringIO(csv_table(record.model_copy(update={"findings": (row,)}), "findings"))
+    )
+    assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
+
+
 def test_all_are_written(record: Record, tmp_path: Path) -> None:
     assert write_tables(record, tmp_path / "new") == NAMES
     files = {path.name for path in (tmp_path / "new").iterdir()}

@@ -11,7 +11,7 @@ import pytest
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import words
+from fedrec_auditor.reports import attack_words, words
 from fedrec_auditor.reports.rows import RocRow
 
 
@@ -87,9 +87,19 @@ def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
         fpr=(0.1,), tpr=(0.1,), low=(0.1,), high=(0.1,),
         users={"95%": 1.0, "5%": 0.625, "50%": 0.875},
     )  # fmt: skip
-    said = words.risk_words(roc)
+    said = attack_words.risk_words(roc)
     assert "87.5% of the time or more for half of the users" in said
     assert "100% for the 5% most at risk, 62.5% or less for the 5% least at risk" in said
     assert "part of the spread is chance" in said
     alike = roc.model_copy(update={"users": {"5%": 1.0, "95%": 1.0}})
-    assert words.risk_words(alike).endswith("100% of the time for at least 90% of the users.")
+    assert attack_words.risk_words(alike).endswith(
+        "100% of the time for at least 90% of the users."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "0%"), (1e-9, "0.0000001%"), (1e-4, "0.01%"), (0.00044, "0.044%"), (0.0123, "1.2%")],
+)
+def test_a_small_share_is_not_none(share: float, said: str) -> None:
+    assert words.percent(share) == said

@@ -54,6 +54,7 @@ FINITE = [
 @pytest.mark.parametrize(("event", "delta", "words"), INFINITE, ids=str)
 def test_the_reason_names_the_part(event: DpEvent, delta: float, words: str) -> None:
     assert words in why_infinite(event, delta)
+    assert "Event" not in why_infinite(event, delta)
     for accountant in (Pld(), Rdp()):
         if accountant.supports(event):
             assert math.isinf(accountant.bound(event, delta=delta, scope=SCOPE).epsilon)

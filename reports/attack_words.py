@@ -1,0 +1,123 @@
+"""The words of attacks and utility: a figure with its interval, and what an attacker got."""
+
+from __future__ import annotations
+
+import re
+
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow, UtilityRow
+from fedrec_auditor.reports.words import brief, percent
+
+GOT = {
+    "accuracy": "which of two inputs was sent is guessed {share} of the time",
+    "entries proved": "{share} of the entries of a history are known for certain",
+    "interaction F1": "a user's items are listed with F1 {value}",
+    "users reconstructed exactly": "{share} of users' histories are read without a mistake",
+    "ratings exact": "{share} of a user's ratings are read exactly",
+    "user vector cosine": "a user's taste vector is found with cosine {value}",
+    "linkage top-1": "the sender of a message is named right {share} of the time",
+    "linkage MRR": "the sender of a message is ranked with mean reciprocal rank {value}",
+    "candidates ruled out": "{share} of the candidates for a message's sender are ruled out",
+}
+"""What an attacker got, by the metric; ``{share}`` is the value in percent."""
+_TOLD_APART = {
+    "membership inference": (
+        "of an item that a user met and one that the user did not, the right one is picked {share} "
+        "of the time",
+        "{share} of the items that users met are found",
+    ),
+    "user-level membership inference": (
+        "of a user who took part and one who did not, the right one is picked {share} of the time",
+        "{share} of the users who took part are found",
+    ),
+}
+"""Of a family the words for AUC and, at a rate of false alarms, for the true positive rate."""
+
+
+def interval_words(row: AttackRow | UtilityRow) -> str:
+    """A figure with its interval and the confidence of that."""
+    return f"{brief(row.value)} {ends_words(row)} at {percent(row.confidence)}"
+
+
+def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
+    """The interval of a figure."""
+    return f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
+
+
+def got_words(row: AttackRow) -> str:
+    """What an attacker got, in plain words, and what is guessed without the uploads."""
+    said = f"{_gain_words(row, row.value)}"
+    if row.baseline is None:
+        return said
+    short = _figure(row, row.baseline)
+    return f"{said}, {short} without the uploads"
+
+
+def _gain_words(row: AttackRow, value: float) -> str:
+    told = GOT.get(row.metric)
+    area, found = _TOLD_APART.get(row.family, (None, None))
+    attribute = re.match(r"(\w+) macro F1\b", row.metric)
+    alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
+    share, plain = _share(value), brief(value)
+    if told is not None:
+        return told.format(share=share, value=plain)
+    if area is not None and row.metric == "AUC":
+        return area.format(share=share)
+    if found is not None and alarms is not None:
+        return f"{found.format(share=share)} with {_share(float(alarms[1]))} false alarms"
+    if attribute is not None:
+        return f"a user's {attribute[1].replace('_', ' ')} is guessed with macro F1 {plain}"
+    return f"{row.metric} is {plain}"
+
+
+def _figure(row: AttackRow, value: float) -> str:
+    """A figure of a row as its words have it: in percent, or as it is."""
+    in_percent = "{share}" in GOT.get(row.metric, "") or (
+        row.family in _TOLD_APART and row.metric.startswith(("AUC", "TPR"))
+    )
+    return _share(value) if in_percent else brief(value)
+
+
+def _share(value: float) -> str:
+    return percent(value) if 0.0 <= value <= 1.0 else brief(value)
+
+
+def risk_words(roc: RocRow) -> str:
+    """How differently users are at risk, in quantiles over them; nobody is named."""
+    found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
+    (least, low), (most, high) = found[0], found[-1]
+    told = "An item met is told from one not met"
+    if low == high:
+        return (
+            f"{told} {percent(low)} of the time for at least {brief(most - least)}% of the users."
+        )
+    middle = [area for level, area in found if level == 50.0]
+    ends = (
+        *(f"{_or_more(area, ' of the time')} for half of the users" for area in middle),
+        f"{_or_more(high)} for the {brief(100 - most)}% most at risk",
+        f"{percent(low)} or less for the {brief(least)}% least at risk",
+    )
+    few = "Each user is judged by few items: part of the spread is chance."
+    return f"{told} {', '.join(ends)}. {few}"
+
+
+def _or_more(share: float, of: str = "") -> str:
+    return f"{percent(share)}{of}" + (" or more" if share < 1.0 else "")
+
+
+def baseline_words(row: AttackRow) -> str:
+    """All baselines of an attack by name, or the one it has."""
+    named = "; ".join(f"{name} {brief(value)}" for name, value in sorted(row.baselines.items()))
+    return named or ("none" if row.baseline is None else brief(row.baseline))
+
+
+def further_words(row: AttackRow) -> str:
+    """What the true interactions give, and further figures with their intervals; empty if none."""
+    said = (
+        []
+        if row.from_interactions is None
+        else [f"from the true interactions {brief(row.from_interactions)}"]
+    )
+    said += [
+        f"{name} {brief(one.value)} {ends_words(one)}" for name, one in sorted(row.further.items())
+    ]
+    return "; ".join(said)

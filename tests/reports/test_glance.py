@@ -1,0 +1,41 @@
+"""A system at a glance tells no more than its rows do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.reports.glance import glances, shares
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Finding
+
+
+def with_one(record: Record, finding: Finding) -> Record:
+    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility", "demonstrations"), ())
+    return record.model_copy(update={"findings": (finding,), **none})
+
+
+def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
+    one = record["dplcf-sp"].findings[0]
+    assert one.measured is not None
+    doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
+    changed = with_one(record, one.model_copy(update={"measured": doubtful}))
+    (glance,) = glances(changed)
+    said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
+    assert "77" not in said
+    assert "shown" not in said
+
+
+def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
+    every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
+    assert every.accounted is not None
+    proof = replace(every.accounted, epsilon=1.0)
+    sure = every.model_copy(update={"accounted": proof, "measured": None})
+    assumed = sure.model_copy(update={"accounted": replace(proof, assumptions=("luck",))})
+    assert [shares(with_one(record, each))[-1].count for each in (sure, assumed)] == [1, 0]
+
+
+def test_the_sentence_says_what_is_false_and_where_it_is_told(record: Record) -> None:
+    said = {each.section.target: each.sentence for each in glances(record)}
+    assert said["dplcf-ap"].startswith("The claim is false: epsilon 1 claimed, infinite shown")
+    assert said["fcf"].startswith("No epsilon is claimed; epsilon shown: infinite (calculated)")
