@@ -75,7 +75,7 @@ def randomizer(name: str, given: Sequence[str]) -> Mechanism:
     """The mechanism called ``name`` with settings such as "scale=1"; InputError on a wrong one."""
     kind = FAMILIES["mechanisms"].member(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    types = {key: str(getattr(field.type, "__name__", field.type)) for key, field in plain.items()}
+    types = {key: str(getattr(f.type, "__name__", f.type)) for key, f in plain.items()}
     if not set(types.values()) <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "

@@ -242,7 +242,7 @@ def as_trained(target: Target, plan: Plan) -> Target:
 
 
 def _left_out(plan: Plan) -> tuple[str, ...]:
-    """What an audit goes on without: plug-ins that do not load where all are asked for."""
+    """What an audit goes on without: plug-ins that do not load, attacks that were not asked for."""
     asked = {
         "accountants": True,
         "targets": ALL in plan.targets,
@@ -253,6 +253,11 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
     if plan.attacks == () and plan.only is None and set(plan.games) <= {LOCAL}:
         lines.append(NO_ATTACK)
+    if plan.attacks and plan.only is None and LOCAL in plan.games:
+        every = FAMILIES["attacks"].able()
+        if set(every) - set(plan.attacks):
+            named = ", ".join(plan.attacks)
+            lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
     return tuple(lines)
 
 

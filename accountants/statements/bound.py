@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import SupportsFloat
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -17,9 +18,14 @@ class Side(StrEnum):
     LOWER = "lower"
 
 
+def _number(value: object) -> float:
+    """``value`` as a float; NaN, which is in no interval, if it is no number."""
+    return float(value) if isinstance(value, (float, SupportsFloat)) else math.nan
+
+
 def check_epsilon(epsilon: float) -> float:
     """Return ``epsilon`` if it is a number in [0, inf]; InputError otherwise."""
-    if not epsilon >= 0:
+    if not _number(epsilon) >= 0:
         raise InputError(
             f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. "
             "Give a number that is not negative."
@@ -29,7 +35,7 @@ def check_epsilon(epsilon: float) -> float:
 
 def check_delta(delta: float) -> float:
     """Return ``delta`` if it is a number in [0, 1); InputError otherwise."""
-    if not 0 <= delta < 1:
+    if not 0 <= _number(delta) < 1:
         raise InputError(
             f"Expected delta in [0, 1), got delta={delta!r}. Give 0 for pure differential privacy."
         )
@@ -38,7 +44,7 @@ def check_delta(delta: float) -> float:
 
 def check_confidence(confidence: float) -> float:
     """Return ``confidence`` if it is a number in (0, 1); InputError otherwise."""
-    if not 0 < confidence < 1:
+    if not 0 < _number(confidence) < 1:
         raise InputError(
             f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, say."
         )

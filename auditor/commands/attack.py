@@ -11,6 +11,7 @@ import typer
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
     Allow,
+    Attacks,
     Baseline,
     Column,
     FailAt,
@@ -34,10 +35,7 @@ def command(
     senders: Annotated[
         Path | None, typer.Option(help="A CSV of sender,user, where senders are pseudonyms.")
     ] = None,
-    attacks: Annotated[
-        str | None,
-        typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
-    ] = None,
+    attacks: Attacks = None,
     claim: Annotated[
         Path | None, typer.Option(help="A file (TOML) of what is promised of the system.")
     ] = None,

@@ -33,6 +33,10 @@ Column = Annotated[
     list[str] | None,
     typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
 ]
+Attacks = Annotated[
+    str | None,
+    typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; all cores if left out.")]
 Memory = Annotated[

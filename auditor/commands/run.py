@@ -19,6 +19,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.auditor.commands.options import (
     Allow,
+    Attacks,
     Baseline,
     Column,
     Data,
@@ -80,6 +81,7 @@ def command(
     ] = None,
     seed: Seed = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
+    attacks: Attacks = None,
     games: Annotated[
         str | None,
         typer.Option(help="local, round, training, one-run; several by commas. Default local."),
@@ -141,6 +143,7 @@ def command(
         "min_rating": min_rating,
         "seed": seed,
         "quick": quick or None,
+        "attacks": None if attacks is None else tuple(attacks.split(",")),
         "games": None if games is None else tuple(games.split(",")),
         "runs": runs,
         "population": None if population is None else population_size(population),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -320,6 +320,10 @@ def _given(
     """A strategy as it is, without importing Hypothesis to see that something is none."""
     if inputs is None or hasattr(inputs, "example"):
         return cast("SearchStrategy[Any] | None", inputs)
+    if not isinstance(inputs, Iterable):
+        raise InputError(
+            f"Expected a list of inputs or a Hypothesis strategy, got {inputs!r}. Name two inputs."
+        )
     return list(inputs)
 
 

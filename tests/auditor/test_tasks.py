@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.auditor.audited_target import AuditedTarget
+from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import NO_ATTACK, QUICK_ROUNDS, Audit
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -60,8 +61,20 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
 
 def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
-    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (("interaction-reconstruction",), ())):
+    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].names(), ())):
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
+
+
+def test_an_audit_of_some_attacks_names_them() -> None:
+    """Who reads that none beat guessing has to know which were tried."""
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
+    (note,) = Audit.of(plan, data).notes
+    assert note == (
+        f"Of {len(FAMILIES['attacks'].names())} attacks only these were asked for: "
+        "linkage, user-membership."
+    )
+    assert not Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,24 +22,24 @@ def bound(**changes: object) -> Bound:
     return Bound(**settings)
 
 
-@pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan])
-def test_epsilon_is_a_number_not_below_zero(epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])
+def test_epsilon_is_a_number_not_below_zero(epsilon: Any) -> None:
     with pytest.raises(InputError, match=r"Expected epsilon in \[0, inf\], got epsilon="):
         bound(epsilon=epsilon)
     with pytest.raises(InputError, match="epsilon"):
         Claim(epsilon=epsilon, scope=SCOPE, statement="s", source="p")
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2.0, math.nan, math.inf])
-def test_delta_is_in_the_half_open_unit_interval(delta: float) -> None:
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2.0, math.nan, math.inf, "0", None])
+def test_delta_is_in_the_half_open_unit_interval(delta: Any) -> None:
     with pytest.raises(InputError, match=r"Expected delta in \[0, 1\), got delta="):
         bound(delta=delta)
     with pytest.raises(InputError, match="delta"):
         Claim(epsilon=1.0, delta=delta, scope=SCOPE, statement="s", source="p")
 
 
-@pytest.mark.parametrize("confidence", [0.0, -0.5, 1.5, math.nan])
-def test_confidence_is_in_the_open_unit_interval_or_one(confidence: float) -> None:
+@pytest.mark.parametrize("confidence", [0.0, -0.5, 1.5, math.nan, "0.9", None])
+def test_confidence_is_in_the_open_unit_interval_or_one(confidence: Any) -> None:
     with pytest.raises(InputError, match=r"Expected confidence in \(0, 1\), got confidence="):
         bound(confidence=confidence)
 
