@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents, Finding
 
 Kept = TypeVar("Kept", bound=Contents)
@@ -74,9 +73,6 @@ def _from_first(raw: dict[str, Any]) -> None:
     for bound in _bounds(raw, "measured", "bound"):
         bound["side"] = "lower"
         bound["source"] = bound.pop("method")
-    for finding in raw["findings"]:
-        if finding["verdict"] not in list(Verdict):  # a word of that time
-            finding["verdict"] = str(Verdict.UNSUBSTANTIATED)
 
 
 def _from_second(raw: dict[str, Any]) -> None:

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from fedrec_auditor.auditor.command_line import main
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a process a core
+settings.register_profile("any machine", deadline=None)  # a busy one is slow, and not wrong
+settings.load_profile("any machine")
 
 
 @pytest.fixture

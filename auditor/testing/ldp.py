@@ -28,11 +28,11 @@ def assert_ldp(
     """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
 
     It fails too if so small a sample could not have shown it (INCONCLUSIVE). The arguments are
-    those of ``fedrec_auditor.verify_ldp``, and ``allow`` names checks that may fail, such as
-    ("floating point",), or "inconclusive". The AssertionError says the pair of inputs, the event,
-    its two probabilities and their ratio against e^epsilon, every check, and (if it can be pasted)
-    the call that repeats it. Passing is no proof: what was not refuted is returned as a
-    ``Verification``.
+    those of ``fedrec_auditor.verify_ldp`` but for ``progress``, and ``allow`` names checks that may
+    fail, such as ("floating point",), or "inconclusive". The AssertionError says the pair of
+    inputs, the event, its two probabilities and their ratio against e^epsilon, every check, and (if
+    it can be pasted) the call that repeats it. Passing is no proof: what was not refuted is
+    returned as a ``Verification``.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 

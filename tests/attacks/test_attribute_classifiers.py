@@ -37,7 +37,7 @@ def problem(
     return made, *made.columns(read.values().astype(np.float64)), labels
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SHAPES)
 def test_svc_decides_as_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
     case, known, others, labels = problem(*shape)
@@ -51,7 +51,7 @@ def test_svc_decides_as_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
     np.testing.assert_array_equal(found.codes, machine.predict(others))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SHAPES)
 def test_nearest_neighbours_are_those_of_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
     case, known, others, labels = problem(*shape)
@@ -63,7 +63,7 @@ def test_nearest_neighbours_are_those_of_scikit_learn(shape: tuple[int, int, int
     np.testing.assert_allclose(found.scores, near.predict_proba(others))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SHAPES)
 def test_logistic_regression_decides_as_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
     """Both are within what their optimiser leaves open of the one minimum."""

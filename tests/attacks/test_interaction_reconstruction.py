@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     posterior = np.array([row])

@@ -17,7 +17,7 @@ def covered(hits: int, trials: int) -> bool:
     return bool(stats.binom.cdf(hits, trials, 0.91) > 1e-3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 80), st.integers(1, 30))
 def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> None:
     """With few levels most scores are tied."""
@@ -42,7 +42,7 @@ def test_infinite_scores_rank_first_and_last() -> None:
     assert metrics.auc(scores, np.array([True, False, True, False])) == 0.625
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hnp.arrays(bool, (4, 9)), hnp.arrays(bool, (4, 9)))
 def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
     for row in range(4):

@@ -24,7 +24,7 @@ def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> N
     assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(records())
 def test_places_are_words_and_differ(record: Record) -> None:
     found = anchors(record).values()

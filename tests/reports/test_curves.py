@@ -75,7 +75,7 @@ def test_randomized_response_is_on_the_line_of_its_epsilon() -> None:
     assert TradeOff("shown", 1e6, 0.25, "leak", 1.0).corners[1] == (0.0, 0.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rocs(), st.dictionaries(st.sampled_from(curves.RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
     if curves.resolution(curve) is None:

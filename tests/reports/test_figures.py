@@ -52,7 +52,7 @@ def test_the_map_has_a_cell_a_scope_asked_and_no_markup_of_a_name(record: Record
     assert drawn.svg.count("<rect") == len(cells)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(records())
 def test_names_differ_and_drawings_hold_no_string_of_the_record(record: Record) -> None:
     found = list(figures(record))

@@ -44,7 +44,7 @@ def test_forty_lines_at_most(record: Record) -> None:
     assert "4 more errors" in text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(records())
 def test_nothing_is_obeyed_and_no_entity_is_written(record: Record) -> None:
     text = job_summary.render(record)

@@ -16,7 +16,7 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), ANY))
 def test_toml_reads_it_back(plan: dict[str, object]) -> None:
     assert tomllib.loads(plan_text(plan)) == plan

@@ -37,7 +37,7 @@ def test_infinity_runs_over_the_break_and_a_finite_value_does_not(record: Record
     assert "<polygon" not in plots.ladder(record["fmf-ldp"].findings)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
     drawing = plots.ladder(found)

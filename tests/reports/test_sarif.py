@@ -119,7 +119,7 @@ def test_the_schema_agrees(record: Record) -> None:
     assert not validator.is_valid(log)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(records())
 def test_any_record_makes_a_log(record: Record) -> None:
     read(record)

@@ -43,7 +43,7 @@ def test_it_is_versioned_and_is_json() -> None:
     assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_is_written_fits(
     data: st.DataObject, any_record: st.SearchStrategy[Record], faults: Validator

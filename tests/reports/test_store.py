@@ -21,7 +21,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.system_terminal import render_system
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_record_round_trips_and_renders(
     data: st.DataObject, any_record: st.SearchStrategy[Record], tmp_path: Path

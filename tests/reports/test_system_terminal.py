@@ -45,7 +45,7 @@ def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, widt
     assert 100 < max(map(cell_len, shown(record, target, 400).split("\n"))) <= 160
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_record_is_shown_and_is_no_worse_than_itself(
     any_record: st.SearchStrategy[Record], data: st.DataObject

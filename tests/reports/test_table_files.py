@@ -62,7 +62,7 @@ def test_signs_of_the_reports_are_printed() -> None:
     )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_row_has_as_many_cells_as_the_head(
     data: st.DataObject, any_record: st.SearchStrategy[Record]

@@ -23,7 +23,7 @@ def curve(epsilon: float, mu: float) -> mpmath.mpf:
     return phi(m / 2 - e / m) - mpmath.exp(e) * phi(-m / 2 - e / m)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.floats(-5, 4).map(lambda x: 10**x),
     st.one_of(st.floats(-300, -1e-3).map(lambda x: 10**x), st.floats(1e-3, 0.999)),
@@ -37,7 +37,7 @@ def test_the_inverse_is_right(mu: float, delta: float) -> None:
             assert curve(epsilon - off, mu) >= mpmath.mpf(delta) * (1 - mpmath.mpf(10) ** -12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(-2, 3).map(lambda x: 10**x), st.floats(-100, -0.5).map(lambda x: 10**x))
 def test_the_library_agrees(mu: float, delta: float) -> None:
     truth = gaussian_epsilon(delta, mu)

@@ -45,7 +45,7 @@ def test_it_costs_what_another_library_says(
         assert theirs == pytest.approx(proved, rel=2e-3)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     rate=st.floats(0.001, 0.9),
     noise=st.floats(0.3, 10.0),
@@ -58,7 +58,7 @@ def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: li
         assert np.exp(found) == pytest.approx(np.exp(expected), abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rate=st.floats(0.01, 0.9),
     size=st.integers(2, 30),

@@ -27,7 +27,7 @@ def enumerated(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray
     return found[0], found[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     missed=st.floats(0.01, 0.5),
     unlikely=st.floats(0.01, 0.45),

@@ -109,7 +109,7 @@ def test_the_general_bound_is_the_sum_as_printed() -> None:
             assert ours[0] == pytest.approx(math.log(total) / (order - 1), rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rate=st.floats(1e-6, 1.0),
     noise=st.floats(0.3, 20.0),

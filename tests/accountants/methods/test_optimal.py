@@ -20,7 +20,7 @@ def epsilon(accountant: object, event: DpEvent, delta: float) -> float:
     return accountant.bound(event, delta=delta, scope=SCOPE).epsilon
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.001, 30), st.integers(1, 3000), st.floats(-12, -0.05).map(lambda x: 10**x))
 def test_two_routes_to_like_responses_agree(local: float, count: int, delta: float) -> None:
     event = SelfComposedDpEvent(PureDpEvent(local), count)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -91,7 +91,6 @@ def test_a_composition_has_no_more_than_the_sums(
     assert either_way(p, q, total) <= grown + 1e-12
 
 
-@settings(deadline=None)  # the first one imports the accountant
 @given(st.integers(2, 8), st.floats(0.05, 3.0), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: float) -> None:
     """The exact figure of composed randomized responses: reached, and never undercut."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
@@ -154,7 +154,6 @@ def test_one_report_of_fmf_ldp_becomes_a_training_of_a_user() -> None:
     st.integers(1, 3),
     st.floats(0.0, 1.0),
 )
-@settings(deadline=None)
 def test_a_bit_carried_to_a_user_covers_enumerated_flips(
     epsilons: list[float], rounds: int, extra: int, share: float
 ) -> None:

@@ -52,7 +52,7 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(1, 4), st.integers(1, 3), st.floats(0.05, 3.0), st.sampled_from([0.2, 1e-2, 1e-4])
 )
@@ -72,7 +72,7 @@ def test_the_lower_bound_is_what_two_enumerated_worlds_show(
     assert found <= proved(local, users, times, delta) + 1e-9
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(
     st.integers(2, 3000), st.integers(1, 60), st.floats(0.05, 6.0), st.sampled_from([1e-2, 1e-6])
 )
@@ -148,7 +148,6 @@ def test_loud_reports_do_not_overflow(epsilon: float) -> None:
     assert reached(epsilon, 1000, 3, 1e-6) <= 3 * epsilon * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3), st.integers(0, 2), st.floats(0.1, 3), st.floats(0, 2))
 def test_who_tells_its_report_leaves_a_shuffle_of_the_others(
     silent: int, telling: int, local: float, epsilon: float

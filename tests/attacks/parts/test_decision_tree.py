@@ -30,7 +30,7 @@ def grown(values: np.ndarray, codes: np.ndarray, seed: int = 0) -> np.ndarray:
     return tree.shares([Part(table, np.arange(80))])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, st.integers(1, 60), st.integers(2, 4))
 def test_one_column_gives_the_tree_of_scikit_learn(seed: int, levels: int, classes: int) -> None:
     """With more columns equally good splits are chosen at random by both."""
@@ -44,7 +44,7 @@ def impurity(codes: np.ndarray) -> float:
     return float(len(codes) - np.square(np.bincount(codes)).sum() / len(codes))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(SEEDS, st.integers(2, 9), st.integers(2, 30), st.integers(2, 4))
 def test_every_split_is_the_best_there_is(
     seed: int, columns: int, levels: int, classes: int

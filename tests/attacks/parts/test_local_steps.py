@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.attacks.parts.local_steps import distances
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(1, 9), st.floats(0.01, 3))
 def test_it_is_the_step_of_the_paper(seed: int, steps: int, d: int, rate: float) -> None:
     rng = np.random.default_rng(seed)

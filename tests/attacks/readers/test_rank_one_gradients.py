@@ -21,9 +21,7 @@ def infer(view: Any) -> Any:
     return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(2, 16),

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.targets.mechanisms.base import Domain
 
-FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+FEW = settings(max_examples=25, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)
 DRAWS = 20_000
 """Of an input, to see outputs that come seldom: none of the laws here has any that are seldomer."""

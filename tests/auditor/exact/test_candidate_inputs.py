@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
 from fedrec_auditor.targets.mechanisms.base import Domain
 
-SETTINGS = settings(max_examples=400, database=None, derandomize=True, deadline=None)
+SETTINGS = settings(max_examples=400, database=None, derandomize=True)
 DOMAINS = (
     Domain(low=0, high=1, values=(0.0, 1.0)),
     Domain(low=-1, high=2),
@@ -30,7 +30,6 @@ DOMAINS = (
     max_examples=60,
     database=None,
     derandomize=True,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 @given(data=st.data())

@@ -49,7 +49,7 @@ def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
 
 
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
-@settings(max_examples=60, deadline=None, database=None, derandomize=True)
+@settings(max_examples=60, database=None, derandomize=True)
 def test_no_jump_hides(at: float, height: float) -> None:
     """Wherever a density jumps, what is kept of it is not above its mass, and nearly all of it."""
     cells = integrate(lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9))

@@ -123,7 +123,7 @@ def test_epsilon_at_delta_is_the_least_that_holds(law: tuple, delta: float) -> N
             assert slow_delta(law, epsilon - 1e-6) > delta - 1e-9
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 8), st.integers(0, 8), st.integers(2, 6), st.floats(1e-6, 0.5))
 def test_copies_at_delta_are_the_law_of_all_outputs_together(
     p: int, q: int, copies: int, delta: float
@@ -218,7 +218,6 @@ def _joint(mechanism: Mechanism) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, np.exp(table)))
 
 
-@settings(deadline=None)
 @given(RATES, RATES, KINDS, st.floats(0, 3))
 def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
     p: float, q: float, kind: Callable[[BitFlip], Mechanism], epsilon: float

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.games.class_metrics import (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(2, 5), st.integers(1, 3))
 def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws: int) -> None:
     """Means over draws, each over the users who were asked; ties in the scores included."""

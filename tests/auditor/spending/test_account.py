@@ -64,7 +64,7 @@ def test_gaussian_noise_by_its_closed_form(row: Exact) -> None:
     assert other.upper.epsilon < row.epsilon
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(scale=st.floats(0.1, 50.0), rounds=st.integers(1, 1000))
 def test_laplace_noise_adds_up_at_delta_0(scale: float, rounds: int) -> None:
     found = account(laplace=scale, rounds=rounds)

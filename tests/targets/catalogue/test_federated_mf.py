@@ -111,7 +111,7 @@ def test_theorem_5_is_off_as_derived() -> None:
     st.floats(0, 5),
     st.integers(1, 6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_feasible_pair_beats_the_grid(entries: list[float], rating: float, count: int) -> None:
     u, v = clip_embedding(np.reshape(entries, (2, 2)), 5.0)
     error = 2 * abs(rating - u @ v)
@@ -141,7 +141,7 @@ def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> Non
     st.lists(st.floats(0, math.sqrt(5)), min_size=6, max_size=6),
     st.floats(0, 5),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_two_embeddings_are_never_more_than_root_two_apart_in_a_row(
     entries: list[float], rating: float
 ) -> None:

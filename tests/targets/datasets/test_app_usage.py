@@ -34,7 +34,7 @@ def write(folder: Path, lines: list[str], *categories: str) -> Path:
     return folder
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS)
 def test_uses_are_counted_and_the_last_one_is_the_time(
     rows: list[tuple[int, datetime, int]],

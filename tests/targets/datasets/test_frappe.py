@@ -36,7 +36,7 @@ def write(folder: Path, rows: list[Row], separator: str = "\t") -> Path:
     return folder
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS)
 def test_counts_are_summed_and_the_usual_place_is_the_users(rows: list[Row]) -> None:
     uses: Counter[tuple[int, int]] = Counter()

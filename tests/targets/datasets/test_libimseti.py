@@ -29,7 +29,7 @@ def write(folder: Path, genders: dict[int, str], pairs: dict[tuple[int, int], in
     return folder
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows())
 def test_what_was_written_comes_back(
     given_rows: tuple[dict[int, str], dict[tuple[int, int], int]],

@@ -118,7 +118,7 @@ def rows(draw: st.DrawFn) -> Rows:
     return Rows(users, items, draw(st.dictionaries(pair, values, min_size=1, max_size=20)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows())
 def test_what_was_written_comes_back_from_both_layouts(given_rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:

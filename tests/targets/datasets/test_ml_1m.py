@@ -90,7 +90,7 @@ def oracle(users: Users, movies: Movies, pairs: Pairs, whole: bool) -> Interacti
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows())
 def test_what_was_written_comes_back(given_rows: tuple[Users, Movies, Pairs]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ def write(folder: Path, movies: Movies, pairs: Pairs) -> Path:
     return folder
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows())
 def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
     with tempfile.TemporaryDirectory() as folder:

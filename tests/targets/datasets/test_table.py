@@ -79,7 +79,7 @@ def contents(path: Path, columns: Mapping[str, str] | None = None) -> dict[Any, 
     return dict(zip(pairs, zip(data.ratings.data.tolist(), times, strict=True), strict=True))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rows(), st.booleans(), st.sampled_from([".csv", ".tsv"]))
 def test_the_latest_of_each_pair_is_kept(
     lines: list[tuple[Any, Any, float, int]], timed: bool, ending: str
@@ -91,7 +91,7 @@ def test_the_latest_of_each_pair_is_kept(
     assert found == {pair: (r, t if timed else None) for pair, (r, t) in expected.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows(), st.booleans())
 def test_parquet_gives_what_csv_gives(
     lines: list[tuple[Any, Any, float, int]], coded: bool
@@ -193,7 +193,7 @@ def test_broken_parquet_columns_are_named(
     assert said in str(caught.value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=60) | st.text('user,item\n12"é').map(str.encode), st.booleans())
 def test_no_file_at_all_gives_anything_but_interactions_or_one_error(
     data: bytes, headed: bool

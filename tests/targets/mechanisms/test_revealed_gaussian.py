@@ -35,7 +35,7 @@ def made(z: float = 1.0, rate: float = 0.3, count: int = 4) -> RevealedGaussian:
     count=st.integers(1, 12),
     epsilon=st.floats(0.0, 6.0),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_curve_is_the_mean_over_all_patterns_of_coins(
     z: float, rate: float, count: int, epsilon: float
 ) -> None:
@@ -71,7 +71,7 @@ def test_claimed_one_is_14_45_where_a_thousand_rows_in_a_hundred_are_drawn() -> 
 
 
 @given(z=st.floats(0.5, 3.0), rate=st.floats(0.05, 0.9), count=st.integers(1, 20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_more_of_anything_tells_more(z: float, rate: float, count: int) -> None:
     least = made(z, rate, count).delta(1.0)
     assert made(z * 0.9, rate, count).delta(1.0) >= least

@@ -68,7 +68,7 @@ def test_one_round_is_the_integral_from_below(
     rounds=st.integers(1, 40),
     delta=st.sampled_from([1e-6, 1e-3, 0.05]),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_single_steps_stay_just_below_the_proof(
     z: float, rate: float, rounds: int, delta: float
 ) -> None:
@@ -91,7 +91,7 @@ def test_single_steps_stay_just_below_the_proof(
     steps=st.integers(1, 4),
     epsilon=st.floats(0.0, 4.0),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_seeing_less_tells_less(
     z: float, rate: float, rounds: int, steps: int, epsilon: float
 ) -> None:

@@ -45,7 +45,7 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     return float(probability[bounds > epsilon + 1e-9].sum())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     epsilon=st.floats(0.0, 4.0),
     delta=st.sampled_from([0.0, 0.001, 0.01, 0.1, 0.3]),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from scipy import stats
@@ -28,7 +28,6 @@ SCORES = nps.arrays(
 ALPHA = 0.05
 
 
-@settings(deadline=None)
 @given(SCORES, SCORES)
 def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> None:
     band = ThresholdBand.of(one, other, ALPHA)

@@ -134,7 +134,7 @@ def test_a_large_claim_is_left_open() -> None:
 
 
 @given(st.lists(st.integers(0, 255), max_size=12))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
     rows = _echelon(vectors)
     span = {0}

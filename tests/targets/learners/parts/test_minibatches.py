@@ -34,7 +34,7 @@ def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
     return ids[own].tolist(), ids[~own].tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     users=st.integers(1, 6),
     items=st.integers(1, 25),
@@ -88,7 +88,7 @@ def test_no_devices_draw_nothing() -> None:
     assert draw_order(streams(0), drawn.sizes, 0).shape == (0, 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6),
     epoch=st.integers(0, 9),

@@ -53,7 +53,7 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("kernel", ["torch", "numba"])
 @pytest.mark.parametrize("name", sorted(LOGITS))
-@settings(max_examples=5, deadline=None, derandomize=True, database=None)
+@settings(max_examples=5, derandomize=True, database=None)
 @given(
     users=st.integers(2, 5),
     items=st.integers(2, 30),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -31,7 +31,6 @@ def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.
     return out.reshape(values.shape)
 
 
-@settings(deadline=None)  # the kernel is compiled once
 @given(
     st.integers(0, 4),
     st.sampled_from([(), (1,), (7,), (3, 5), (0, 4)]),

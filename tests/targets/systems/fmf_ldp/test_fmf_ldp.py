@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -257,7 +257,6 @@ def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> 
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 3))
-@settings(deadline=None)
 def test_a_batch_uploads_what_its_clients_would_one_by_one(
     seed: int, users: int, k: int, size: int
 ) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import NonPrivateDpEvent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -56,7 +56,6 @@ def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, si
 @given(
     st.integers(0, 2**32 - 1), st.integers(0, 7), st.integers(1, 40), st.integers(1, 3), st.data()
 )
-@settings(deadline=None)
 def test_a_batch_uploads_what_its_clients_would_one_by_one(
     seed: int, users: int, items: int, size: int, data: st.DataObject
 ) -> None:

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Dense, Kind
@@ -16,7 +16,6 @@ from fedrec_auditor.targets.systems.dplcf.parts.packed_counts import PackedCount
 
 
 @given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 9))
-@settings(deadline=None)  # the first call compiles
 def test_rows_of_pairs_are_those_of_the_product(seed: int, users: int, items: int) -> None:
     """Whatever the chunks, with users left over in the last word."""
     rng = np.random.default_rng(seed)

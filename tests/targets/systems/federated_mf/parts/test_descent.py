@@ -42,7 +42,6 @@ def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarra
     return table(rng), rng.normal(size=(8, 3)), rng.normal(size=(6, 3)), rows
 
 
-@settings(deadline=None)
 @given(SEEDS)
 def test_gradients_are_the_sums_of_the_paper_rating_by_rating(seed: int) -> None:
     ratings, u, v, rows = case(seed)
@@ -58,7 +57,6 @@ def test_gradients_are_the_sums_of_the_paper_rating_by_rating(seed: int) -> None
     np.testing.assert_allclose(of_v, slow_v, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(SEEDS, st.floats(0.1, 20.0))
 def test_clipped_gradients_are_those_of_every_rating_or_user_clipped(
     seed: int, clip: float
@@ -91,7 +89,7 @@ def test_clipped_gradients_are_those_of_every_rating_or_user_clipped(
     ],
 )
 @pytest.mark.parametrize("joint", [True, False])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -251,7 +249,7 @@ def slow(
     return users, items
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
     st.booleans(),

@@ -23,7 +23,7 @@ def slow(streams: Streams, count: int) -> np.ndarray:
     return out[:, :count]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(0, 40), st.integers(0, 1200))
 def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> None:
     streams = Streams.spawn(np.random.default_rng(seed), clients)

@@ -390,7 +390,7 @@ def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
         )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
     table = np.random.default_rng(seed).integers(0, 8, (users, items)) - 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -43,7 +43,6 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, sparse.csr_array, float, floa
     return items, ratings, draw(st.floats(0.1, 20.0)), draw(st.floats(0.01, 10.0))
 
 
-@settings(deadline=None)  # compiles
 @given(problems(), st.sampled_from([1, 40, 1 << 16]), st.sampled_from(KERNELS))
 def test_all_users_at_once_equal_one_user_at_a_time(
     problem: tuple[np.ndarray, sparse.csr_array, float, float], block: int, kernel: Kernel
@@ -62,7 +61,6 @@ def test_all_users_at_once_equal_one_user_at_a_time(
     np.testing.assert_allclose(gradients.total(), dense.sum(axis=0), rtol=1e-6, atol=1e-8)
 
 
-@settings(deadline=None)
 @given(problems(), st.sampled_from(KERNELS))
 def test_the_user_vector_is_where_the_loss_is_flat(
     problem: tuple[np.ndarray, sparse.csr_array, float, float], kernel: Kernel

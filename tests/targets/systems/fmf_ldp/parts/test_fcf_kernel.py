@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -32,7 +32,6 @@ def problem(
     return np.linalg.solve(root, items.T).T, root, touched
 
 
-@settings(deadline=None)  # the first of each kind compiles
 @given(
     users=st.integers(0, 7),
     n_items=st.integers(1, 90),

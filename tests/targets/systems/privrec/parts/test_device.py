@@ -154,7 +154,7 @@ def agrees(
                 close(found[name][user], value)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([(True, True), (False, True), (True, False)]),
@@ -176,7 +176,7 @@ def test_batched_training_is_training_one_by_one(
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
