@@ -36,6 +36,7 @@ from fedrec_auditor.reports.words import (
     brief,
     capitalized,
     flag_words,
+    percent,
     question_words,
     shown_epsilon,
     sure_words,
@@ -186,9 +187,12 @@ class Glance:
 
     @property
     def by(self) -> str:
-        """The attack and the metric that got it; empty if none did."""
+        """The attack, the metric that got it and its interval; empty if none did."""
         row = self.leaking[0].row if self.leaking else None
-        return "" if row is None else f"{row.attack}, {row.metric}"
+        if row is None:
+            return ""
+        ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
+        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence"
 
     @property
     def shown(self) -> str:
