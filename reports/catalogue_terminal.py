@@ -18,7 +18,7 @@ from fedrec_auditor.reports.catalogue_words import (
     plain_words,
     rest_words,
 )
-from fedrec_auditor.reports.paragraph import LONGEST, print_paragraph
+from fedrec_auditor.reports.paragraph import print_paragraph, width_of
 from fedrec_auditor.reports.terminal import print_line
 from fedrec_auditor.reports.words import (
     STYLES,
@@ -51,7 +51,7 @@ def render_catalogue(
     ``only`` some words, entries that have one of them; how many are hidden is said.
     """
     shown = [row for row in rows if row.is_any_of(only)]
-    width = min(LONGEST, console.width)
+    width = width_of(console)
     if not console.is_terminal:
         for row in shown:
             said = f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}"

@@ -25,6 +25,11 @@ def columns() -> int:
     return min(LONGEST, shutil.get_terminal_size().columns)
 
 
+def width_of(console: Console) -> int:
+    """The columns of a console to fill, likewise."""
+    return min(LONGEST, console.width) if console.is_terminal else FULL
+
+
 def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:
     """``text`` in lines of ``width`` columns, in which no word is cut.
 
@@ -63,8 +68,7 @@ def print_paragraph(
     There the label is followed by a colon.
     """
     if console.is_terminal:
-        width = min(LONGEST, console.width)
-        said = paragraph(text, width, label=label, indent=indent, hang=hang)
+        said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
     else:
         said = " " * indent + printable(f"{label}: {text}" if label else text)
     console.print(said, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

@@ -12,7 +12,7 @@ from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.paragraph import FULL, LONGEST, paragraph
+from fedrec_auditor.reports.paragraph import paragraph, width_of
 from fedrec_auditor.reports.rows import Contents, DemonstrationRow
 from fedrec_auditor.reports.section import sections, summary
 from fedrec_auditor.reports.severity import Severity
@@ -124,11 +124,6 @@ def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -
         text = "; ".join(f"{head} {cell}" for head, cell in parts)
         print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
     print_line(console, demonstrations.summary(rows))
-
-
-def width_of(console: Console) -> int:
-    """The columns to fill: those of a terminal, up to 160, else 100."""
-    return min(LONGEST, console.width) if console.is_terminal else FULL
 
 
 def print_hanging(

@@ -136,7 +136,7 @@ def test_a_notebook_gets_a_bar_without_widgets(monkeypatch: pytest.MonkeyPatch) 
         return Handle()
 
     module = types.ModuleType("IPython.display")
-    module.display = display  # type: ignore[attr-defined]
+    vars(module)["display"] = display
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr(progress, "Console", lambda stderr: Console(force_jupyter=True))

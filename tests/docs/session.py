@@ -20,6 +20,7 @@ from typing import Any, Self
 from unittest import mock
 
 import typer
+from typer.core import TyperGroup
 
 from fedrec_auditor.auditor.command_line import app, main
 from fedrec_auditor.auditor.families import FAMILIES
@@ -189,8 +190,9 @@ def check(line: str) -> None:
 def _parse(words: list[str]) -> None:
     """Options, their values and arguments, by the command line's own parser; names of targets."""
     group = typer.main.get_command(app)
-    above = group.make_context("auditor", list(words))  # type: ignore[attr-defined]
-    name, command, rest = group.resolve_command(above, words)  # type: ignore[attr-defined]
+    assert isinstance(group, TyperGroup)
+    above = group.make_context("auditor", list(words))
+    name, command, rest = group.resolve_command(above, words)
     found = command.make_context(name, rest, parent=above).params
     named = found.get("targets") or ([found["target"]] if name in ("account", "record") else [])
     for target in named:
