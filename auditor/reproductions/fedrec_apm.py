@@ -117,27 +117,33 @@ class FedrecApmReproduction:
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         """Which average fits, and whether what is printed beats guessing the frequent class."""
-        cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
-        if not cells:
-            return ()
         lines = [
             "AIA is the paper's network on the coordinates of the change in the span of the known "
             "users' (attribute-mlp), for speed; the other attackers read the change as it is."
         ]
-        for average in AVERAGES:
-            ours = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
-            apart = np.abs(np.array(ours) - [row.printed or 0.0 for row in cells])
-            lines.append(
-                f"By {average}, ours are {apart.mean():.3f} from the printed ones on average "
-                f"(median {np.median(apart):.3f}, {len(cells)} figures)."
-            )
-        for average in AVERAGES:
-            above = sum((row.printed or 0) > row.beside[f"majority, {average}"] for row in cells)
-            lines.append(
-                f"{above} of {len(cells)} printed figures are above the {average} of guessing the "
-                "most frequent class for everybody."
-            )
+        for data in _DATA:
+            cells = [
+                r for r in rows if r.printed is not None and "zeta" in r.what and data in r.what
+            ]
+            lines += _compared(data, cells) if cells else ()
         return lines
+
+
+def _compared(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
+    """How far ``cells`` of a data set are from the printed ones, and these from guessing."""
+    for average in AVERAGES:
+        ours = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
+        apart = np.abs(np.array(ours) - [row.printed or 0.0 for row in cells])
+        yield (
+            f"{data}: by {average}, ours are {apart.mean():.3f} from the printed ones on average "
+            f"(median {np.median(apart):.3f}, {len(cells)} figures)."
+        )
+    for average in AVERAGES:
+        above = sum((row.printed or 0) > row.beside[f"majority, {average}"] for row in cells)
+        yield (
+            f"{data}: {above} of {len(cells)} printed figures are above the {average} of guessing "
+            "the most frequent class for everybody."
+        )
 
 
 def _systems() -> Iterator[AttackedSystem]:
