@@ -1,6 +1,8 @@
 """The fused loop behind ``ClippedNoise``: clip, hash, invert, add, an entry at a time.
 
-The draws are those of ``Streams.laplace``, to the last bit or two of the logarithm.
+The draws are those of ``Streams.laplace``, to the last two bits of the logarithm. The loops are
+written so that they vectorize: no branch, no call, no division that may raise; and without
+``fastmath``, so that an entry is sent the same bits wherever it stands in a block.
 """
 
 from __future__ import annotations
@@ -14,9 +16,14 @@ from fedrec_auditor.targets.compiled import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_ONE, _ELEVEN = np.uint64(1), np.uint64(11)
+_ONE, _TWELVE = np.uint64(1), np.uint64(12)
 _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
-_UNIT, _HALF = 2.0**-53, 2.0**-54
+_UNIT, _HALF = 2.0**-52, 2.0**-53
+_BITS, _BIAS = np.int64(52), np.int64(1023)
+_MANTISSA, _EXPONENT_OF_1 = np.int64(2**52 - 1), np.int64(1023 << 52)
+_LN2 = float.fromhex("0x1.62e42feep-1")  # ends in zeros: times an exponent it is exact
+_LN2_REST = 1.9082149292705877e-10
+_ROOT2 = math.sqrt(2.0)
 
 
 @compiled(kept=False, inline="always")
@@ -26,29 +33,44 @@ def _mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> _S31)
 
 
+@compiled(kept=False, inline="always", error_model="numpy")
+def log(x: float) -> float:
+    """The natural logarithm of a positive normal number, within two units in the last place.
+
+    x = 2^k m with m in (sqrt(1/2), sqrt(2)]; log m = 2 atanh(s), s = (m - 1) / (m + 1), by its
+    series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
+    """
+    bits = np.float64(x).view(np.int64)
+    mantissa = np.int64((bits & _MANTISSA) | _EXPONENT_OF_1).view(np.float64)
+    above = mantissa > _ROOT2
+    m = mantissa * (0.5 if above else 1.0)
+    k = np.float64((bits >> _BITS) - _BIAS) + (1.0 if above else 0.0)
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    w = z * z
+    even = 2 / 3 + w * (2 / 7 + w * (2 / 11 + w * (2 / 15 + w * (2 / 19))))
+    odd = 2 / 5 + w * (2 / 9 + w * (2 / 13 + w * (2 / 17 + w * (2 / 21))))
+    return k * _LN2 + ((s * (z * (even + z * odd)) + k * _LN2_REST) + 2.0 * s)
+
+
 @compiled(kept=False, inline="always")
 def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
-    size = scale * math.log(np.float64(word >> _ELEVEN) * _UNIT + _HALF)
-    value: float = np.float64(entry)
-    if value > clip:
-        value = clip
-    elif value < -clip:
-        value = -clip
-    return value + size if word & _ONE else value - size
+    size = scale * log(np.float64(np.int64(word >> _TWELVE)) * _UNIT + _HALF)
+    below = min(np.float64(entry), clip)
+    return max(below, -clip) + (size if word & _ONE else -size)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """``out`` (n, size) from ``flat``, clipped, and the Laplace draws of ``seeds`` (n,)."""
     for client in range(flat.shape[0]):
         seed = seeds[client]
-        step = np.uint64(0)
         for place in range(flat.shape[1]):
-            step += _GOLDEN
-            out[client, place] = _sent(flat[client, place], _mix(_mix(seed + step)), clip, scale)
+            word = _mix(_mix(seed + np.uint64(place + 1) * _GOLDEN))
+            out[client, place] = _sent(flat[client, place], word, clip, scale)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
@@ -56,8 +78,7 @@ def laplace_rows(
     width = values.shape[1]
     for client in range(len(seeds)):
         for row in range(indptr[client], indptr[client + 1]):
-            step = np.uint64(ids[row] * width) * _GOLDEN
+            seed = seeds[client] + np.uint64(ids[row] * width) * _GOLDEN
             for place in range(width):
-                step += _GOLDEN
-                word = _mix(_mix(seeds[client] + step))
+                word = _mix(_mix(seed + np.uint64(place + 1) * _GOLDEN))
                 out[row, place] = _sent(values[row, place], word, clip, scale)
