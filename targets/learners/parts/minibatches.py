@@ -90,9 +90,13 @@ def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
     """Coefficients of the linear term for one dense component, (n, *shape)."""
-    shape = shapes[name]
-    draws = _linear_streams(streams, shapes, name).laplace(int(np.prod(shape)))
-    return (local.linear_term[name] * draws).astype(np.float32).reshape(len(streams), *shape)
+    from fedrec_auditor.targets.noise_kernel import laplace
+
+    seeds = _linear_streams(streams, shapes, name).seeds
+    zeros = np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
+    drawn = np.empty_like(zeros)
+    laplace(zeros, seeds, 1.0, local.linear_term[name], drawn)
+    return drawn.reshape(len(streams), *shapes[name])
 
 
 def draw_linear_rows(
@@ -102,11 +106,14 @@ def draw_linear_rows(
     examples: Examples,
 ) -> NDArray[np.float32]:
     """Coefficients of the linear term for touched rows of "item": (nnz, d), place item * d + k."""
-    width = shapes["item"][1]
-    owner = np.repeat(np.arange(len(streams)), examples.sizes)
-    places = examples.ids.astype(np.int64)[:, None] * width + np.arange(width)
-    draws = _linear_streams(streams, shapes, "item").laplace_at(owner[:, None], places)
-    return (local.linear_term["item"] * draws).astype(np.float32)
+    from fedrec_auditor.targets.noise_kernel import laplace_rows
+
+    seeds = _linear_streams(streams, shapes, "item").seeds
+    zeros = np.zeros((len(examples.ids), shapes["item"][1]), dtype=np.float32)
+    drawn = np.empty_like(zeros)
+    ids = examples.ids.astype(np.int64)
+    laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, local.linear_term["item"], drawn)
+    return drawn
 
 
 def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:

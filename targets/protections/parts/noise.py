@@ -47,7 +47,7 @@ class ClippedNoise:
         if self.normal:
             self._add_normal(flat, streams, out)
         else:
-            from fedrec_auditor.targets.protections.parts.noise_kernel import laplace
+            from fedrec_auditor.targets.noise_kernel import laplace
 
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
@@ -60,7 +60,7 @@ class ClippedNoise:
         """Rows (nnz, d) of tables, of which client i has ``ids[indptr[i] : indptr[i + 1]]``."""
         out, streams = np.empty_like(values), streams.after(self.start)
         if not self.normal:
-            from fedrec_auditor.targets.protections.parts.noise_kernel import laplace_rows
+            from fedrec_auditor.targets.noise_kernel import laplace_rows
 
             laplace_rows(
                 values, indptr, ids.astype(np.int64), streams.seeds, self.clip, self.scale, out

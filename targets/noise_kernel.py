@@ -1,4 +1,4 @@
-"""The fused loop behind ``ClippedNoise``: clip, hash, invert, add, an entry at a time.
+"""Fused loops over Laplace draws of ``Streams``: clip, hash, invert, add, an entry at a time.
 
 The draws are those of ``Streams.laplace``, to the last two bits of the logarithm. The loops are
 written so that they vectorize: no branch, no call, no division that may raise; and without

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.protections.parts.noise_kernel import laplace, laplace_rows, log
+from fedrec_auditor.targets.noise_kernel import laplace, laplace_rows, log
 from fedrec_auditor.targets.streams import Streams
 
 ULPS = 3  # two of ours, one of numpy's
