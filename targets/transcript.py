@@ -98,6 +98,7 @@ class Wire(Component):
     """
 
     __slots__ = (
+        "__weakref__",
         "_count",
         "_dense",
         "_kind",

@@ -15,21 +15,26 @@ _LEAST = 1e-6  # probability of anything
 
 
 def pseudonymous(view: View) -> View | None:
-    """The last round's unlinked messages as if each were one more user's; None if there are none.
+    """Unlinked messages as if each were one more user's; None if there are none.
 
-    Rounds are shuffled anew, so that messages of two rounds cannot be joined by their places.
+    Rounds are shuffled anew, so that messages of two rounds cannot be joined by their places: of
+    the last rounds, as many as bring in no more messages than there are users, and at least one.
     Reports are no whole messages: each one is shuffled by itself. Parties' are no users'.
     """
+    found: list[RoundView] = []
+    count = 0
     for one in reversed(view.rounds if view.public.parties is None else ()):
         if one.shuffled and all(part.kind is not Kind.REPORTS for part in one.shuffled.values()):
-            count = len(next(iter(one.shuffled.values())))
-            uploads = Uploads(np.arange(count), one.shuffled)
-            return replace(
-                view,
-                public=replace(view.public, n_users=count),
-                rounds=(RoundView(broadcast=one.broadcast, uploads=uploads),),
-            )
-    return None
+            size = len(next(iter(one.shuffled.values())))
+            if found and count + size > view.public.n_users:
+                break
+            uploads = Uploads(np.arange(count, count + size), one.shuffled)
+            found.append(RoundView(broadcast=one.broadcast, uploads=uploads))
+            count += size
+    if not found:
+        return None
+    public = replace(view.public, n_users=count)
+    return replace(view, public=public, rounds=tuple(reversed(found)))
 
 
 def found_again(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:

@@ -46,6 +46,10 @@ class Evidence:
                     f"Expected {name} of {len(self.users)} users, got {len(part)}. "
                     "Give a row a user that is asked about."
                 )
+        if self.log_ratio is not None and np.isnan(self.log_ratio).any():
+            raise ArithmeticError(
+                "Expected log-likelihood ratios that are numbers, got NaN. Repair the reader."
+            )
 
 
 class Reader(Protocol):

@@ -15,7 +15,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearEntries:
-    """A number an item: what is 0 was not met; where nothing is 0, the larger, the likelier."""
+    """A number an item: where most are 0, those were not met; else the larger, the likelier."""
 
     reference: ClassVar[str] = "what is sent is read as it is"
 
@@ -40,10 +40,11 @@ class ClearEntries:
             count[places] += 1
             rated = component.kind is Kind.RATINGS
         mean = total / np.maximum(count, 1)[:, None]
-        if (mean == 0).any():
+        seen = mean[count > 0]
+        if np.count_nonzero(seen) < seen.size / 2:
             ratio = np.where(mean != 0, SURE, -SURE)
         else:
-            ratio = (mean - mean.mean()) / max(float(mean.std()), np.finfo(float).tiny)
+            ratio = (mean - seen.mean()) / max(float(seen.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
         return Evidence(
             users=users, log_ratio=ratio, ratings=mean.astype(np.float32) if rated else None

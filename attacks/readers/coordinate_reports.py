@@ -33,6 +33,7 @@ from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
+_UNSURE = 1 - 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,8 @@ class CoordinateReports:
         if found is None:
             return Evidence(users=users, log_ratio=ratio)
         touched, untouched, share = found
+        # Gradients are typical ones: no report proves anything, however little is randomized.
+        kappa = min(kappa, _UNSURE)
         plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
         minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
         for one in rounds:

@@ -68,9 +68,13 @@ class ItemRows:
         return "" if moves_some_rows(view) else unread(view, "an item table of which rows move")
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """How surely each row moved the way own items do, in all rounds that are read."""
+        """How surely each row moved the way own items do, in all rounds that are read.
+
+        Rounds add up; where only own items move, what moved in any of them is one.
+        """
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+        read = np.zeros((len(users), 1), dtype=np.bool_)
         for whole in item_messages(view):
             counts = _counts(whole) if negatives == 1 else None
             table, places = whole.of(users)
@@ -97,21 +101,29 @@ class ItemRows:
                         told = _doubted(told, kept, negatives, ratio.shape[1])
                     each = np.full((len(some), ratio.shape[1]), -SURE, dtype=np.float32)
                     np.put_along_axis(each, first, np.where(kept, told, -SURE), axis=1)
-                    ratio[whose[some]] += each
+                    mine = whose[some]
+                    if negatives:
+                        ratio[mine] += each
+                    else:  # an own item need not be of every round's batches
+                        ratio[mine] = np.where(read[mine], np.maximum(ratio[mine], each), each)
+                        read[mine] = True
         return Evidence(users=users, log_ratio=ratio)
 
 
 def moves_some_rows(view: View) -> bool:
-    """Whether messages move an item table, and one of a few leaves some row of it as it was.
+    """Whether messages move an item table, and most of a few leave some row of it as it was.
 
-    Noise moves all rows. A gradient of a loss over all items is for ``rank_one``.
+    Messages that move nothing do not count. Noise moves all rows. A gradient of a loss over all
+    items is for ``rank_one_gradients``.
     """
     found = item_messages(view)
     if not found or not len(found[-1].component) or not RankOneGradients().refusal(view):
         return False
     some = found[-1].component.take(np.arange(min(_LOOKED_AT, len(found[-1].component))))
     _, _, moved = next(ModelMessages(found[-1].users, some, found[-1].base).changes())
-    return bool((~moved.any(axis=2)).any())
+    rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
+    active = rows[rows.any(axis=1)]
+    return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
 
 
 def _doubted(

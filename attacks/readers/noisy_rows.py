@@ -75,7 +75,13 @@ class NoisyRows:
 
 
 def log_ratios(change: NDArray[np.float32], negatives: float) -> NDArray[np.float32]:
-    """Of each row being an own item against not: (n, M, d) -> (n, M)."""
+    """Of each row being an own item against not: (n, M, d) -> (n, M). A change of 0 tells 0."""
+    told = change.any(axis=(1, 2))
+    if not told.all():
+        found = np.zeros(change.shape[:2], dtype=np.float32)
+        if told.any():
+            found[told] = log_ratios(change[told], negatives)
+        return found
     scored = _scored(change)
     gram = scored.transpose(0, 2, 1) @ scored
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)

@@ -15,19 +15,19 @@ here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.parting import parted
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
-from fedrec_auditor.attacks.readers.rank_one_gradients import directions, fit
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients, directions, fit
+from fedrec_auditor.targets.transcript import View
 
-_KINDS = (Kind.CHANGE, Kind.MODEL)
 _LOOKED_AT = 16  # messages by which it is told whether they are of rank one
 _SHARE = 0.95  # of a message's squares that one direction has, at least, in most of them
 
@@ -47,9 +47,10 @@ class RankOneChanges:
     def refusal(self, view: View) -> str:
         """What is there instead of an item table that is moved along one direction, every row."""
         wanted = "an item table of which all rows move along one direction"
-        if not InputWeights().refusal(view):  # it is sure
+        # The one is sure, the other knows the size of the step.
+        if not (InputWeights().refusal(view) and RankOneGradients().refusal(view)):
             return unread(view, wanted)
-        found = item_messages(view, _KINDS)
+        found = item_messages(view)
         drawn = view.public.settings.get("negatives")
         if drawn or not found or found[-1].base is None or found[-1].component.shape[1] < 2:
             return unread(view, wanted)
@@ -67,7 +68,7 @@ class RankOneChanges:
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """How far each row's place is from the cut."""
-        rounds = item_messages(view, _KINDS)
+        rounds = item_messages(view)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for whole in rounds:
             assert whole.base is not None
@@ -79,26 +80,3 @@ class RankOneChanges:
                 told = np.where((how_less > how_near)[:, None], less, near)
                 ratio[places[rows]] = SURE * told
         return Evidence(users=users, log_ratio=ratio)
-
-
-def parted(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Place of each value (n, M) from its row's cut: +1 at the smaller group's mean, else -1.
-
-    And the share of each row's variance that is between its groups, (n,).
-
-    >>> place, share = parted(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
-    >>> place.round(1).tolist(), share.round(2).tolist()
-    ([[-1.0, -0.9, 1.0, 0.9, -1.0]], [0.99])
-    """
-    ordered, size = np.sort(values.astype(np.float64), axis=1), values.shape[1]
-    low = np.cumsum(ordered, axis=1)[:, :-1]
-    count = np.arange(1, size)
-    below, above = low / count, (ordered.sum(axis=1, keepdims=True) - low) / (size - count)
-    between = count * (size - count) * (above - below) ** 2 / size**2
-    best = np.argmax(between, axis=1)[:, None]
-    left, right, most = (np.take_along_axis(each, best, axis=1) for each in (below, above, between))
-    half = np.maximum((right - left) / 2, np.finfo(np.float64).tiny)
-    up = np.where(count[best] * 2 >= size, 1.0, -1.0)
-    place = up * np.clip((values - (left + right) / 2) / half, -1, 1)
-    spread = np.maximum(ordered.var(axis=1), np.finfo(np.float64).tiny)
-    return place, most[:, 0] / spread

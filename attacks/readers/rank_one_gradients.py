@@ -18,25 +18,33 @@ the items are untouched, or noise exceeds the signal.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
+from fedrec_auditor.attacks.parts.parting import parted
 from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Component, Kind, View
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
 _CERTAIN = 8.0  # standard deviations of the untouched items beyond which there is no doubt
+_LOOKED_AT = 16  # messages by which it is told what they are gradients of
+_ONE_DIRECTION = 0.95  # of a message's squares that one direction has where there is no noise
+_APART = 4.0  # times the noise that untouched items may be off the closed form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOneFit:
-    """``vectors`` (n, F) x, ``residuals`` (n, M) s, ``noise`` (n,) std of s at untouched items."""
+    """``vectors`` (n, F) x, ``residuals`` (n, M) s, ``noise`` (n,) std of s at untouched items.
+
+    Of a message that is not such a gradient the first two are 0, and the noise is infinite.
+    """
 
     vectors: NDArray[np.float64]
     residuals: NDArray[np.float64]
@@ -64,23 +72,67 @@ class RankOneGradients:
         """
         seen = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives")
-        known = bool(seen) and seen[-1].base is not None and not drawn
-        return "" if known else unread(view, "gradients of a loss over all items")
+        known = bool(seen) and not drawn and downhill(seen[-1]) != 0
+        return "" if known else unread(view, "gradients of a squared loss over all items")
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Vectors and log-likelihood ratios, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.GRADIENT,))
+        way = downhill(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
         for one in rounds:
             assert one.base is not None
             mine, places = located(one.users, users)
             for rows, gradients in blocks(one.component.take(mine)):
-                found = fit(gradients, one.base)
+                found = fit(way * gradients, one.base)
                 vectors[places[rows]] = found.vectors
                 ratio[places[rows]] = log_ratio(found, one.base, alpha)
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
+
+
+_WAYS: weakref.WeakKeyDictionary[Component, float] = weakref.WeakKeyDictionary()
+
+
+def downhill(messages: ModelMessages) -> float:
+    """1 if gradients of a squared loss over all items are sent downhill, -1 uphill; 0 if neither.
+
+    Of a loss over all items are no messages that leave rows unmoved. Where no noise hides that one
+    is of rank one, untouched items must lie as near to the closed form as noise is wide, which the
+    other directions tell. The sign, where it is not public, is the one that parts items better.
+    """
+    if messages.base is None or not len(messages.component):
+        return 0.0
+    if messages.component not in _WAYS:
+        _WAYS[messages.component] = _downhill(messages.component, messages.base)
+    return _WAYS[messages.component]
+
+
+def _downhill(component: Component, items: NDArray[Any]) -> float:
+    sent = component.dense(np.arange(min(_LOOKED_AT, len(component))))
+    rate = component.rate
+    ways = (1.0, -1.0) if rate is None else (1.0 if rate > 0 else -1.0,)
+    sent = sent[sent.any(axis=(1, 2))]
+    if not len(sent):
+        return ways[0]
+    unmoved = ~np.asarray(sent.any(axis=2)) & np.asarray(items).any(axis=1)
+    if np.asarray(unmoved.any(axis=1)).mean() > 0.5:
+        return 0.0
+    _, rows, columns = sent.shape
+    places = np.einsum("nmf,nf->nm", sent, directions(sent), dtype=np.float64)
+    total, along = np.einsum("nmf,nmf->n", sent, sent, dtype=np.float64), np.sum(places**2, axis=1)
+    hidden = np.median(along / total) < _ONE_DIRECTION
+    noise = np.sqrt(np.maximum(total - along, 0) / rows / max(1, columns - 1))
+    noise += 4 * np.finfo(sent.dtype).eps * np.abs(places).max(axis=1)
+    best, most = 0.0, 0.0
+    for way in ways:
+        found = fit(way * sent, items)
+        off = found.noise * np.linalg.norm(found.vectors, axis=1).clip(min=np.finfo(float).tiny)
+        between = float(np.median(parted(found.residuals)[1]))
+        if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
+            best, most = way, between
+    return best or (ways[0] if hidden else 0.0)
 
 
 def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
@@ -100,10 +152,11 @@ def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     signal = a + square[:, None] * q
     t = np.sqrt(square) * np.where(signal.sum(axis=1) < 0, -1.0, 1.0)
     inverse = np.divide(1.0, t, out=np.zeros_like(t), where=t != 0)
+    untold = (t == 0) & a.any(axis=1)
     return RankOneFit(
         vectors=t[:, None] * b,
         residuals=signal * inverse[:, None],
-        noise=spread * np.abs(inverse),
+        noise=np.where(untold, np.inf, spread * np.abs(inverse)),
     )
 
 

@@ -111,3 +111,26 @@ def test_no_items_known_is_bad_input(skewed: np.ndarray) -> None:
         InteractionMembership().infer(
             view, Background(candidates=np.array([[0, 0]])), np.random.default_rng(0)
         )
+
+
+def test_messages_of_several_rounds_are_read_where_few_users_send_in_each(
+    skewed: np.ndarray,
+) -> None:
+    """A sixth of the users a round: whoever sent in the last six is found, not the last sixth."""
+    rng = np.random.default_rng(8)
+    rounds, sent = [], set[int]()
+    for _ in range(6):
+        users = np.sort(rng.permutation(len(skewed))[: len(skewed) // 6])
+        sent |= set(users.tolist())
+        bits = {"bits": Dense(skewed[users].astype(np.int8), Kind.BITS)}
+        rounds.append(Round(None, Uploads(users, bits)))
+    public = Public(algorithm="bits", n_users=skewed.shape[0], n_items=skewed.shape[1])
+    transcript = Transcript(public=public, rounds=tuple(rounds))
+    view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(9))
+    hidden = pseudonymous(view)
+    assert hidden is not None
+    assert len(hidden.rounds) == 6
+    assert hidden.public.n_users == 6 * (len(skewed) // 6)
+    row = played(skewed, view, reconstruction.play)
+    assert row.value == pytest.approx(len(sent) / len(skewed), abs=0.01)
+    assert "of the last 6 rounds" in row.note

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,11 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
+from fedrec_auditor.attacks.readers.item_rows import ItemRows
+from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.metrics import auc
-from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.components import Dense, Kind, Randomized
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
@@ -82,3 +86,59 @@ def test_the_attack_scores_candidates_by_it() -> None:
     expected = told.log_ratio + prior(told)[0]
     np.testing.assert_allclose(found.values, expected[pairs[:, 0], pairs[:, 1]], rtol=1e-6)
     assert "user" in InteractionMembership().refusal(view.only("user"))
+
+
+def planted(sent: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
+    """A round of messages (n, M, d) of one item table."""
+    table = np.random.default_rng(7).normal(size=sent.shape[1:]).astype(np.float32)
+    senders = np.arange(len(sent)) if users is None else users
+    return Round({"v": table}, Uploads(senders, {"v": Dense(sent.astype(np.float32), kind)}))
+
+
+def of(rounds: Sequence[Round], n: int) -> View:
+    items = rounds[0].uploads.components["v"].shape[0]
+    public = Public(algorithm="planted", n_users=n, n_items=items)
+    return Transcript(public=public, rounds=tuple(rounds)).view(Vantage.SERVER)
+
+
+@pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.GRADIENT])
+def test_rows_that_move_are_read_whether_they_are_called_a_gradient_or_not(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    own = rng.random((30, 50)) < 0.2
+    view = of([planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)], 30)
+    assert [type(each) for each in reading.reading(view)] == [ItemRows]
+    found = reading.evidence(view, np.arange(30)).log_ratio
+    assert found is not None
+    np.testing.assert_array_equal(found > 0, own)
+
+
+def test_an_own_item_need_not_move_in_every_round() -> None:
+    """Devices that train on a half of their items a round: what moved once is an own item."""
+    rng = np.random.default_rng(1)
+    own = rng.random((40, 60)) < 0.2
+    rounds, moved = [], np.zeros_like(own)
+    for _ in range(4):
+        users = np.sort(rng.permutation(40)[:10])
+        part = own[users] & (rng.random((10, 60)) < 0.5)
+        moved[users] |= part
+        rounds.append(planted(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
+    found = reading.evidence(of(rounds, 40), np.arange(40)).log_ratio
+    assert found is not None
+    np.testing.assert_array_equal(found > 0, moved)
+
+
+@pytest.mark.parametrize("idle", [0, 25])
+def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> None:
+    rng = np.random.default_rng(2)
+    own = rng.random((30, 80)) < 0.15
+    sent = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
+    whole = reading.evidence(of([planted(sent)], 30), np.arange(30)).log_ratio
+    sent[idle] = 0
+    view = of([planted(sent)], 30)
+    assert [type(each) for each in reading.reading(view)] == [NoisyRows]
+    found = reading.evidence(view, np.arange(30)).log_ratio
+    assert found is not None
+    assert whole is not None
+    assert not found[idle].any()
+    others = np.arange(30) != idle
+    np.testing.assert_allclose(found[others], whole[others], rtol=1e-4, atol=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
 from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -67,3 +69,25 @@ def test_noise_that_hides_the_direction_is_for_another_reader() -> None:
 def test_where_negatives_are_drawn_the_sets_are_not_cut_in_two() -> None:
     view = trained(LOSSES["squared error"], negatives=4.0)
     assert "move along one direction" in RankOneChanges().refusal(view)
+
+
+@pytest.mark.parametrize(
+    ("uphill", "rate"), [(False, None), (True, None), (False, 1.0), (True, -1.0)]
+)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_gradient_is_read_whatever_its_loss_and_sign(
+    loss: str, uphill: bool, rate: float | None
+) -> None:
+    """Sent by a device that says nothing but "gradient", or which way it points."""
+    view = trained(LOSSES[loss], steps=1, kind=Kind.CHANGE)
+    (one,) = view.rounds
+    assert one.uploads is not None
+    values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].dense(np.arange(USERS))
+    sent = Uploads(np.arange(USERS), {"a": Dense(values, Kind.GRADIENT, rate)})
+    view = replace(view, rounds=(replace(one, uploads=sent),))
+    squared = loss == "squared error"
+    reader = RankOneGradients if squared else RankOneChanges
+    assert [type(each) for each in reading.reading(view)] == [reader]
+    found = reading.evidence(view, np.arange(USERS)).log_ratio
+    assert found is not None
+    np.testing.assert_array_equal(found > 0, SETS)
