@@ -40,6 +40,7 @@ QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
 _READINGS = 10
 _ALL, _TRUE = "all uploads", "true interaction set"
+_UNTOLD = "No rows or columns move as its categories would, or several places do."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if whole is not None and whole.inputs:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
-    told = False
+    told, untold = False, list[str]()
     for key in sorted(game.interactions.attributes, key=_first):
         why = _unplayable(game.interactions.attributes[key], subjects)
         if why:
@@ -92,10 +93,13 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         elif whole is None:
             row = _unlearned(game, subjects, key)
             rows += [] if row is None else [row]
+            untold += [key] if row is None else []
         else:
             alone = not (game.quick and told)
             rows += _learned(game, whole, subjects, key, alone=alone)
             told = True
+    if untold:
+        rows.append(game.skipped(f"{', '.join(untold)}: {_UNTOLD}"))
     return tuple(rows)
 
 

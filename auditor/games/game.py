@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -82,10 +82,19 @@ class Game:
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
     def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
-        """What the attack infers from ``view``; TypeError unless it is of this ``kind``."""
+        """What the attack infers from ``view``.
+
+        TypeError unless it is of this ``kind``, ArithmeticError if there is NaN in it.
+        """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
             raise TypeError(f"Expected {kind.__name__} from {self.name}, got {type(guess)}.")
+        for part in fields(guess):
+            values = getattr(guess, part.name)
+            if isinstance(values, np.ndarray) and np.isnan(values).any():
+                raise ArithmeticError(
+                    f"Expected numbers from {self.name}, got NaN among its {part.name}. Repair it."
+                )
         return guess
 
     def row(

@@ -45,11 +45,18 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if met is not None:
         new = ~np.asarray(met[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[new], members[new]
+    negatives = int(np.count_nonzero(~members))
+    if negatives < 2:  # of each user there are as many members
+        return (
+            game.skipped(
+                f"Too few candidates: users who met some items and not others have {negatives} of "
+                "either kind; 2 are needed."
+            ),
+        )
     guess = game.guess(Scores, Background(candidates=pairs, met=met), game.view)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     others = popularity[pairs[:, 1]] - members
     users = pairs[:, 0]
-    negatives = int(np.count_nonzero(~members))
     # With few candidates the resolution is coarser than 1%: it is then what is reported.
     fpr = max(FPR, 1 / negatives)
     found = metrics.roc(

@@ -15,6 +15,7 @@ from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.transcript import View
 
 _KNOWS = "Knows the algorithm and what the server receives."
 
@@ -29,8 +30,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    if pseudonymous(game.view) is not None:
-        return (game.skipped(game.crowded),) if game.crowded else _anonymous(game)
+    if (hidden := pseudonymous(game.view)) is not None:
+        return (game.skipped(game.crowded),) if game.crowded else _anonymous(game, hidden)
     users = subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.most])
     guess = game.guess(Reconstruction, Background(subjects=users), game.view)
@@ -48,13 +49,19 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def _anonymous(game: Game) -> tuple[AttackRow, ...]:
-    """The share of users whose whole set is among the sets guessed, as often as they are there."""
+def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
+    """The share of users whose whole set is among the sets guessed, as often as they are there.
+
+    A user sends once a round: a set is there as often as in the round that has it most often.
+    """
     guess = game.guess(Reconstruction, Background(), game.view)
     if guess.items is None:
         return ()
     held = game.interactions.ratings.toarray() != 0
-    left = Counter(map(bytes, np.packbits(guess.items, axis=1)))
+    packed, left = np.packbits(guess.items, axis=1), Counter[bytes]()
+    for one in hidden.rounds:
+        assert one.uploads is not None
+        left |= Counter(map(bytes, packed[np.isin(guess.users, one.uploads.users)]))
     found = np.zeros(len(held), dtype=np.bool_)
     for user, row in enumerate(np.packbits(held, axis=1)):
         found[user] = left[bytes(row)] > 0
@@ -64,10 +71,15 @@ def _anonymous(game: Game) -> tuple[AttackRow, ...]:
             "sets reconstructed exactly, without names",
             metrics.share(found, confidence=game.confidence),
             {"popular items": float((held == popular_set(held)).all(axis=1).mean())},
-            "Knows the algorithm and the messages without their senders. Share of users whose "
-            "whole interaction set is that of a message, each message counted once.",
+            "Knows the algorithm and the messages without their senders, of "
+            f"{_rounds(len(hidden.rounds))}. Share of all users whose whole interaction set is "
+            "that of a message, each message counted once.",
         ),
     )
+
+
+def _rounds(count: int) -> str:
+    return "the last round" if count == 1 else f"the last {count} rounds"
 
 
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
@@ -118,9 +130,10 @@ def _row(
     values: NDArray[np.floating[Any]],
     baselines: dict[str, float],
     note: str,
+    least: float = 0.0,
 ) -> AttackRow:
-    """The row of a mean over users of ``values`` (n_users,)."""
-    estimate = metrics.mean(values, confidence=game.confidence, rng=game.rng)
+    """The row of a mean over users of ``values`` (n_users,), each in [``least``, 1]."""
+    estimate = metrics.mean(values, confidence=game.confidence, rng=game.rng, least=least)
     return game.row(metric, estimate, baselines, f"{_KNOWS} {note}")
 
 
@@ -154,6 +167,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
         cosine,
         {"mean vector": float(alike.mean())},
         f"Median relative error of the vectors {np.median(errors):.1e}.",
+        least=-1.0,
     )
 
 

@@ -191,3 +191,19 @@ def test_what_cannot_be_measured_is_refused() -> None:
         metrics.mean(np.array([]), confidence=0.9, rng=rng)
     with pytest.raises(InputError, match="confidence"):
         metrics.mean(np.ones(3), confidence=1.0, rng=rng)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
+    """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""
+    rng = np.random.default_rng(n)
+    users, members = np.repeat(np.arange(n), 40), np.tile(np.arange(40) < 20, n)
+    above = 0
+    for _ in range(150):
+        scores = rng.normal(size=40 * n)
+        found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.95, rng=rng)
+        above += found.auc.low > 0.5
+        assert found.auc.low <= found.auc.value <= found.auc.high
+        assert (found.band.low <= found.band.tpr).all()
+    assert above <= stats.binom.isf(1e-3, 150, 0.025)
+    assert n > 1 or (found.auc.low, found.auc.high) == (0, 1)

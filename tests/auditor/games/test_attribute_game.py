@@ -11,6 +11,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_knn import AttributeKnn
 from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
+from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.attribute_svc import AttributeSvc
 from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.auditor.games import attribute
@@ -157,3 +158,14 @@ def test_a_true_interaction_set_beyond_memory_is_read_in_parts_or_a_row_says_why
     rows, reasons = play(view, attack=AttributeTree())
     assert all(row.from_interactions is None for row in rows)
     assert sum("true interaction set" in reason for reason in reasons) == len(DATA.attributes)
+
+
+def test_attributes_that_have_no_place_in_the_model_are_named() -> None:
+    gender = DATA.attributes["gender"].codes
+    rows = np.zeros((60, len(DATA.attributes["gender"].categories), 4), dtype=np.float32)
+    rows[np.arange(60), gender] = noise(60, 4)
+    played, reasons = play(view_of({"embedding": rows}), attack=AttributeRows())
+    assert [row.metric for row in played] == ["gender macro F1 (nobody known)"]
+    assert len(reasons) == 1
+    for key in set(DATA.attributes) - {"gender"}:
+        assert key in reasons[0]

@@ -19,6 +19,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -273,3 +274,21 @@ def test_popular_set_is_the_best_prefix() -> None:
 )
 def test_an_attack_that_cannot_read_the_view_has_no_row(game: Any, family: AttackFamily) -> None:
     assert play(game, Scripted(family, None, able=False)) == ()
+
+
+def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
+    """Not of the user's input, for which an audit of one system stops."""
+    scores = Scripted(
+        AttackFamily.MEMBERSHIP, lambda _, b, rng: Scores(values=np.full(len(b.candidates), np.nan))
+    )
+    with pytest.raises(ArithmeticError, match="Expected numbers from scripted, got NaN"):
+        play(membership, scores)
+
+
+@pytest.mark.parametrize("met", [60, 59, 0])
+def test_who_met_everything_or_nothing_leaves_a_reason(met: int) -> None:
+    table = np.zeros((1, 60))
+    table[:, :met] = 1
+    (row,) = play(membership, Scripted(AttackFamily.MEMBERSHIP, None), Interactions.of(table))
+    assert isinstance(row, SkippedRow)
+    assert "Too few candidates" in row.reason
