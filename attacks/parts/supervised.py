@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.parts.class_f1 import macro_f1, tally_of
 from fedrec_auditor.attacks.parts.inputs import Input, condense
 from fedrec_auditor.attacks.parts.products import KnownProducts
 from fedrec_auditor.attacks.parts.ranking import auc_of_classes
-from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.parts.uploads import names, unread
 from fedrec_auditor.targets.transcript import View
 
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
@@ -168,8 +168,7 @@ class SupervisedAttack(ABC):
 
     def refusal(self, view: View) -> str:
         """That no message is linked to its user in this view."""
-        linked = any(one.uploads is not None for one in view.rounds)
-        return "" if linked else unread(view, "messages of any kind")
+        return "" if names(view) else unread(view, "messages of any kind")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Fit on the known users' uploads and guess the attribute of all other subjects.

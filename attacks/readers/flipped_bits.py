@@ -86,10 +86,10 @@ def _shares(
         return np.full(len(ones), 0.5)
     overall = ones.sum() / reports.sum()
     centre = (overall - q) / (p - q)
-    seen = np.maximum(reports, 1)
+    seen = np.where(reports > 0, reports, reports.max())
     share = np.where(reports > 0, (ones / seen - q) / (p - q), centre)
     noise = overall * (1 - overall) / seen / (p - q) ** 2
-    between = max(float(np.mean((share - centre) ** 2 - noise)), 0.0)
+    between = max(float(np.mean(((share - centre) ** 2 - noise)[reports > 0])), 0.0)
     if between + noise.max() > 0:
         share = centre + between / (between + noise) * (share - centre)
     edge = 0.5 / seen

@@ -29,7 +29,7 @@ from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_mess
 from fedrec_auditor.attacks.parts.parting import parted
 from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
-from fedrec_auditor.targets.transcript import Component, Kind, View
+from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
@@ -92,7 +92,8 @@ class RankOneGradients:
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
-_WAYS: weakref.WeakKeyDictionary[Component, float] = weakref.WeakKeyDictionary()
+_WAYS: weakref.WeakKeyDictionary[Wire, float] = weakref.WeakKeyDictionary()
+"""By messages as they are seen: every reader asks."""
 
 
 def downhill(messages: ModelMessages) -> float:
@@ -104,9 +105,12 @@ def downhill(messages: ModelMessages) -> float:
     """
     if messages.base is None or not len(messages.component):
         return 0.0
-    if messages.component not in _WAYS:
-        _WAYS[messages.component] = _downhill(messages.component, messages.base)
-    return _WAYS[messages.component]
+    sent = messages.component
+    if not isinstance(sent, Wire):
+        return _downhill(sent, messages.base)
+    if sent not in _WAYS:
+        _WAYS[sent] = _downhill(sent, messages.base)
+    return _WAYS[sent]
 
 
 def _downhill(component: Component, items: NDArray[Any]) -> float:
