@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 from fedrec_auditor.targets.transcript import Broadcast, Kind, RoundView, View
 
 Floats = NDArray[np.float64]
+_Part = TypeVar("_Part")
 
 
 def last_model(view: View) -> Broadcast:
@@ -90,12 +91,17 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
             yield table, sources
 
 
+def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
+    """Those that are called after items first, as ``item_table`` chooses."""
+    return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
+
+
 def _sources(one: RoundView, table: Floats) -> list[Floats]:
     """What messages of the table's shape say that it should move by: summed, or by party."""
     if one.aggregate is not None:
         return _summed(one.aggregate, table, 0 if one.senders is None else len(one.senders))
     parts = one.shuffled if one.uploads is None else one.uploads.components
-    for part in (parts or {}).values():
+    for part in _items_first(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
         uphill = -1.0 if part.rate is not None and part.rate < 0 else 1.0
@@ -114,7 +120,7 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 
     A sum does not say what it is of: it is of models if that brings it nearer to zero.
     """
-    for part in parts.values():
+    for part in _items_first(parts):
         if np.shape(part) == table.shape:
             plain = np.asarray(part, dtype=np.float64)
             moved = plain - count * table

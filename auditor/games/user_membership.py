@@ -8,12 +8,12 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import curve
-from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 
 FPRS = (0.1, 0.01, 0.001)
 
 
-def play(game: Game) -> tuple[AttackRow, ...]:
+def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """AUC, and TPR at 10%, 1% and 0.1% FPR, over all trainings on halves of the users.
 
     Each training in turn is the one attacked, by an adversary who has made the others. Up to 2,000
@@ -28,6 +28,10 @@ def play(game: Game) -> tuple[AttackRow, ...]:
     able = np.flatnonzero(np.diff(ratings.indptr))
     users = np.sort(game.rng.permutation(able)[: game.most])
     included, profiles = halves.included[:, users], ratings[users]
+    if included.all() or not included.any():
+        return (
+            game.skipped(f"Too few users: {len(users)} with ratings, in all halves or in none."),
+        )
     scores = []
     for k, view in enumerate(views):
         background = Background(
