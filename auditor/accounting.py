@@ -143,8 +143,8 @@ def evaluate(
 ) -> Finding:
     """Judge one scoped claim by the least upper and the largest lower bound that speak to it.
 
-    Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, the
-    sample does not count: it could only add the luck of the draw.
+    Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, and is
+    tight or beside a finite proof, the sample does not count: it could only add a draw's luck.
     ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
     that does overrides all else. A bound under an assumption counts only where there is no other. A
     lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
@@ -166,11 +166,13 @@ def evaluate(
         and not (b.assumptions or accounted.assumptions)
         and refutes(b, accounted)
     ]
+    sure = accounted is not None and math.isfinite(accounted.epsilon)
     known = speaking(exact)
+    settled = [e for e in known if e.tight or sure]
     unknown = [
         b
         for b in speaking(sampled)
-        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in known)
+        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in settled)
     ]
     measured = max(
         contradictions or [*known, *unknown],

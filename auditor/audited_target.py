@@ -247,6 +247,10 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setting in settings:
+        if isinstance(setting, play.NotPlayed):
+            scopes = ", ".join(f"[{scope}]" for scope in setting.scopes)
+            left_out.append(f"{scopes}: {setting.reason}.")
+            continue
         runs = plan.runs or setting.runs(plan.quick)
         for scope, delta in setting.bounds:
             many = task.step != play.ONE_RUN
@@ -271,9 +275,9 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                 _noted(
                     finding,
                     "note",
-                    draws_needed(finding, estimator, runs, most=0)
-                    if many
-                    else _canaries_needed(finding),
+                    _canaries_needed(finding)
+                    if result.estimator is None
+                    else draws_needed(finding, result.estimator, runs, most=0),
                 )
                 for finding in result.findings
             ]

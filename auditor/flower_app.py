@@ -42,6 +42,7 @@ def wrap(
     public: Mapping[str, float] | None = None,
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
+    users: int | None = None,
 ) -> FlowerSystem:
     """A target of an app of Flower, for ``audit_system`` and ``auditor run``; no server, no ray.
 
@@ -66,7 +67,7 @@ def wrap(
     equal_weights : the server gives every client of a round the same weight: noise of a strategy
         is calibrated to that.
     claim : what is promised, instead of what mods and the strategy promise.
-    title, public, scores, obeys : as those of ``wrap_system``.
+    title, public, scores, obeys, users : as those of ``wrap_system``.
 
     Global random generators are seeded before each call. InputError for what no app is, for a
     ``ClientApp`` without data, and for settings with which Flower would fail.
@@ -132,7 +133,8 @@ def wrap(
         route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,
         settings=dict(public or {}),
         scores=scores,
-        steerable=obeys,
+        obeys=obeys,
+        users=users,
         written=tuple(written),
     )
 

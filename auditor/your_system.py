@@ -40,6 +40,7 @@ def wrap_system(
     proof: DpEvent | None = None,
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
+    users: int | None = None,
 ) -> WrappedSystem:
     """A target of a client and a server as callables, for ``audit_system`` and ``auditor run``.
 
@@ -63,6 +64,9 @@ def wrap_system(
     proof : a dp-accounting event of what the claims' scopes release: it is accounted.
     scores : ``scores(model, history)``, those of all items, to measure utility.
     obeys : whether devices take any model from the server: then it may choose a malicious one.
+    users : the number of users that the claims are made for, where it matters: noise that is shared
+        between devices, or amplification by sampling or shuffling. Games of what only a crowd hides
+        are played with so many. By default claims are taken to hold for any number.
 
     InputError for a setting that is out of range.
 
@@ -89,7 +93,8 @@ def wrap_system(
         settings=dict(public or {}),
         proof=proof,
         scores=scores,
-        steerable=obeys,
+        obeys=obeys,
+        users=users,
     )
 
 

@@ -20,13 +20,15 @@ from fedrec_auditor.auditor.games import one_run, projection, reading, scorer, s
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
+from fedrec_auditor.auditor.games.presence import Halved, is_neutral
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
-from fedrec_auditor.targets.transcript import Transcript
+from fedrec_auditor.targets.transcript import Broadcast, Transcript
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 LOCAL = "local"
 """The game of one client's message, of whom the server sees it alone."""
@@ -48,6 +50,8 @@ QUICK = 10
 RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 _CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
+_SAME = "nothing that a canary does makes a difference to its messages"
+_NEARLY = 0.02
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
 
@@ -57,7 +61,8 @@ class Setting:
     """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
 
     ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
-    deltas of their bounds; ``text`` says what is played.
+    deltas of their bounds; ``text`` says what is played. Bounds are ``halved`` where the message of
+    an absent user moves something, see ``presence``.
     """
 
     target: Target
@@ -68,6 +73,7 @@ class Setting:
     text: str
     statistic: str
     most: int = UPLOAD_RUNS
+    halved: bool = False
 
     def runs(self, quick: bool) -> int:
         """Of each world, without those that fit the rule, where a plan says nothing.
@@ -88,11 +94,23 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotPlayed:
+    """Scopes of claims in which a game looks at nothing, and why."""
+
+    scopes: tuple[Scope, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What a game gives in one scope: a measured bound, and the claims judged by it."""
+    """What a game gives in one scope: a measured bound, and the claims judged by it.
+
+    ``estimator`` is the one that bounded, None in one run.
+    """
 
     measured: Measured
     findings: tuple[Finding, ...]
+    estimator: Estimator | None
 
 
 def scopes(game: str, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
@@ -147,11 +165,12 @@ def settings(
     compute: Compute,
     rng: np.random.Generator,
     by: Attack | None = None,
-) -> Iterator[Setting]:
+) -> Iterator[Setting | NotPlayed]:
     """The worlds of a game, one setting for all scopes that ask for the same canary.
 
     Of a population of ``size`` users and items, or, in one run, of all with ``many`` canaries. In a
     round and in trainings the adversary may guess ``by`` an attack, from vantages that it reads.
+    Where users are drawn by lot, claims that may count on it are held against what is drawn so.
     InputError from the local game of a target that has no client's message to look at, and where
     the attack reads nothing.
     """
@@ -161,7 +180,8 @@ def settings(
     if game == ONE_RUN:
         yield from _in_one_run(target, interactions, many, quick=quick, compute=compute, rng=rng)
         return
-    population = canaries.small_population(interactions, *size, target.catalogue)
+    users = _crowd(target, size[0], interactions.n_users)
+    population = canaries.small_population(interactions, users, size[1], target.catalogue)
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
     everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
@@ -169,7 +189,9 @@ def settings(
     broadcast, parties = training.broadcast_of(opening), opening.public.parties is not None
     asked = scopes(game, short.scoped_claims(sizes))
     if by is not None:
-        asked = _read(by, opening, asked, rng)
+        every, asked = asked, _read(by, opening, asked, rng)
+        if unread := tuple(scope for scope in every if scope not in asked):
+            yield NotPlayed(scopes=unread, reason="the attack reads nothing from there")
     elif game == "round":
         uploaded = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
         steered = rounds.steered(target, interactions.n_users, _vantages(uploaded), rng)
@@ -194,19 +216,22 @@ def settings(
         f"data, {canaries.NEW_ITEMS} new items and a canary"
     )
 
-    def kind(scope: Scope) -> tuple[str, str, bool]:
+    def kind(scope: Scope) -> tuple[str, str, bool, bool]:
         # A party of one user is another system: it draws its only row in every step.
         rounds_alone = (game == "round" or target.steerable) and not parties and by is None
+        if _drawn_by_lot(target) and (scope.vantage is not Vantage.SERVER or any(asked[scope])):
+            rounds_alone = False
         of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
-        return str(scope.unit), str(scope.adjacency), of_uploads
+        return str(scope.unit), str(scope.adjacency), of_uploads, _of_a_crowd(target, scope)
 
-    for (_, _, of_uploads), group in groupby(sorted(asked, key=kind), key=kind):
+    for (_, _, of_uploads, _), group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
         sent = {"": broadcast}
         if of_uploads and target.steerable:
             sent = training.steered_broadcasts(broadcast)
         loudest = training.loudest(short, population, same[0], tuple(sent.values()), rng)
         if loudest is None:
+            yield NotPlayed(scopes=same, reason=_SAME)
             continue
         canary, number = loudest
         steered_by, chosen = tuple(sent.items())[number]
@@ -232,6 +257,7 @@ def settings(
             names=canary.names,
             scopes={scope: asked[scope] for scope in same},
             simulation=played,
+            halved=_sends_when_absent(target, canary.profiles(population), same[0], chosen, rng),
             text=f"{what} of {crowd_text}{steered_by}",
             statistic=rounds.STATISTIC
             if of_uploads
@@ -263,7 +289,7 @@ def _of_one_client(
     *,
     compute: Compute,
     rng: np.random.Generator,
-) -> Iterator[Setting]:
+) -> Iterator[Setting | NotPlayed]:
     """One client's first message, for each unit and adjacency the canary that tells most.
 
     Where clients keep no state, or all claims are those of the local model, in which a client's
@@ -298,8 +324,13 @@ def _of_one_client(
     local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
     steered = target.steerable or local_model
     for scope in asked:
+        if _drawn_by_lot(target) and any(asked[scope]):
+            reason = "users are drawn by lot, on which a delta may count: play round or training"
+            yield NotPlayed(scopes=(scope,), reason=reason)
+            continue
         found = search.search(alone, population, scope, broadcast, steered=steered, rng=rng)
         if found is None:
+            yield NotPlayed(scopes=(scope,), reason=_SAME)
             continue
         yield Setting(
             target=alone,
@@ -326,7 +357,7 @@ def _in_one_run(
     quick: bool,
     compute: Compute,
     rng: np.random.Generator,
-) -> Iterator[Setting]:
+) -> Iterator[Setting | NotPlayed]:
     """A training on all data and canaries, one for all scopes that ask for the same histories."""
     if target.catalogue is not None:
         raise InputError(
@@ -340,13 +371,25 @@ def _in_one_run(
     )
     asked = scopes(ONE_RUN, played.scoped_claims(crowd))
 
-    def kind(scope: Scope) -> tuple[str, str]:
-        return str(scope.unit), str(scope.adjacency)
+    def kind(scope: Scope) -> tuple[str, str, bool]:
+        return str(scope.unit), str(scope.adjacency), _of_a_crowd(target, scope)
 
     for _, group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
         made = Canaries.designed(same[0], interactions, count, rng)
         if made is None:
+            yield NotPlayed(scopes=same, reason="the data have no two values to tell apart")
+            continue
+        opening = training.broadcast_of(training.opening(played, interactions, rng, compute))
+        nobody = canaries.joined(
+            interactions.take(np.arange(0)), np.zeros(interactions.n_items, np.float32)
+        )
+        if _sends_when_absent(target, nobody, same[0], opening, rng):
+            reason = (
+                "the message of an empty history moves something, so that a canary who comes and "
+                "goes changes two: play training"
+            )
+            yield NotPlayed(scopes=same, reason=reason)
             continue
         sizes = Population(
             n_users=made.crowd.n_users + count, n_items=made.crowd.n_items, n_features=features
@@ -413,6 +456,11 @@ def play(
     runs for another scope of the setting.
     """
     claims = _judged(setting, scope, delta)
+    halved = ""
+    if setting.halved:
+        claimed = max((scoped.claim.epsilon for scoped in claims), default=math.inf)
+        estimator = Halved(estimator=estimator, claimed=claimed)
+        halved = " Half of what is shown is the bound: an empty history sends a message, too."
     draws = Draws(
         simulation=setting.simulation,
         name=f"{game} {setting.target!r} {setting.text} {setting.names} {list(setting.scopes)}",
@@ -450,7 +498,7 @@ def play(
         made = f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
     note = (
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
-        f"{made}; seen: {setting.statistic}. The claim is that for this population and length."
+        f"{made}; seen: {setting.statistic}.{halved} {_claim_of(setting)}"
     )
     findings = [
         accounting.evaluate(
@@ -477,7 +525,57 @@ def play(
         )
         for each in findings
     )
-    return Played(measured=measured, findings=tuple(noted))
+    used = None if game == ONE_RUN else estimator
+    return Played(measured=measured, findings=tuple(noted), estimator=used)
+
+
+def _claim_of(setting: Setting) -> str:
+    """Of what population the claim is, a sentence."""
+    if not isinstance(setting.target, WrappedSystem):
+        return "The claim is that for this population and length."
+    if setting.target.users is not None:
+        return f"The claim is that of {setting.target.users:,} users."
+    return "The claim is taken to hold for any number of users; users=N says otherwise."
+
+
+def _drawn_by_lot(target: Target) -> bool:
+    """Whether what is claimed may count on a user's sending in some rounds only."""
+    return isinstance(target, WrappedSystem) and target.share < 1
+
+
+def _crowd(target: Target, users: int, most: int) -> int:
+    """How many users are played beside the canary: ``users``, unless claims ask for others.
+
+    As many as they are made for; else so many that the share that is drawn is nearly the stated
+    one, if the data have them. InputError if the data have too few.
+    """
+    if not isinstance(target, WrappedSystem):
+        return users
+    if target.users is not None:
+        if target.users - 1 > most:
+            raise InputError(
+                f"Expected data of at least {target.users - 1:,} users, for which the claims are "
+                f"made, got {most:,}. Give more data, or claims for fewer users."
+            )
+        return target.users - 1
+    whole = np.arange(min(users, most), most + 1) + 1
+    drawn = np.maximum(1, np.round(target.share * whole))
+    near = np.abs(drawn / whole - target.share) <= _NEARLY * target.share
+    return int(whole[np.argmax(near)]) - 1 if near.any() else most
+
+
+def _sends_when_absent(
+    target: Target,
+    profiles: Interactions,
+    scope: Scope,
+    broadcast: Broadcast | None,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether a user who is not there sends something that moves what a crowd's adversary sees."""
+    if not _of_a_crowd(target, scope):
+        return False
+    heard = projection.addressed(broadcast, projection.CANARY)
+    return not is_neutral(target, profiles.take(np.array([-1])), heard, rng)
 
 
 def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
@@ -503,3 +601,9 @@ def _judged(setting: Setting, scope: Scope, delta: float) -> list[ScopedClaim]:
     if delta == setting.scopes[scope][0]:
         return judged
     return [formula for scoped in judged if (formula := scoped.at(delta)) is not None]
+
+
+def _of_a_crowd(target: Target, scope: Scope) -> bool:
+    """Whether a claim of somebody else's says that one user's presence is hidden among others'."""
+    presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+    return presence and scope.vantage is not Vantage.SERVER and isinstance(target, WrappedSystem)

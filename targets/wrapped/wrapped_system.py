@@ -67,8 +67,8 @@ class WrappedSystem(System):
     ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
     is what an accountant charges in all scopes of claims. ``scores(model, history)`` are those of
-    all items. ``upload_seconds`` is what a message costs; ``steerable`` says that devices obey a
-    server that sends any model.
+    all items. ``upload_seconds`` is what a message costs; ``obeys`` says that devices take any
+    model from the server. ``users`` is the number of users that ``stated`` speaks of, None for any.
     """
 
     client: Function
@@ -85,7 +85,8 @@ class WrappedSystem(System):
     proof: DpEvent | None = None
     scores: Function | None = None
     upload_seconds: float = 0.0
-    steerable: bool = False
+    obeys: bool = False
+    users: int | None = None
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
@@ -107,6 +108,11 @@ class WrappedSystem(System):
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise InputError(f"Expected rounds >= 1, got rounds={self.rounds!r}. Give a number.")
+        if not (self.users is None or (isinstance(self.users, int) and self.users >= 2)):
+            raise InputError(
+                f"Expected users >= 2, got users={self.users!r}. Give the number of users that the "
+                "claims are made for, or None where they hold for any number."
+            )
         if not 0 < self.share <= 1:
             raise InputError(
                 f"Expected share in (0, 1], got share={self.share!r}. "
@@ -115,6 +121,11 @@ class WrappedSystem(System):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
+
+    @property
+    def steerable(self) -> bool:
+        """Devices obey, all send in every round, and keep nothing from one to the next."""
+        return self.obeys and self.share == 1 and not takes(self.client, 4)
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -94,6 +94,23 @@ def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
     assert verdict(1, sampled=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("tight", "measured"), [(False, 3.0), (True, 1.0)])
+def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
+    tight: bool, measured: float
+) -> None:
+    target: Any = Ten()
+    found = evaluate(
+        target,
+        target.scoped_claims(POPULATION)[0],
+        POPULATION,
+        exact=[replace(lower(1.0, REPORT, 1.0), tight=tight)],
+        sampled=[lower(3.0, REPORT)],
+        accountants=(),
+    )
+    assert found.measured is not None
+    assert found.measured.epsilon == measured
+
+
 @pytest.mark.parametrize(
     ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
 )

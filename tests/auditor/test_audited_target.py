@@ -127,7 +127,7 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
         ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
         ("vfl-sgdmf", "interaction-reconstruction", "parties"),
         ("mf-np", "interaction-reconstruction", "ranks items"),
-        ("fofl-self", "attribute-rows", "can be told"),
+        ("fofl-self", "attribute-rows", "its categories"),
     ],
 )
 def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:

@@ -1,0 +1,99 @@
+"""A user who comes and goes, as a client plays it whose empty history sends a message, too.
+
+Papers take the number of users for public, so that a user who is not there is one without items.
+If its message moves nothing, that is the same. If it does, the two worlds are two removals apart:
+one of the user's message, one of the empty history's. Who is (epsilon, delta)-private for one is
+(2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for two at (1 + e^e) delta is
+one for one at delta: half of it, or e if that is less (Dwork and Roth 2014, Theorem 2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.transcript import Broadcast
+
+_COPIES = 8
+_BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
+
+
+def is_neutral(
+    target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
+) -> bool:
+    """Whether the message of a ``profile`` (one row) moves nothing, whatever its coins."""
+    for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
+        sent = part.dense(np.arange(len(part)))
+        base = (broadcast or {}).get(name) if part.kind is Kind.MODEL else 0
+        if base is None or not (sent == base).all():
+            return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halved(Estimator):
+    """Bounds for one removal by an ``estimator``'s for two.
+
+    Above delta 0 they reach somewhat beyond ``claimed``, and no farther.
+    """
+
+    estimator: Estimator
+    claimed: float
+
+    @property
+    def conditional(self) -> Assumption:  # type: ignore[override]
+        """What the estimator's are."""
+        return self.estimator.conditional
+
+    @property
+    def reference(self) -> str:
+        """The estimator's, and group privacy."""
+        return f"{self.estimator.reference}; group privacy, Dwork and Roth 2014, Theorem 2.2"
+
+    def _two(self, delta: float) -> tuple[float, float]:
+        """The delta of a bound for two, and what a bound for one can then be at most."""
+        if delta == 0:
+            return 0.0, math.inf
+        factor, more = _BEYOND
+        most = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
+        wide = min(delta * (1 + math.exp(min(most, 700.0))), (1 + delta) / 2)
+        return wide, math.log(max(wide / delta - 1, 1.0))
+
+    def bounds(
+        self,
+        worlds: Worlds,
+        *,
+        delta: float,
+        confidences: Sequence[float],
+        samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Bound, ...]:
+        """Half of those for two, at ``delta``."""
+        wide, most = self._two(delta)
+        found = self.estimator.bounds(
+            worlds, delta=wide, confidences=confidences, samples=samples, rng=rng
+        )
+        text = "half of it, for the message of an empty history moves something, too"
+        return tuple(
+            replace(
+                bound,
+                epsilon=min(bound.epsilon / 2, most),
+                delta=delta,
+                source=f"{bound.source}; {text}",
+            )
+            for bound in found
+        )
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        """Half of the largest for two."""
+        wide, most = self._two(delta)
+        return min(self.estimator.largest(samples, delta=wide, confidence=confidence) / 2, most)
