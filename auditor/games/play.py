@@ -20,15 +20,21 @@ from fedrec_auditor.auditor.games import one_run, projection, reading, scorer, s
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
-from fedrec_auditor.auditor.games.presence import Halved, is_neutral
+from fedrec_auditor.auditor.games.presence import Halved
+from fedrec_auditor.auditor.games.stated import (
+    crowd_size,
+    drawn_by_lot,
+    of_a_crowd,
+    population_of_claim,
+    sends_when_absent,
+)
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
-from fedrec_auditor.targets.transcript import Broadcast, Transcript
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from fedrec_auditor.targets.transcript import Transcript
 
 LOCAL = "local"
 """The game of one client's message, of whom the server sees it alone."""
@@ -51,7 +57,6 @@ RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 _CHUNKS = {LOCAL: 256, "round": 256, "training": 8, ONE_RUN: 1}
 _SAME = "nothing that a canary does makes a difference to its messages"
-_NEARLY = 0.02
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # of messages of a local game, and of its runs
 
@@ -180,7 +185,7 @@ def settings(
     if game == ONE_RUN:
         yield from _in_one_run(target, interactions, many, quick=quick, compute=compute, rng=rng)
         return
-    users = _crowd(target, size[0], interactions.n_users)
+    users = crowd_size(target, size[0], interactions.n_users)
     population = canaries.small_population(interactions, users, size[1], target.catalogue)
     short = training.shortened(target, quick) if game == "training" else target.shortened(1)
     sizes = canaries.sizes(population, count_user_features(population))
@@ -219,10 +224,10 @@ def settings(
     def kind(scope: Scope) -> tuple[str, str, bool, bool]:
         # A party of one user is another system: it draws its only row in every step.
         rounds_alone = (game == "round" or target.steerable) and not parties and by is None
-        if _drawn_by_lot(target) and (scope.vantage is not Vantage.SERVER or any(asked[scope])):
+        if drawn_by_lot(target) and (scope.vantage is not Vantage.SERVER or any(asked[scope])):
             rounds_alone = False
         of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
-        return str(scope.unit), str(scope.adjacency), of_uploads, _of_a_crowd(target, scope)
+        return str(scope.unit), str(scope.adjacency), of_uploads, of_a_crowd(target, scope)
 
     for (_, _, of_uploads, _), group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
@@ -257,7 +262,7 @@ def settings(
             names=canary.names,
             scopes={scope: asked[scope] for scope in same},
             simulation=played,
-            halved=_sends_when_absent(target, canary.profiles(population), same[0], chosen, rng),
+            halved=sends_when_absent(target, canary.profiles(population), same[0], chosen, rng),
             text=f"{what} of {crowd_text}{steered_by}",
             statistic=rounds.STATISTIC
             if of_uploads
@@ -324,7 +329,7 @@ def _of_one_client(
     local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
     steered = target.steerable or local_model
     for scope in asked:
-        if _drawn_by_lot(target) and any(asked[scope]):
+        if drawn_by_lot(target) and any(asked[scope]):
             reason = "users are drawn by lot, on which a delta may count: play round or training"
             yield NotPlayed(scopes=(scope,), reason=reason)
             continue
@@ -372,7 +377,7 @@ def _in_one_run(
     asked = scopes(ONE_RUN, played.scoped_claims(crowd))
 
     def kind(scope: Scope) -> tuple[str, str, bool]:
-        return str(scope.unit), str(scope.adjacency), _of_a_crowd(target, scope)
+        return str(scope.unit), str(scope.adjacency), of_a_crowd(target, scope)
 
     for _, group in groupby(sorted(asked, key=kind), key=kind):
         same = tuple(group)
@@ -384,7 +389,7 @@ def _in_one_run(
         nobody = canaries.joined(
             interactions.take(np.arange(0)), np.zeros(interactions.n_items, np.float32)
         )
-        if _sends_when_absent(target, nobody, same[0], opening, rng):
+        if sends_when_absent(target, nobody, same[0], opening, rng):
             reason = (
                 "the message of an empty history moves something, so that a canary who comes and "
                 "goes changes two: play training"
@@ -498,7 +503,7 @@ def play(
         made = f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
     note = (
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
-        f"{made}; seen: {setting.statistic}.{halved} {_claim_of(setting)}"
+        f"{made}; seen: {setting.statistic}.{halved} {population_of_claim(setting.target)}"
     )
     findings = [
         accounting.evaluate(
@@ -529,55 +534,6 @@ def play(
     return Played(measured=measured, findings=tuple(noted), estimator=used)
 
 
-def _claim_of(setting: Setting) -> str:
-    """Of what population the claim is, a sentence."""
-    if not isinstance(setting.target, WrappedSystem):
-        return "The claim is that for this population and length."
-    if setting.target.users is not None:
-        return f"The claim is that of {setting.target.users:,} users."
-    return "The claim is taken to hold for any number of users; users=N says otherwise."
-
-
-def _drawn_by_lot(target: Target) -> bool:
-    """Whether what is claimed may count on a user's sending in some rounds only."""
-    return isinstance(target, WrappedSystem) and target.share < 1
-
-
-def _crowd(target: Target, users: int, most: int) -> int:
-    """How many users are played beside the canary: ``users``, unless claims ask for others.
-
-    As many as they are made for; else so many that the share that is drawn is nearly the stated
-    one, if the data have them. InputError if the data have too few.
-    """
-    if not isinstance(target, WrappedSystem):
-        return users
-    if target.users is not None:
-        if target.users - 1 > most:
-            raise InputError(
-                f"Expected data of at least {target.users - 1:,} users, for which the claims are "
-                f"made, got {most:,}. Give more data, or claims for fewer users."
-            )
-        return target.users - 1
-    whole = np.arange(min(users, most), most + 1) + 1
-    drawn = np.maximum(1, np.round(target.share * whole))
-    near = np.abs(drawn / whole - target.share) <= _NEARLY * target.share
-    return int(whole[np.argmax(near)]) - 1 if near.any() else most
-
-
-def _sends_when_absent(
-    target: Target,
-    profiles: Interactions,
-    scope: Scope,
-    broadcast: Broadcast | None,
-    rng: np.random.Generator,
-) -> bool:
-    """Whether a user who is not there sends something that moves what a crowd's adversary sees."""
-    if not _of_a_crowd(target, scope):
-        return False
-    heard = projection.addressed(broadcast, projection.CANARY)
-    return not is_neutral(target, profiles.take(np.array([-1])), heard, rng)
-
-
 def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))
 
@@ -601,9 +557,3 @@ def _judged(setting: Setting, scope: Scope, delta: float) -> list[ScopedClaim]:
     if delta == setting.scopes[scope][0]:
         return judged
     return [formula for scoped in judged if (formula := scoped.at(delta)) is not None]
-
-
-def _of_a_crowd(target: Target, scope: Scope) -> bool:
-    """Whether a claim of somebody else's says that one user's presence is hidden among others'."""
-    presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-    return presence and scope.vantage is not Vantage.SERVER and isinstance(target, WrappedSystem)

@@ -18,25 +18,8 @@ import numpy as np
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.worlds import Worlds
-from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Broadcast
 
-_COPIES = 8
 _BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
-
-
-def is_neutral(
-    target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
-) -> bool:
-    """Whether the message of a ``profile`` (one row) moves nothing, whatever its coins."""
-    for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
-        sent = part.dense(np.arange(len(part)))
-        base = (broadcast or {}).get(name) if part.kind is Kind.MODEL else 0
-        if base is None or not (sent == base).all():
-            return False
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)
