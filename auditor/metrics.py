@@ -4,7 +4,7 @@ Every interval, but the exact one of a share, is a percentile bootstrap over use
 sampled: all replicates at once, as weights times per-user statistics. A bootstrap of n users is too
 narrow by the bias of its variance, (n - 1) / n, and by the quantiles of Student's t over those of
 the normal distribution: intervals are widened by both (Hesterberg 2015, What teachers should know
-about the bootstrap, section 4.1); of one user nothing is told. A statistic in [0, 1] that is
+about the bootstrap); of one user nothing is told. A statistic in [0, 1] that is
 0 or 1 for every user leaves the bootstrap nothing to vary; its interval then is the exact binomial
 one for n of n users (a mean m of values in [0, 1] makes n ones with probability at most m^n).
 """

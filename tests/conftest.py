@@ -10,7 +10,7 @@ from hypothesis import settings
 from fedrec_auditor.auditor.command_line import main
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a process a core
-# A busy machine is slow, and not wrong; and what is new does not fail by an old test's luck.
+# A busy machine is slow, and not wrong. Examples are the same in every run, unless EXPLORE is set.
 settings.register_profile("gate", deadline=None, derandomize="EXPLORE" not in os.environ)
 settings.load_profile("gate")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -34,7 +34,10 @@ class Estimator(Protocol):
     bound is ``conditional`` names that in the assumptions of every bound.
     """
 
-    conditional: ClassVar[Assumption] = Assumption.NONE
+    @property
+    def conditional(self) -> Assumption:
+        """What its bounds rest on beside their confidence."""
+        return Assumption.NONE
 
     @property
     def reference(self) -> str:

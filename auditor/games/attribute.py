@@ -92,8 +92,10 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             rows.append(game.skipped(f"{key}: {why}"))
         elif whole is None:
             row = _unlearned(game, subjects, key)
-            rows += [] if row is None else [row]
-            untold += [key] if row is None else []
+            if row is None:
+                untold.append(key)
+            else:
+                rows.append(row)
         else:
             alone = not (game.quick and told)
             rows += _learned(game, whole, subjects, key, alone=alone)

@@ -385,11 +385,7 @@ def _in_one_run(
         if made is None:
             yield NotPlayed(scopes=same, reason="the data have no two values to tell apart")
             continue
-        opening = training.broadcast_of(training.opening(played, interactions, rng, compute))
-        nobody = canaries.joined(
-            interactions.take(np.arange(0)), np.zeros(interactions.n_items, np.float32)
-        )
-        if sends_when_absent(target, nobody, same[0], opening, rng):
+        if of_a_crowd(target, same[0]) and _nobody_sends(played, interactions, same[0], rng):
             reason = (
                 "the message of an empty history moves something, so that a canary who comes and "
                 "goes changes two: play training"
@@ -415,6 +411,16 @@ def _in_one_run(
             ),
             statistic=scorer.STATISTIC,
         )
+
+
+def _nobody_sends(
+    target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
+) -> bool:
+    """Whether a history without items moves what is seen in ``scope``, at the first broadcast."""
+    opening = training.opening(target, interactions.take(np.arange(1)), rng)
+    nothing = np.zeros(interactions.n_items, np.float32)
+    nobody = canaries.joined(interactions.take(np.arange(0)), nothing)
+    return sends_when_absent(target, nobody, scope, training.broadcast_of(opening), rng)
 
 
 def one_run_training(
@@ -463,7 +469,8 @@ def play(
     claims = _judged(setting, scope, delta)
     halved = ""
     if setting.halved:
-        claimed = max((scoped.claim.epsilon for scoped in claims), default=math.inf)
+        promised = [scoped.claim.epsilon for scoped in claims]
+        claimed = max(filter(math.isfinite, promised), default=math.inf)
         estimator = Halved(estimator=estimator, claimed=claimed)
         halved = " Half of what is shown is the bound: an empty history sends a message, too."
     draws = Draws(

@@ -4,7 +4,8 @@ Papers take the number of users for public, so that a user who is not there is o
 If its message moves nothing, that is the same. If it does, the two worlds are two removals apart:
 one of the user's message, one of the empty history's. Who is (epsilon, delta)-private for one is
 (2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for two at (1 + e^e) delta is
-one for one at delta: half of it, or e if that is less (Dwork and Roth 2014, Theorem 2.2).
+one for one at delta: half of it, or e if that is less. By the definition, used twice; compare
+Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class Halved(Estimator):
     claimed: float
 
     @property
-    def conditional(self) -> Assumption:  # type: ignore[override]
+    def conditional(self) -> Assumption:
         """What the estimator's are."""
         return self.estimator.conditional
 
     @property
     def reference(self) -> str:
         """The estimator's, and group privacy."""
-        return f"{self.estimator.reference}; group privacy, Dwork and Roth 2014, Theorem 2.2"
+        return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
 
     def _two(self, delta: float) -> tuple[float, float]:
         """The delta of a bound for two, and what a bound for one can then be at most."""

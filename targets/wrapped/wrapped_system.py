@@ -145,9 +145,10 @@ class WrappedSystem(System):
     @property
     def digest(self) -> str:
         """SHA-256 of the callables and the model: their code, and the files that they are in."""
-        parts = self.client, self.server, self.model, self.scores, self.rounds, self.share
-        found = hashlib.sha256(cloudpickle.dumps(parts))
-        for part in parts[:4]:
+        code = self.client, self.server, self.model, self.scores
+        numbers = self.rounds, self.share, self.obeys, self.users
+        found = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
+        for part in code:
             try:
                 file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
             except TypeError:

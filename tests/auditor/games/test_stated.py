@@ -1,0 +1,146 @@
+"""Claims of a stranger's system are held against worlds that they speak of, and no others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor import Claim, audit_system, wrap_system
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.auditor.games import play
+from fedrec_auditor.auditor.games.play import NotPlayed, Setting
+from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.training import Trainings
+from fedrec_auditor.auditor.sources import in_memory
+from fedrec_auditor.targets.compute import DEFAULT
+
+TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)
+
+
+def flipped(epsilon: float) -> Callable[[Any, Any, Any], np.ndarray]:
+    """One bit, whether there is a history, by randomized response."""
+
+    def client(history: Any, model: Any, rng: Any) -> np.ndarray:
+        bit = float(len(history) > 0)
+        return np.array([bit if rng.random() >= 1 / (1 + math.exp(epsilon)) else 1 - bit])
+
+    return client
+
+
+def noisy(history: Any, model: Any, rng: Any) -> np.ndarray:
+    return np.array([float(len(history) > 0) + rng.normal()])
+
+
+def memoised(history: Any, model: Any, rng: Any, state: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The same noisy bit in every round."""
+    if "bit" not in state:
+        state["bit"] = flipped(1.0)(history, model, rng)
+    return {"w": state["bit"]}
+
+
+def away(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
+    """The gradient of a squared error, clipped to 1, which an empty history has as well."""
+    step = history.dense().clip(0, 1) - model
+    return np.asarray(step / max(1.0, float(np.linalg.norm(step))))
+
+
+def own(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
+    """The same of own items alone."""
+    return np.asarray(away(history, model, rng) * (history.dense() > 0))
+
+
+def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
+    return np.asarray((history.dense() > 0) ^ (rng.random(history.n_items) < 0.2))
+
+
+def settings(
+    game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
+) -> list[Setting | NotPlayed]:
+    target = wrap_system(client, claim=claim, **system)
+    rng = np.random.default_rng(1)
+    data = in_memory(TABLE, None)[0]
+    assert data is not None
+    return list(play.settings(game, target, data, (24, 32), quick=True, compute=DEFAULT, rng=rng))
+
+
+@pytest.mark.parametrize(("share", "users"), [(0.04, 25), (0.02, 50), (0.03, 33)])
+@pytest.mark.parametrize("vantage", ["aggregate", "shuffled"])
+def test_who_is_drawn_by_lot_may_not_send(vantage: str, share: float, users: int) -> None:
+    """A bit of epsilon 4 that one of many sends has an epsilon of 1.1 in the sum."""
+    claim = Claim(epsilon=1.3, unit="user", vantage=vantage, adjacency="add-remove")
+    for game in ("round", "training"):
+        (only,) = settings(game, flipped(4.0), claim, share=share)
+        assert isinstance(only, Setting)
+        assert isinstance(only.simulation, Trainings)
+        assert only.population.n_users == users
+
+
+def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
+    """Sent with probability .08, a Gaussian's delta is .08 times as large."""
+    noise = Claim(epsilon=gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
+    (none,) = settings("local", noisy, noise, share=0.08)
+    assert isinstance(none, NotPlayed)
+    assert "drawn by lot" in none.reason
+    (some,) = settings("round", noisy, noise, share=0.08)
+    assert isinstance(some, Setting)
+    assert isinstance(some.simulation, Trainings)
+    for game in ("local", "round"):
+        (pure,) = settings(game, flipped(1.0), Claim(epsilon=1.0, unit="user"), share=0.08)
+        assert isinstance(pure, Setting)
+        assert isinstance(pure.simulation, Rounds)
+
+
+def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
+    assert wrap_system(noisy, obeys=True).steerable
+    assert not wrap_system(noisy).steerable
+    assert not wrap_system(noisy, obeys=True, share=0.5).steerable
+    assert not wrap_system(memoised, obeys=True).steerable
+
+
+def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one() -> None:
+    claim = Claim(epsilon=0.5, delta=0.05, unit="user", vantage="release")
+    model: dict[str, Any] = {"model": lambda items: np.full(items, 0.5), "kinds": "change"}
+    for client, halved in ((away, True), (own, False)):
+        (played,) = settings("training", client, claim, **model)
+        assert isinstance(played, Setting)
+        assert played.halved == halved
+        (once,) = settings("one-run", client, claim, **model)
+        assert isinstance(once, NotPlayed) == halved
+
+
+def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
+    claim = Claim(epsilon=0.36, delta=0.01, unit="user", vantage="aggregate", horizon="round")
+    (played,) = settings("round", noisy, claim, users=60)
+    assert isinstance(played, Setting)
+    assert played.population.n_users == 60
+    with pytest.raises(InputError, match="Expected data of at least 99 users"):
+        settings("round", noisy, claim, users=100)
+    with pytest.raises(InputError, match="users=1"):
+        wrap_system(noisy, users=1)
+
+
+@pytest.mark.parametrize("users", [None, 30])
+def test_a_finding_says_for_how_many_users_a_claim_is_taken(users: int | None) -> None:
+    claim = Claim(epsilon=0.5, unit="user", vantage="aggregate", horizon="round")
+    record = audit_system(
+        noisy, data=TABLE, claim=claim, games=["round"], attacks=[], runs=40, jobs=1, users=users
+    )
+    (note,) = [finding.note for finding in record.findings if finding.measured]
+    assert ("that of 30 users" if users else "any number of users; users=N") in note
+    assert "Half of what is shown" in note
+
+
+def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
+    """Of ratings that are all alike no two values can be told apart."""
+    claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
+    for game in ("local", "round"):
+        played = settings(game, bits, claims)
+        (told,) = [each for each in played if isinstance(each, NotPlayed)]
+        assert [scope.unit for scope in told.scopes] == [Unit.RATING]
+        assert len(played) == 2
