@@ -58,7 +58,7 @@ def measured(
 UNCONDITIONAL = [
     name
     for name in FAMILIES["estimators"].names()
-    if FAMILIES["estimators"].member(name).conditional is Assumption.NONE
+    if FAMILIES["estimators"].member(name)().conditional is Assumption.NONE
 ]
 
 

@@ -23,7 +23,7 @@ SAMPLES = 20_000
 UNCONDITIONAL = [
     name
     for name in FAMILIES["estimators"].names()
-    if FAMILIES["estimators"].member(name).conditional is Assumption.NONE
+    if FAMILIES["estimators"].member(name)().conditional is Assumption.NONE
 ]
 
 
