@@ -158,7 +158,7 @@ def _steady(ratings: sparse.csr_array, factors: int) -> list[Row]:
     items = broadcast(count, factors)
     single = items.astype(np.float32)
     aggregate = loop(items, ratings, False)[0]
-    for kernel in ("numpy", "torch", "numba"):
+    for kernel in ("numpy", "numba"):
         np.testing.assert_allclose(ours(items, ratings, kernel)[0], aggregate, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(autograd(items, ratings)[0], aggregate, rtol=1e-6, atol=1e-8)
     buffer = np.zeros((users, count, factors))
@@ -171,7 +171,6 @@ def _steady(ratings: sparse.csr_array, factors: int) -> list[Row]:
         "client loop, uploads dropped": lambda: loop(items, ratings, False),
         "client loop, equation 4 as printed, dropped": lambda: loop(items, ratings, False, True),
         "numpy, uploads kept as factors": lambda: ours(items, ratings, "numpy"),
-        "torch, uploads kept as factors": lambda: ours(items, ratings, "torch"),
         "numba, uploads kept as factors": lambda: ours(items, ratings, "numba"),
         "numba, float32": lambda: ours(single, ratings, "numba"),
         "numba, and every gradient built": lambda: ours(items, ratings, "numba", True),

@@ -12,7 +12,6 @@ from fedrec_auditor.targets.components import Floats, RankOne
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DEFAULT
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import item_gradients
 from fedrec_auditor.targets.systems.fmf_ldp.parts.implicit_mf import ImplicitMf, printed
 from fedrec_auditor.targets.systems.parts.system import Unperturbed, received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -50,16 +49,8 @@ class Fcf(Unperturbed, ImplicitMf):
         compute: Compute = DEFAULT,
     ) -> Uploads:
         """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
-        gradient = item_gradients(
-            received(broadcast, "items", (profiles.n_items, self.factors)),
-            profiles.ratings,
-            alpha=self.alpha,
-            regularization=self.regularization,
-            kernel=compute.kernel,
-            rounds=self.rounds,
-            threads=compute.threads,
-            device=compute.device,
-        )
+        items = received(broadcast, "items", (profiles.n_items, self.factors))
+        gradient = self.gradients(profiles.ratings, items, compute.threads)
         users = np.repeat(np.arange(profiles.n_users), size)
         if size != 1:
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])

@@ -16,13 +16,12 @@ L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
 so that users with fewer than F interactions need a system of the size of their history only. Both
 systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
-Three kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at
-most ``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users;
-``torch`` (``fcf_torch``) does the same on a device. ``numba`` (``fcf_kernel``) is compiled code,
-several times as fast on the CPU, which costs about half a second to load and, the first time on a
-machine, two more to compile. ``auto`` weighs the one against the other by the size of the job
-alone, never by the clock or by what ran before, so that the same call gives the same bytes in every
-process. The kernels agree to ``TOLERANCE`` of ``fcf_kernel``.
+Two kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at
+most ``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users.
+``numba`` (``fcf_kernel``) is compiled code, several times as fast, which costs about half a second
+to load and, the first time on a machine, two more to compile. ``auto`` weighs the one against the
+other by the size of the job alone, never by the clock or by what ran before, so that the same call
+gives the same bytes in every process. The kernels agree to ``TOLERANCE`` of ``fcf_kernel``.
 
 L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
 vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
@@ -42,14 +41,12 @@ from scipy.linalg import solve_triangular
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, RankOne
-from fedrec_auditor.targets.compute import one_thread, torch_threads
+from fedrec_auditor.targets.compute import one_thread
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
 
-DEVICE_BLOCK = 1 << 25  # the same on an accelerator: 256 MiB
-
-Kernel = Literal["auto", "numpy", "numba", "torch"]
+Kernel = Literal["auto", "numpy", "numba"]
 # Seconds of the numpy kernel that pay for loading the compiled one; a loop over clients, ten times
 # slower, then outweighs compiling it too.
 WORTH = 1.0
@@ -64,16 +61,14 @@ def item_gradients(
     kernel: Kernel = "auto",
     rounds: int = 1,
     threads: int = 1,
-    device: str = "cpu",
 ) -> RankOne:
     """Equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
 
     The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4. ``rounds`` is
     how many such calls are to come, which only ``kernel="auto"`` reads; ``threads`` serve the
-    compiled kernel, where they change no bit, and torch; a ``device`` other than the CPU needs
-    torch.
+    compiled kernel, where they change no bit.
     """
-    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds, device)
+    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds)
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
     with one_thread():
@@ -95,15 +90,6 @@ def item_gradients(
             from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_kernel
 
             vectors, predicted = fcf_kernel.solve(whitened, root, touched, alpha, threads)
-        elif kernel == "torch":
-            from fedrec_auditor.targets.systems.fmf_ldp.parts import fcf_torch
-
-            block = BLOCK if device == "cpu" else DEVICE_BLOCK
-            batches = _batches(touched.indptr, items.shape[1], block)
-            with torch_threads(threads):  # more than the machine has idle make small batches slow
-                vectors, predicted = fcf_torch.solve(
-                    whitened, root, touched, alpha, batches, device
-                )
         else:
             vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha
@@ -116,19 +102,11 @@ def item_gradients(
     return RankOne(vectors=vectors, items=items, corrections=corrections)
 
 
-def _chosen(
-    kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int, device: str
-) -> Kernel:
+def _chosen(kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int) -> Kernel:
     """What to use; the constants fit the numpy kernel's time to within a factor of two."""
     if kernel not in get_args(Kernel):
         names = ", ".join(get_args(Kernel))
         raise InputError(f"Expected a kernel among {names}, got {kernel!r}. Name one of them.")
-    if kernel == "torch" or device != "cpu":
-        if kernel in ("auto", "torch"):
-            return "torch"
-        raise InputError(
-            f"Expected device 'cpu' for kernel={kernel!r}, got {device!r}. Choose kernel='torch'."
-        )
     installed = find_spec("numba") is not None
     if kernel == "numba" and not installed:
         raise InputError(
@@ -153,7 +131,7 @@ def _batched(
     predicted = np.empty(touched.nnz, whitened.dtype)
     padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
     padded[:count] = whitened
-    for users, positions, held in _batches(touched.indptr, factors, BLOCK):
+    for users, positions, held in _batches(touched.indptr, factors):
         rows = padded.take(columns[positions], axis=0)
         across = rows.transpose(0, 2, 1)
         if held.shape[1] < factors:
@@ -176,7 +154,7 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 
 
 def _batches(
-    indptr: NDArray[np.integer[Any]], factors: int, block: int
+    indptr: NDArray[np.integer[Any]], factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Users of like activity (b,), positions of their entries (b, width), which of them exist.
 
@@ -187,7 +165,7 @@ def _batches(
     start = 0
     while start < len(order):
         width = max(int(activity[order[start]]), 1)
-        stop = start + max(block // ((width + factors) * factors), 1)
+        stop = start + max(BLOCK // ((width + factors) * factors), 1)
         users = order[start:stop]
         offsets = np.arange(width)
         held = offsets < activity[users, None]

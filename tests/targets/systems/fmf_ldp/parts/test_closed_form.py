@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.systems.fmf_ldp.parts import closed_form as _closed_form
 from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import Kernel, item_gradients
 
-KERNELS: tuple[Kernel, ...] = ("numpy", "numba", "torch")
+KERNELS: tuple[Kernel, ...] = ("numpy", "numba")
 
 
 def oracle(
@@ -75,11 +75,14 @@ def test_the_user_vector_is_where_the_loss_is_flat(
     np.testing.assert_allclose(residual @ items, regularization * x, rtol=1e-6, atol=1e-7)
 
 
-def test_batches_visit_every_entry_once_and_stay_within_the_block() -> None:
+def test_batches_visit_every_entry_once_and_stay_within_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_closed_form, "BLOCK", 5000)
     rng = np.random.default_rng(1)
     ratings = sparse.random_array((300, 200), density=0.1, rng=rng, format="csr")
     seen = []
-    for users, positions, held in _closed_form._batches(ratings.indptr, 8, 5000):
+    for users, positions, held in _closed_form._batches(ratings.indptr, 8):
         assert held.size * 8 <= 5000 or len(users) == 1
         seen.append(positions[held])
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(ratings.nnz))
@@ -120,7 +123,7 @@ def test_a_singular_or_infinite_item_matrix_is_refused(
 
 def test_auto_weighs_the_job_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(users: int, rounds: int) -> str:
-        return _closed_form._chosen("auto", np.arange(users + 1) * 100, 64, rounds, "cpu")
+        return _closed_form._chosen("auto", np.arange(users + 1) * 100, 64, rounds)
 
     assert chosen(943, 1) == "numpy"
     assert chosen(943, 100) == "numba"
@@ -129,13 +132,7 @@ def test_auto_weighs_the_job_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(_closed_form, "find_spec", lambda _: None)
     assert chosen(94_300, 1) == "numpy"
     with pytest.raises(InputError, match="numba to be installed"):
-        _closed_form._chosen("numba", np.arange(2), 1, 1, "cpu")
-
-
-def test_a_device_asks_for_torch() -> None:
-    assert _closed_form._chosen("auto", np.arange(2), 1, 1, "cuda") == "torch"
-    with pytest.raises(InputError, match="Choose kernel='torch'"):
-        _closed_form._chosen("numba", np.arange(2), 1, 1, "cuda")
+        _closed_form._chosen("numba", np.arange(2), 1, 1)
 
 
 def test_an_unknown_kernel_is_refused() -> None:
