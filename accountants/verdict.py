@@ -129,6 +129,8 @@ class Gate:
     (0, 1)
     >>> [gate.code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("inconclusive",)))]
     [3, 0]
+    >>> Gate().code([Verdict.INCONCLUSIVE, Verdict.VIOLATED])
+    1
     """
 
     fail_on: FailOn = FailOn.VIOLATED
@@ -143,14 +145,22 @@ class Gate:
                 f"{LEAK_MARGIN}."
             )
 
-    def code(self, verdicts: Iterable[Verdict]) -> int:
-        """Exit code: 3 if one is UNSOUND, or INCONCLUSIVE and not allowed; else 1 or 0."""
-        found = set(verdicts)
-        if Verdict.UNSOUND in found:
+    def code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:
+        """Exit code: 3 if one is UNSOUND; else 1 if one is at the level; else 3 or 0.
+
+        A refuted claim stays refuted whatever else could not be tested, so 3 for one that is
+        INCONCLUSIVE and not allowed comes last. ``failing`` says whether the audit fails where not
+        the verdicts decide that, but what got worse since a baseline, say.
+        """
+        reached = set(verdicts)
+        if Verdict.UNSOUND in reached:
             return INCOMPLETE
-        if Verdict.INCONCLUSIVE in found and INCONCLUSIVE not in self.allow:
-            return INCOMPLETE
-        return FOUND if found & _LEVELS[self.fail_on] else 0
+        if failing is None:
+            failing = bool(reached & _LEVELS[self.fail_on])
+        if failing:
+            return FOUND
+        untested = Verdict.INCONCLUSIVE in reached and INCONCLUSIVE not in self.allow
+        return INCOMPLETE if untested else 0
 
 
 DEFAULT_GATE = Gate()
@@ -232,6 +242,17 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
         upper.scope.covers(lower.scope)
         and lower.delta >= upper.delta
         and exceeds(lower.epsilon, upper.epsilon)
+    )
+
+
+def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
+    """Whether the lower bound shows that what the upper one assumes is not so."""
+    return (
+        lower is not None
+        and upper is not None
+        and bool(upper.assumptions)
+        and not lower.assumptions
+        and refutes(lower, upper)
     )
 
 

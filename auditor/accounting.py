@@ -13,7 +13,12 @@ from fedrec_auditor.accountants.losses.infinite import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes
+from fedrec_auditor.accountants.verdict import (
+    Verdict,
+    exceeds,
+    refutes,
+    refutes_assumptions,
+)
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.objects import settled
@@ -210,6 +215,37 @@ def evaluate(
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
     note = " ".join(filter(None, notes))
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
+
+
+def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, judged again without the proofs whose assumptions a finding refutes.
+
+    A lower bound above a proof shows that what the proof assumes is not so, all of it together. So
+    every proof of that system which assumes as much falls, in whatever scope.
+    """
+    findings = tuple(findings)
+    refuted = [
+        (finding.target, set(finding.accounted.assumptions), finding.measured)
+        for finding in findings
+        if finding.accounted is not None
+        and finding.measured is not None
+        and refutes_assumptions(finding.measured, finding.accounted)
+    ]
+
+    def left(finding: Finding) -> Finding:
+        for target, assumptions, lower in refuted:
+            proof = finding.accounted
+            if proof is None or target != finding.target:
+                continue
+            if assumptions <= set(proof.assumptions):
+                return finding.without_proof(
+                    f"The proof of {proof.epsilon:.6g} does not hold: it is not so that "
+                    f"{'; '.join(sorted(assumptions))}, by the lower bound {lower.epsilon:.6g} in "
+                    f"[{lower.scope}]."
+                )
+        return finding
+
+    return tuple(map(left, findings))
 
 
 def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:

@@ -81,9 +81,9 @@ class Plan(BaseModel):
     a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
     column of a table is the user, item, rating and timestamp; only ratings of ``min_rating`` and
     more are interactions, and only users and items with at least ``min_user`` and ``min_item`` of
-    them are audited. ``attacks`` are names, None for all; of
-    an empty list none is run and nothing is sampled, which the record notes. ``estimator`` turns
-    sampled scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
+    them are audited. ``attacks`` on a training are names, None for all; of an empty list none is
+    run, which the record notes. Games are played whatever they are. ``estimator`` turns sampled
+    scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
     bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
     honest target is not accused more often than not, and at most ``SUREST``. ``games`` are played
     on every target: "local" of a client alone, with attacks and utility on a training on the data;

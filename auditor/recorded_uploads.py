@@ -12,9 +12,7 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.audited_target import AuditedTarget
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.plan import ALL, Plan, Resources, make_plan, make_resources
 from fedrec_auditor.auditor.progress import shown
@@ -200,7 +198,7 @@ def attack_recording(
             "targets": (system.name,),
             "data": source,
             "columns": None if columns is None else dict(columns),
-            "attacks": _inferring() if attacks is None else tuple(attacks),
+            "attacks": None if attacks is None else tuple(attacks),
             "claims": claims,
             "quick": quick,
             "seed": seed,
@@ -230,13 +228,6 @@ def _blind(recording: Recording) -> tuple[str, ...]:
         f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
         "their reports are of, cannot be read.",
     )
-
-
-def _inferring() -> tuple[str, ...]:
-    """All attacks but those that decide between outputs of a client that is at hand."""
-    family = FAMILIES["attacks"]
-    names = family.able()
-    return tuple(n for n in names if family.member(n)().family is not AttackFamily.DISTINGUISHER)
 
 
 def _unmeasured(scoped: ScopedClaim) -> ScopedClaim:

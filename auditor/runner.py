@@ -25,6 +25,7 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
+from fedrec_auditor.auditor.accounting import without_refuted_proofs
 from fedrec_auditor.auditor.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.clusters import Cluster
@@ -83,10 +84,10 @@ def audit(
     data : name of a data set, or a path to one.
     settings : fields of a target that differ from its paper's, by target name.
     only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
-    attacks : names, by default all; of an empty list none is run and nothing is sampled.
-    games : "local", and with a canary among a small ``population`` (users, items) of the data,
-        "round" and "training", with so many ``runs`` of each world; "one-run" with so many
-        ``canaries`` in one training on all data; see ``Plan``.
+    attacks : names of those on a training, by default all; of an empty list none is run.
+    games : played whatever ``attacks`` are: "local", and with a canary among a small
+        ``population`` (users, items) of the data, "round" and "training", with so many ``runs`` of
+        each world; "one-run" with so many ``canaries`` in one training on all data; see ``Plan``.
     estimator : what turns scores into lower bounds.
     by : the attack whose score is bounded in round and training games; None for the strongest rule.
     out : run directory for reports and resumable tasks; nothing is written without it.
@@ -385,7 +386,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
                 "device": resources.compute.device,
             },
         ),
-        findings=tuple(row for result in ordered for row in result.findings),
+        findings=without_refuted_proofs(row for result in ordered for row in result.findings),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),

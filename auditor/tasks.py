@@ -50,10 +50,7 @@ BY = ("round", "training")
 """Games in which the adversary may guess by an attack."""
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
-NO_ATTACK = (
-    "No attack was run and no bound sampled: the plan's list of attacks is empty. Leave it out for "
-    "all of them."
-)
+NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +129,10 @@ class Audit:
         plan = plan.resolved(own)
         FAMILIES["estimators"].member(plan.estimator)
         guesser(plan.by)
-        members = {name: FAMILIES["attacks"].member(name)() for name in plan.attacks or ()}
-        if LOCAL not in plan.games:
-            members = {}
-        of_games = {n: m for n, m in members.items() if m.family is AttackFamily.DISTINGUISHER}
+        named = (plan.attacks or ()) if LOCAL in plan.games else ()
+        attacks = {name: FAMILIES["attacks"].member(name)() for name in named}
+        attacks = {n: m for n, m in attacks.items() if m.family is not AttackFamily.DISTINGUISHER}
+        of_games: dict[str, Distinguisher] = {}
         targets: dict[str, Target] = {}
         games = 0
         if plan.only is None:
@@ -162,6 +159,9 @@ class Audit:
                 if play.ONE_RUN in plan.games:
                     work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
                     check_workload(*work, compute, memory)
+            if LOCAL in plan.games and any(map(_is_at_hand, targets.values())):
+                names = set(FAMILIES["attacks"].able()) - set(inferring_attacks())
+                of_games = {n: FAMILIES["attacks"].member(n)() for n in sorted(names)}
             games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
             alone = (LOCAL,) if of_games else ()
             with_canary = (*alone, *_with_canary(plan))
@@ -170,7 +170,7 @@ class Audit:
             plan=plan,
             targets=targets,
             interactions=interactions,
-            attacks={name: m for name, m in members.items() if name not in of_games},
+            attacks=attacks,
             distinguishers=of_games,
             confidence=1 - (1 - plan.confidence) / max(games, 1),
             compute=compute,
@@ -236,6 +236,18 @@ def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[st
     return tried, found.notes
 
 
+def _is_at_hand(target: Target) -> bool:
+    """Whether its clients can be asked for messages; of a recording there are those it holds."""
+    return not isinstance(target, RecordedSystem)
+
+
+def inferring_attacks() -> tuple[str, ...]:
+    """The names of all attacks on a training; the others tell the worlds of a game apart."""
+    family = FAMILIES["attacks"]
+    names = family.able()
+    return tuple(n for n in names if family.member(n)().family is not AttackFamily.DISTINGUISHER)
+
+
 def as_trained(target: Target, plan: Plan) -> Target:
     """The target as it is trained: a quick audit cuts the rounds."""
     return target.shortened(QUICK_ROUNDS) if plan.quick else target
@@ -251,10 +263,10 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
         "demonstrations": plan.only is not None,
     }
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
-    if plan.attacks == () and plan.only is None and set(plan.games) <= {LOCAL}:
+    if plan.attacks == () and plan.only is None and LOCAL in plan.games:
         lines.append(NO_ATTACK)
     if plan.attacks and plan.only is None and LOCAL in plan.games:
-        every = FAMILIES["attacks"].able()
+        every = inferring_attacks()
         if set(every) - set(plan.attacks):
             named = ", ".join(plan.attacks)
             lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
@@ -270,7 +282,7 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         for target in targets
         if (target.sizes.rounds or 0) > QUICK_ROUNDS
     ]
-    sampled = plan.attacks != () and not all(isinstance(t, RecordedSystem) for t in targets)
+    sampled = any(map(_is_at_hand, targets))
     drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
     return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.auditor.objects import as_target, stating
 from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.progress import shown
@@ -19,7 +19,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import PROVED, WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -37,7 +37,7 @@ def wrap_system(
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
     public: Mapping[str, float] | None = None,
-    proof: DpEvent | None = None,
+    proof: DpEvent | Mapping[str, DpEvent] | None = None,
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
     users: int | None = None,
@@ -61,7 +61,10 @@ def wrap_system(
         the name of a part; without it this is found out by trying.
     route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
     public : numbers that an adversary knows of the system, such as {"negatives": 4}.
-    proof : a dp-accounting event of what the claims' scopes release: it is accounted.
+    proof : a dp-accounting event of what one round releases, of the claims' unit and to their
+        vantage. A training is charged with it once a round, even where few users are drawn. Or
+        events by horizon: {"round": EVENT, "training": EVENT} where a whole training is known to
+        release less.
     scores : ``scores(model, history)``, those of all items, to measure utility.
     obeys : whether devices take any model from the server: then it may choose a malicious one.
     users : the number of users that the claims are made for, where it matters: noise that is shared
@@ -91,7 +94,7 @@ def wrap_system(
         kinds={name: _chosen(Kind, "kinds", kind) for name, kind in by_name.items()},
         route=shown[0] if route is None else _chosen(Vantage, "route", route),
         settings=dict(public or {}),
-        proof=proof,
+        proof=_proofs(proof, rounds),
         scores=scores,
         obeys=obeys,
         users=users,
@@ -166,7 +169,7 @@ def audit_system(
         "data": name,
         "columns": columns if interactions is None else None,
         "games": tuple(games),
-        "attacks": _played(attacks, games),
+        "attacks": None if attacks is None else tuple(attacks),
         "quick": quick,
         "seed": seed,
         "confidence": confidence,
@@ -185,12 +188,23 @@ def audit_system(
         )
 
 
-def _played(attacks: Sequence[str] | None, games: Sequence[str]) -> tuple[str, ...] | None:
-    """The attacks, and what tells the worlds of a local game apart if that is played."""
-    if attacks is None:
-        return None
-    needed = ("likelihood-ratio",) if "local" in games else ()
-    return tuple(dict.fromkeys((*attacks, *needed)))
+def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
+    """The events by horizon; that of a training is composed where only a round's is given."""
+    from dp_accounting import SelfComposedDpEvent
+
+    if proof is None:
+        return {}
+    by_name = proof if isinstance(proof, Mapping) else {"round": proof}
+    events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
+    if unread := [horizon for horizon in events if horizon not in PROVED]:
+        raise InputError(
+            f"Expected proofs of a round or a training, got one of a {unread[0]}. Give what a "
+            "whole round releases."
+        )
+    if Horizon.ROUND in events:
+        composed = SelfComposedDpEvent(events[Horizon.ROUND], rounds)
+        events.setdefault(Horizon.TRAINING, composed)
+    return events
 
 
 def _chosen(kind: Any, name: str, value: str) -> Any:

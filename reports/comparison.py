@@ -109,12 +109,17 @@ class Comparison:
         return self.lines(Trend.WORSE)
 
     @property
+    def shared(self) -> bool:
+        """Whether a finding or an attack row is in both audits."""
+        return bool(self.findings or self.rows)
+
+    @property
     def conclusion(self) -> str:
         """Whether something is worse, in a sentence, and what that leaves out."""
         worse, better = (len(self.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             said = f"{worse:,} worse, {better:,} better"
-        elif not (self.findings or self.rows):
+        elif not self.shared:
             return "Nothing could be compared: no claim and no attack is in both."
         else:
             said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
@@ -125,7 +130,7 @@ class Comparison:
         """Exit code: 1 if something is worse, 3 if part or all could not be compared, else 0."""
         if self.worse:
             return FOUND
-        return 0 if self.complete and (self.findings or self.rows) else INCOMPLETE
+        return 0 if self.complete and self.shared else INCOMPLETE
 
 
 def _pairs(

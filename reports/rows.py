@@ -110,6 +110,14 @@ class Finding(Row):
         """The lower bound, unless it rests on an assumption: then it decides nothing."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
+    def without_proof(self, why: str) -> Finding:
+        """The finding judged again without its proof; ``why`` goes to its note."""
+        unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
+        again = unproved.judged()
+        return unproved.model_copy(
+            update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
+        )
+
     def judged(self) -> Judgement:
         """The verdict made again from the row's claim, proof and measurement."""
         return judge(

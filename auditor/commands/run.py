@@ -11,7 +11,6 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import (
-    FOUND,
     INCOMPLETE,
     LEAK_MARGIN,
     FailOn,
@@ -188,18 +187,22 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 def exit_code(record: Record, gate: Gate, baseline: Record | None = None) -> int:
     """3 for a failed piece, else what ``gate`` says of the findings and, at its level, of leaks.
 
-    With a ``baseline`` 1 is for what got worse since then only.
+    With a ``baseline`` 1 is for what got worse since then only, and 3 if nothing is in both.
     """
     from fedrec_auditor.reports.comparison import Comparison
     from fedrec_auditor.reports.leaks import leaks
 
-    code = INCOMPLETE if record.errors else gate.code(f.verdict for f in record.findings)
-    if code == INCOMPLETE:
-        return code
+    if record.errors:
+        return INCOMPLETE
+    failing: bool | None = None
     if baseline is not None:
-        return FOUND if Comparison.of(record, baseline, gate).worse else 0
-    leaking = gate.fail_on is FailOn.LEAK and leaks(record, gate.leak_margin)
-    return FOUND if leaking else code
+        compared = Comparison.of(record, baseline, gate)
+        failing = bool(compared.worse)
+        if not (failing or compared.shared):
+            return INCOMPLETE
+    elif gate.fail_on is FailOn.LEAK and leaks(record, gate.leak_margin):
+        failing = True
+    return gate.code((finding.verdict for finding in record.findings), failing=failing)
 
 
 def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:

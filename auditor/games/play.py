@@ -12,6 +12,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor import accounting
 from fedrec_auditor.auditor.estimators.base import Estimator
@@ -24,6 +25,7 @@ from fedrec_auditor.auditor.games.presence import Halved
 from fedrec_auditor.auditor.games.stated import (
     crowd_size,
     drawn_by_lot,
+    is_of_others,
     of_a_crowd,
     population_of_claim,
     sends_when_absent,
@@ -466,7 +468,7 @@ def play(
     bounds do not count, for what is shown is what these runs show. The same ``rng`` draws the same
     runs for another scope of the setting.
     """
-    claims = _judged(setting, scope, delta)
+    claims, wider = _judged(setting, scope, delta)
     halved = ""
     if setting.halved:
         promised = [scoped.claim.epsilon for scoped in claims]
@@ -481,7 +483,7 @@ def play(
         store=store,
     )
     fitting, measuring = rng.spawn(2)
-    stated = [scoped.claim for scoped in claims]
+    stated = [scoped.claim for scoped in (*claims, *wider)]
     if game == ONE_RUN:
         measured = one_run.measured(
             draws, setting.names, scope, stated, delta=delta, confidence=confidence, rng=measuring
@@ -512,6 +514,7 @@ def play(
         f"The {game} game: {setting.text}. '{setting.names[0]}' against '{setting.names[1]}', "
         f"{made}; seen: {setting.statistic}.{halved} {population_of_claim(setting.target)}"
     )
+    claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
     findings = [
         accounting.evaluate(
             setting.target,
@@ -545,10 +548,14 @@ def _vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))
 
 
-def _judged(setting: Setting, scope: Scope, delta: float) -> list[ScopedClaim]:
-    """The claims that a bound in ``scope`` is held against: its vantage's, of its horizon first.
+def _judged(
+    setting: Setting, scope: Scope, delta: float
+) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
+    """The claims that a bound in ``scope`` is held against, and those that it may refute besides.
 
-    Beside the bound at the deltas of the claims, one at a larger ``delta`` is for their formulas.
+    Its vantage's, of its horizon first. Of what is claimed whatever the population, a bound of a
+    round refutes the claim of a training, too, but could not speak for it. Beside the bound at the
+    deltas of the claims, one at a larger ``delta`` is for their formulas.
     """
     covering = [
         scoped
@@ -562,5 +569,6 @@ def _judged(setting: Setting, scope: Scope, delta: float) -> list[ScopedClaim]:
     own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]
     judged = own or covering
     if delta == setting.scopes[scope][0]:
-        return judged
-    return [formula for scoped in judged if (formula := scoped.at(delta)) is not None]
+        wider = [c for c in covering if c not in judged] if is_of_others(setting.target) else []
+        return judged, wider
+    return [formula for scoped in judged if (formula := scoped.at(delta)) is not None], []

@@ -20,6 +20,11 @@ _NEARLY = 0.02
 _COPIES = 8
 
 
+def is_of_others(target: Target) -> bool:
+    """Whether its claims are numbers that somebody else states, the same for any population."""
+    return isinstance(target, WrappedSystem)
+
+
 def population_of_claim(target: Target) -> str:
     """Of what population the claim is, a sentence."""
     if not isinstance(target, WrappedSystem):

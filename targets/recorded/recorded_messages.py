@@ -89,7 +89,10 @@ class RecordedMessages(Component):
                 ordered = self.kind is not Kind.REPORTS
                 yield mine, file, file.read(self.name, places[mine], ordered=ordered)
 
-    def _base(self, file: MessageFile) -> NDArray[Any]:
+    def _base(self, file: MessageFile) -> NDArray[Any] | int:
+        """What rows that are not listed hold: of a model the broadcast's, of all else nothing."""
+        if self.kind is not Kind.MODEL:
+            return 0
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.wrong(f"{self.name!r} in the round's broadcast, whose rows it moves", "none")

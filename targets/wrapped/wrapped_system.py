@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
 from fedrec_auditor.targets.components import Floats, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 _SEEDS = 2**63
 NO_PROOF = (
-    "no proof was given. Give one as proof=EVENT, the dp-accounting event of what the claim's "
-    "scope releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
+    "no proof was given. Give one as proof=EVENT, the dp-accounting event of what one round "
+    "releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
 )
+PROVED = (Horizon.ROUND, Horizon.TRAINING)
+"""The horizons of which a proof may speak."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -66,9 +68,10 @@ class WrappedSystem(System):
 
     ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
-    is what an accountant charges in all scopes of claims. ``scores(model, history)`` are those of
-    all items. ``upload_seconds`` is what a message costs; ``obeys`` says that devices take any
-    model from the server. ``users`` is the number of users that ``stated`` speaks of, None for any.
+    is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
+    length, however much a game shortens it. ``scores(model, history)`` are those of all items.
+    ``upload_seconds`` is what a message costs; ``obeys`` says that devices take any model from the
+    server. ``users`` is the number of users that ``stated`` speaks of, None for any.
     """
 
     client: Function
@@ -82,7 +85,7 @@ class WrappedSystem(System):
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
-    proof: DpEvent | None = None
+    proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
     upload_seconds: float = 0.0
     obeys: bool = False
@@ -113,6 +116,14 @@ class WrappedSystem(System):
                 f"Expected users >= 2, got users={self.users!r}. Give the number of users that the "
                 "claims are made for, or None where they hold for any number."
             )
+        scopes = [scoped.claim.scope for scoped in self.stated]
+        spoken = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
+        if self.proof and len(spoken) > 1:
+            raise InputError(
+                "Expected claims of one unit, adjacency and vantage beside a proof, got "
+                f"{'; '.join(sorted(' / '.join(each) for each in spoken))}. "
+                "Audit each with its own proof."
+            )
         if not 0 < self.share <= 1:
             raise InputError(
                 f"Expected share in (0, 1], got share={self.share!r}. "
@@ -130,12 +141,12 @@ class WrappedSystem(System):
     @property
     def assumes(self) -> tuple[str, ...]:
         """That the client does what the caller's proof is of."""
-        return () if self.proof is None else ("the client adds the noise that its proof is of",)
+        return ("the client adds the noise that its proof is of",) if self.proof else ()
 
     @property
     def unproved(self) -> str:
         """That the caller gave no proof, and how to give one."""
-        return "" if self.proof is not None else NO_PROOF
+        return "" if self.proof else NO_PROOF
 
     @property
     def name(self) -> str:
@@ -167,10 +178,15 @@ class WrappedSystem(System):
         return self.stated
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """The caller's event where a claim covers the scope; else non-private."""
-        covered = any(each.claim.scope.covers(scope) for each in self.stated)
-        if self.proof is not None and covered:
-            return self.proof
+        """The caller's event of the least horizon that includes the scope's, in claims' scopes.
+
+        Non-private where no claim covers the scope or no event reaches so far.
+        """
+        for horizon in PROVED:
+            wider = replace(scope, horizon=horizon)
+            covered = any(each.claim.scope.covers(wider) for each in self.stated)
+            if horizon in self.proof and wider.covers(scope) and covered:
+                return self.proof[horizon]
         return super().event(scope, population)
 
     def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[WrappedSystem, str]:

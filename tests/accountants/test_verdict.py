@@ -268,12 +268,16 @@ def test_a_level_includes_those_before_it(verdict: Verdict) -> None:
     assert tuple(Gate(level).code([verdict]) for level in FailOn) == CODES[verdict]
 
 
-def test_a_blank_audit_outranks_a_finding_and_a_small_sample_may_be_allowed() -> None:
+def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
     gate = Gate(allow=("inconclusive",))
     assert gate.code([]) == gate.code([Verdict.INCONCLUSIVE]) == 0
     assert gate.code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
     assert gate.code([Verdict.UNSOUND, Verdict.INCONCLUSIVE]) == 3
-    assert Gate().code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 3
+    assert Gate().code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
+    assert Gate().code([Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE]) == 3
+    assert Gate().code([Verdict.INCONCLUSIVE], failing=True) == 1
+    assert Gate().code([Verdict.VIOLATED], failing=False) == 0
+    assert Gate().code([Verdict.VIOLATED, Verdict.UNSOUND], failing=True) == 3
 
 
 def test_the_worst_number_stands_for_all() -> None:

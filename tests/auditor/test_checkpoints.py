@@ -182,7 +182,7 @@ def test_an_audit_with_damaged_tasks_ends_as_a_fresh_one(
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(PLAN, Resources(jobs=1), out=out)
     monkeypatch.setattr(AuditedTarget, "run", real)
-    one, other = sorted((out / FOLDER).iterdir())
+    one, other, _ = sorted((out / FOLDER).iterdir())
     os.remove(one)
     os.mkfifo(one)
     flipped = bytearray(other.read_bytes())
@@ -230,4 +230,4 @@ def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
     (error,) = record.errors
     assert error.startswith("dplcf-sp utility: Expected a number at findings[0].claimed_guess")
     assert Record.read(tmp_path) == record
-    assert len(list((tmp_path / FOLDER).iterdir())) == 2
+    assert len(list((tmp_path / FOLDER).iterdir())) == 3

@@ -103,8 +103,8 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
     seen: list[Standing] = []
     run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
     ended = [each for each in seen if each.finished]
-    assert [each.done for each in ended] == [1, 2, 3, 4]
-    steps = ("attribute-tree", "bounds", "interaction-reconstruction", "utility")
+    assert [each.done for each in ended] == [1, 2, 3, 4, 5]
+    steps = ("attribute-tree", "bounds", "interaction-reconstruction", "local", "utility")
     assert sorted(each.finished or "" for each in ended) == [f"fcf {step}" for step in steps]
     assert all(each.left is not None for each in seen)
     assert seen[-1].left == 0.0
@@ -155,7 +155,7 @@ def test_python_is_told_by_a_callback() -> None:
     fedrec_auditor.audit(
         "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
     )
-    assert (seen[-1].done, seen[-1].total) == (2, 2)
+    assert (seen[-1].done, seen[-1].total) == (3, 3)
 
 
 def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:

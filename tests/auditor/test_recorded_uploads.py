@@ -57,11 +57,10 @@ def test_a_recording_gives_the_rows_of_the_live_run(
     found = attack_recording(tmp_path / "run", attacks=ATTACKS, quick=True, jobs=1)
     assert not found.errors
     assert len(live.attacks) > 3
-    assert [r.model_dump_json() for r in found.attacks] == [
-        r.model_dump_json() for r in live.attacks
-    ]
+    inferred = [row for row in live.attacks if row.attack in ATTACKS]  # a recording has no client
+    assert [r.model_dump_json() for r in found.attacks] == [r.model_dump_json() for r in inferred]
     skipped = [r for r in found.skipped if r.attack != "utility"]
-    assert skipped == list(live.skipped)
+    assert skipped == [row for row in live.skipped if row.attack in ATTACKS]
 
 
 def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> Interactions:

@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import GaussianDpEvent
 
-from fedrec_auditor import audit_system
+from fedrec_auditor import Claim, audit_system, wrap_system
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.specimens.clients import PLANTED, Planted
 
 TABLE = (np.random.default_rng(0).random((40, 16)) < 0.3).astype(float)
@@ -50,3 +57,74 @@ def test_a_planted_bug_is_caught(bug: str) -> None:
 @pytest.mark.parametrize("planted", HONEST.values(), ids=[each.__name__ for each in HONEST])
 def test_an_honest_twin_is_not_accused(planted: Planted) -> None:
     assert not accused(planted, audited(planted, planted.honest))
+
+
+def proved(system: WrappedSystem, horizon: Horizon) -> float:
+    population = Population(n_users=40, n_items=16)
+    (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
+    bound = least_upper_bound(system, scope, population, 1e-3, all_accountants())
+    assert bound is not None
+    return bound.epsilon
+
+
+def in_clear(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    return history.dense() + 1e-3 * rng.standard_normal(history.n_items)
+
+
+ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("round", "training"))
+
+
+@pytest.mark.parametrize(
+    "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
+)
+def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> None:
+    """Fifty rounds of multiplier 2 are one of 2 / sqrt(50), which spends 16.46 at delta 1e-3."""
+    system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(2.0))
+    assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
+    if len(claims) > 1:
+        assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
+    short = system.shortened(1)  # what games play: the claim stays that of the whole training
+    assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
+
+
+def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
+    whole = {"training": GaussianDpEvent(2.0)}
+    system = wrap_system(in_clear, rounds=50, claim=[ROUND, TRAINING], proof=whole)
+    for horizon in (Horizon.ROUND, Horizon.TRAINING):
+        assert proved(system, horizon) == pytest.approx(1.352, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"claim": [ROUND, Claim(epsilon=1, unit="interaction")]}, "one unit, adjacency and"),
+        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got one of a report"),
+        ({"claim": ROUND, "proof": {"week": GaussianDpEvent(2.0)}}, "got 'week'"),
+    ],
+)
+def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
+        wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
+
+
+def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
+    """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
+    record = audit_system(
+        in_clear,
+        data=TABLE,
+        rounds=2,
+        claim=[ROUND, TRAINING],
+        proof=GaussianDpEvent(10.0),  # proves .26 of a round and .4 of both
+        games=["local"],
+        attacks=[],
+        runs=400,
+        jobs=1,
+    )
+    shown = [finding for finding in record.findings if finding.measured]
+    assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
+    assert {finding.verdict for finding in shown} == {Verdict.VIOLATED}
+    assert all(finding.accounted is None for finding in record.findings)
+    assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+    assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
+    (glance,) = glances(record)
+    assert "at most" not in glance.todo

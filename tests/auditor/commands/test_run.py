@@ -56,6 +56,15 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
     assert "was 0.1 [0.05, 0.15]" in text
 
 
+def test_a_baseline_with_nothing_in_common_is_no_pass(cli: Cli, tmp_path: Path) -> None:
+    """A system that was renamed is compared with nothing, which says nothing of it."""
+    run(cli, "fmf-ldp", tmp_path / "old")
+    run(cli, "dplcf-sp", tmp_path / "new")
+    code, text, _ = cli("report", tmp_path / "new", "--baseline", tmp_path / "old")
+    assert (code, "Nothing could be compared" in text) == (3, True)
+    assert cli("report", tmp_path / "new", "--baseline", tmp_path / "new")[0] == 0
+
+
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_a_baseline_that_is_none_is_refused_before_any_work(
     cli: Cli, tmp_path: Path, command: str

@@ -313,14 +313,12 @@ def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
     assert not found.findings
 
 
-def test_an_audit_plays_it_unless_its_attacks_are_named_without_a_distinguisher() -> None:
-    for attacks, there in (
-        (None, True),
-        (("likelihood-ratio",), True),
-        (("interaction-reconstruction",), False),
-    ):
+def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
+    """Who names an attack chooses among attacks, and switches no game off."""
+    for attacks in (None, (), ("likelihood-ratio",), ("interaction-reconstruction",)):
         audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
-        assert (LOCAL in {task.step for task in audit.tasks()}) is there
+        assert LOCAL in {task.step for task in audit.tasks()}
+        assert audit.distinguishers
         assert not any(task.wide for task in audit.tasks())
     shared = Audit.of(Plan(targets=("fcf", "fmf-ldp")), DATA)
     bounds = sum(play.count(LOCAL, target) for target in shared.targets.values())
