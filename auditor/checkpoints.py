@@ -30,7 +30,8 @@ LARGEST = 2**26
 class Checkpoints:
     """Results of one plan on one data set under one version of the code, a file a task.
 
-    A file holds the SHA-256 of the rest in its first line, and the result as JSON in the second.
+    A file holds the SHA-256 of its name and its result in the first line, and the result as JSON in
+    the second: that of one task is not taken for another's.
     """
 
     folder: Path
@@ -59,7 +60,7 @@ class Checkpoints:
         try:
             content = store.read_regular(self._path(task), LARGEST)
             digest, _, text = content.partition(b"\n")
-            if digest != _digest(text):
+            if digest != _digest(self._path(task), text):
                 raise ValueError("a file whose SHA-256 is not the one it names")
             result = TaskResult.model_validate_json(text)
             store.plain(result.model_dump(mode="python"))
@@ -88,7 +89,7 @@ class Checkpoints:
         self.folder.mkdir(exist_ok=True)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
-        store.write_atomically(path, _digest(text) + b"\n" + text)
+        store.write_atomically(path, _digest(path, text) + b"\n" + text)
 
     def _path(self, task: Task) -> Path:
         return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
@@ -96,7 +97,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Runs:
-    """Chunks of simulated runs, a file each: the SHA-256 of the rest, and numpy's archive."""
+    """Chunks of simulated runs, a file each: SHA-256 of name and rest, and numpy's archive."""
 
     folder: Path
     key: str
@@ -110,7 +111,7 @@ class Runs:
         try:
             content = store.read_regular(self._path(name), LARGEST)
             digest, _, data = content.partition(b"\n")
-            if digest != _digest(data):
+            if digest != _digest(self._path(name), data):
                 return None
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 found = dict(archive)
@@ -125,12 +126,13 @@ class Runs:
         np.savez(buffer, **features)  # type: ignore[arg-type]
         data = buffer.getvalue()
         self.folder.mkdir(exist_ok=True)
-        store.write_atomically(self._path(name), _digest(data) + b"\n" + data)
+        path = self._path(name)
+        store.write_atomically(path, _digest(path, data) + b"\n" + data)
         self.memory.put(name, features)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{self.key}-{name}.npz"
 
 
-def _digest(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode()
+def _digest(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\n" + content).hexdigest().encode()

@@ -105,6 +105,8 @@ def _run() -> int:
             return _refuse(_usage(error, message()), BAD_INPUT)
         traceback.print_exc()
         return _refuse("a fault of ours, not yours; please report these lines.", INCOMPLETE)
+    except BaseException as error:
+        return _refuse(f"Expected the command to end, got {type(error).__name__}.", INCOMPLETE)
     if code == _TYPER_INTERRUPTED:
         return _refuse("Interrupted.", INCOMPLETE)
     return code if sys.argv[1:] else BAD_INPUT

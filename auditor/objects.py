@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.stated_claim import StatedClaim
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.client import told
+from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 
@@ -27,30 +28,41 @@ def load_object(text: str) -> Target:
     The module is looked for in the working directory, too. InputError says what is missing, or
     where its import fails.
     """
+    try:
+        with contained():
+            return _loaded(text)
+    except InputError:
+        raise
+    except Exception as error:
+        module = text.partition(":")[0]
+        raise InputError(
+            f"Expected to import {module!r} for {text!r}, got {told(error, load_object)}. Mend it."
+        ) from error
+
+
+def _loaded(text: str) -> Target:
     module, _, name = text.partition(":")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
-            raise InputError(
-                f"Expected a module {module!r} for {text!r}, found none in {here} or among what is "
-                "installed. Check its name, without .py."
-            ) from error
+        value: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
         raise InputError(
-            f"Expected to import {module!r} for {text!r}, got {told(error, load_object)}. Mend it."
+            f"Expected a module {module!r} for {text!r}, found none in {here} or among what is "
+            "installed. Check its name, without .py."
         ) from error
     for part in name.split("."):
-        if not hasattr(found, part):
-            public = sorted(n for n in vars(found) if not n.startswith("_"))[:12]
+        if not hasattr(value, part):
+            public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
             raise InputError(
                 f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. "
                 "Name the object that wrap_system made."
             )
-        found = getattr(found, part)
-    target = as_target(found, text)
+        value = getattr(value, part)
+    target = as_target(value, text)
     if isinstance(target, WrappedSystem) and target.title == WrappedSystem.title:
         return replace(target, title=module.rpartition(".")[2].replace("_", "-"))
     return target
@@ -60,7 +72,8 @@ def as_target(found: Any, text: str) -> Target:
     """The object, or what it makes; InputError unless it has all that a target has."""
     if isinstance(found, type) or (callable(found) and not hasattr(found, "scoped_claims")):
         try:
-            found = found()
+            with contained():
+                found = found()
         except Exception as error:
             raise InputError(
                 f"Expected {text!r} to make a system without arguments, got "

@@ -161,6 +161,7 @@ def attack_recording(
     memory: float | None = None,
     gate: Gate = DEFAULT_GATE,
     progress: bool | Observer | None = None,
+    force: bool = False,
 ) -> Record:
     """Play every attack whose reader fits on recorded uploads.
 
@@ -174,7 +175,7 @@ def attack_recording(
     attacks : names, by default all.
     claim : what is promised, one or several. No epsilon is measured: recorded uploads are one
         training.
-    out : a directory for the reports.
+    out : a directory for the reports; ``force`` replaces one of another plan that is there.
     progress : as for ``audit``.
 
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
@@ -214,6 +215,7 @@ def attack_recording(
             observe=observe,
             interactions=matched.interactions,
             systems=(system,),
+            force=force,
         )
 
 

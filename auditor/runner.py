@@ -43,10 +43,11 @@ from fedrec_auditor.auditor.versions import versions
 from fedrec_auditor.auditor.watch import Watch
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import DataRow, Provenance
+from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.wrapped.contained import contained
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def audit(
 
     Raises InputError for anything wrong with the arguments or the data.
 
-    >>> record = audit("dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1)
+    >>> record = audit("dplcf-sp", data="synthetic", quick=True, games=(), jobs=1)
     >>> for finding in record.findings:
     ...     print(finding.scope.unit, finding.claim.epsilon, finding.verdict)
     interaction 1.0 CONSISTENT
@@ -139,12 +140,13 @@ def run_plan(
     observe: Observer | None = None,
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
+    force: bool = False,
 ) -> Record:
     """Run every task of ``plan`` not yet finished in ``out``; report there; give the record.
 
     ``interactions`` are the plan's data where they are in memory, ``systems`` targets of one's own
     that it names. ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be
-    written or another audit runs in it.
+    written, another audit runs in it, or, unless ``force``, it holds the report of another plan.
 
     >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
     >>> record = run_plan(plan, Resources(jobs=1))
@@ -164,6 +166,8 @@ def run_plan(
         results = _run(audit, jobs, None, observe, resources.cluster)
         return _record(audit, resources, results, started)
     with store.lock(out):
+        if not force:
+            _refuse_another_plans_report(out, audit.plan)
         checkpoints = Checkpoints.of(out, audit)
         results = _run(audit, jobs, checkpoints, observe, resources.cluster)
         record = _record(audit, resources, results, started)
@@ -171,6 +175,24 @@ def run_plan(
         if not record.errors:
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
     return record
+
+
+def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
+    """InputError where ``out`` holds a finished audit that another plan asked for."""
+    if not (out / store.RECORD).exists():
+        return
+    try:
+        before = store.read(out, Contents).plan
+    except InputError:  # it is no report
+        return
+    ours = store.plain(plan.model_dump(mode="json"))
+    if differ := sorted(
+        key for key in before.keys() | ours.keys() if before.get(key) != ours.get(key)
+    ):
+        raise InputError(
+            f"Expected the report of this plan or none in {out}, got one of a plan with other "
+            f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
+        )
 
 
 def _run(
@@ -341,7 +363,8 @@ def _timed(run: Callable[[], TaskResult], task: Task, *, alone: bool) -> TaskRes
     """
     started = time.perf_counter()
     try:
-        result = _told(task, run())
+        with contained():
+            result = _told(task, run())
     except InputError as error:
         if alone:
             raise

@@ -49,8 +49,8 @@ class StatedClaim(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    epsilon: Annotated[float, Field(ge=0)]
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    epsilon: Annotated[float, Field(ge=0, strict=True)]
+    delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     unit: Unit = Unit.USER
     vantage: Vantage = Vantage.SERVER
     horizon: Horizon = Horizon.TRAINING
@@ -118,6 +118,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
             f"{'both' if values else 'neither'}. Write for example epsilon = 1.0."
         )
     listed = tables if isinstance(tables, list) else [tables or values]
+    if not listed:
+        raise InputError(f"Expected a claim in {path}, got an empty list. Write one, or no file.")
     found = []
     for table in listed:
         if not isinstance(table, dict):

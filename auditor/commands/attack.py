@@ -15,6 +15,7 @@ from fedrec_auditor.auditor.commands.options import (
     Baseline,
     Column,
     FailAt,
+    Force,
     Jobs,
     LeakMargin,
     Memory,
@@ -50,6 +51,7 @@ def command(
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
     baseline: Baseline = None,
+    force: Force = False,
 ) -> None:
     """Attack recorded uploads: every attack whose reader fits, held against the truth."""
     from fedrec_auditor.auditor.recorded_uploads import attack_recording
@@ -74,5 +76,6 @@ def command(
             memory=memory,
             gate=gate,
             progress=observe,
+            force=force,
         )
     show(record, out, gate, before)

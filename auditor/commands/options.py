@@ -65,6 +65,9 @@ Baseline = Annotated[
     Path | None,
     typer.Option(help="An earlier report.json: exit with 1 on what got worse only."),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the report of another plan in --out.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

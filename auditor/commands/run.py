@@ -23,6 +23,7 @@ from fedrec_auditor.auditor.commands.options import (
     Column,
     Data,
     FailAt,
+    Force,
     Jobs,
     LeakMargin,
     Memory,
@@ -124,6 +125,7 @@ def command(
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
     baseline: Baseline = None,
+    force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
     from fedrec_auditor.auditor.plan import amend, make_resources
@@ -158,7 +160,7 @@ def command(
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     before = None if baseline is None else Record.read(baseline)
     with resumable(out) as observe:
-        record = run_plan(chosen, resources, out=out, gate=gate, observe=observe)
+        record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)
     show(record, out, gate, before)
 
 

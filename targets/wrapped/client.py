@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.wrapped.contained import Ended, contained, message_of
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
@@ -58,8 +59,11 @@ class Client:
         sent = None if model is None or make_model is None else make_model.build(model)
         (self.seeding or seed_everything)(seed)
         more = (state,) if self._stateful else ()
+        what = f"the message of your client ({place(self.function)})"
         try:
-            upload = self.function(history, sent, np.random.default_rng(seed), *more)
+            with contained():
+                upload = self.function(history, sent, np.random.default_rng(seed), *more)
+                arrays, structure = take_apart(upload, what)
         except InputError:
             raise
         except Exception as error:
@@ -67,8 +71,6 @@ class Client:
                 f"Expected a message from your client{where}, got {told(error, self.function)}. "
                 "Mend the client."
             ) from error
-        what = f"the message of your client ({place(self.function)})"
-        arrays, structure = take_apart(upload, what)
         self._check(arrays, what, where)
         self.structure = self.structure or structure
         return arrays
@@ -120,14 +122,15 @@ def place(function: Function) -> str:
 
 def told(error: Exception, function: Function) -> str:
     """An exception in a line, with the innermost line of the file that ``function`` stands in."""
-    frames = traceback.extract_tb(error.__traceback__)
+    source = error.__cause__ or error if isinstance(error, Ended) else error
+    frames = traceback.extract_tb(source.__traceback__)
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     own = [each for each in frames if code is not None and each.filename == code.co_filename]
     last = own[-1] if own else frames[-1]
-    message = " ".join(str(error).split())
+    kind = "" if isinstance(error, Ended) else f"{type(error).__name__}: "
     where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
-    return f"{type(error).__name__}: {message:.160} ({where})"
+    return f"{kind}{message_of(error):.160} ({where})"
 
 
 def seed_everything(seed: int) -> None:

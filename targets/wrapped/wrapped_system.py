@@ -38,6 +38,7 @@ from fedrec_auditor.targets.wrapped.client import (
     takes,
     told,
 )
+from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
@@ -232,7 +233,8 @@ class WrappedSystem(System):
         made = self.model
         if callable(made):
             try:
-                made = made(n_items)
+                with contained():
+                    made = made(n_items)
             except Exception as error:
                 raise InputError(
                     f"Expected a model of {n_items} items from your function, got "
@@ -271,7 +273,8 @@ class WrappedSystem(System):
             return found
         more = (rng,) if takes(self.server, 3) else ()
         try:
-            made = self.server(structure.build(model), Received(uploads, like), *more)
+            with contained():
+                made = self.server(structure.build(model), Received(uploads, like), *more)
         except Exception as error:
             raise InputError(
                 f"Expected the next model from your server, got {told(error, self.server)}. "

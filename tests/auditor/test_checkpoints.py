@@ -51,6 +51,16 @@ def test_what_is_kept_is_given_back(kept: tuple[Checkpoints, Task, Path, TaskRes
     assert checkpoints.get(Task("dplcf-sp", "nothing")) is None
 
 
+def test_the_result_of_a_task_is_not_taken_for_anothers(
+    kept: tuple[Checkpoints, Task, Path, TaskResult],
+) -> None:
+    checkpoints, task, path, _ = kept
+    other = Task(task.target, "utility")
+    (path.parent / path.name.replace(task.step, other.step)).write_bytes(path.read_bytes())
+    assert checkpoints.get(task) is not None
+    assert checkpoints.get(other) is None
+
+
 def test_no_single_flipped_bit_is_believed(
     kept: tuple[Checkpoints, Task, Path, TaskResult],
     caplog: pytest.LogCaptureFixture,
@@ -68,14 +78,15 @@ def test_no_single_flipped_bit_is_believed(
     assert all(message.endswith("It is run again.") for message in caplog.messages)
 
 
-def _signed(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).hexdigest().encode() + b"\n" + text.encode()
+def _sign(path: Path, text: str) -> None:
+    signed = hashlib.sha256(f"{path.name}\n{text}".encode()).hexdigest()
+    path.write_bytes(f"{signed}\n{text}".encode())
 
 
 def _nan(path: Path) -> None:
     text = path.read_text().partition("\n")[2]
     assert '"seconds":0.0' in text
-    path.write_bytes(_signed(text.replace('"seconds":0.0', '"seconds":NaN')))
+    _sign(path, text.replace('"seconds":0.0', '"seconds":NaN'))
 
 
 def _large(path: Path) -> None:
@@ -103,9 +114,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(b"0" * 64 + path.read_bytes()[64:]),
         "SHA-256",
     ),
-    "no result": (lambda path: path.write_bytes(_signed("[]")), "another form"),
+    "no result": (lambda path: _sign(path, "[]"), "another form"),
     "NaN": (_nan, "another form"),
-    "failed": (lambda path: path.write_bytes(_signed('{"errors":["x"]}')), "a task that failed"),
+    "failed": (lambda path: _sign(path, '{"errors":["x"]}'), "a task that failed"),
     "directory": (_instead(lambda path: (path / "inner").mkdir(parents=True)), "a directory"),
     "FIFO": (_instead(os.mkfifo), "a FIFO"),
     "endless device": (_instead(lambda path: path.symlink_to("/dev/zero")), "a link"),

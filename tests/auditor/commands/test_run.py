@@ -75,3 +75,64 @@ def test_a_baseline_that_is_none_is_refused_before_any_work(
     assert code == 2
     assert "report.json" in err
     assert not out.exists()
+
+
+CLIENT = "\n".join(
+    (
+        "import asyncio, os, sys",
+        "from fedrec_auditor import wrap_system",
+        "class Own(BaseException): pass",
+        "class Mute(Exception):",
+        "    def __str__(self): raise RuntimeError",
+        "class Odd:",
+        "    def __getattr__(self, name): raise Own(name)",
+        "def client(history, model, rng):",
+        "    {body}",
+        "system = wrap_system(client)",
+        "",
+    )
+)
+ENDS = {
+    "an exit at import": ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
+    "an end of the process at import": ("import os\nos._exit(0)\n", "os._exit(0)"),
+    "an exit": (CLIENT.format(body="sys.exit(0)"), "SystemExit: 0"),
+    "an end of the process": (CLIENT.format(body="os._exit(0)"), "os._exit(0)"),
+    "a cancellation": (CLIENT.format(body="raise asyncio.CancelledError"), "CancelledError"),
+    "an exception of its own": (CLIENT.format(body="raise Own('enough')"), "Own: enough"),
+    "one that cannot be read": (CLIENT.format(body="raise Mute"), "Mute: a message that cannot be"),
+    "an answer that raises": (CLIENT.format(body="return Odd()"), "Own: "),
+    "a module that raises": ("def __getattr__(name): raise SystemExit(0)\n", "SystemExit: 0"),
+    "an object that ends": ("import sys\nsystem = sys.exit\n", "SystemExit"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_code_under_audit_cannot_end_it_as_a_success(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    source, words = ENDS[end]
+    module = f"ends_{list(ENDS).index(end)}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "out"
+    code, _, err = cli(
+        "run", f"{module}:system", "--data", "synthetic", "--jobs", "1", "--out", out
+    )
+    assert (code, err.count("\n")) == (2, 1)
+    assert words in err
+    assert module in err
+    assert not (out / "report.json").exists()
+
+
+def test_a_report_of_another_plan_is_replaced_only_by_force(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("random", "--data", "synthetic", "--quick", "--jobs", "1", "--out", out)
+    assert cli("run", *words)[0] == 0
+    before = (out / "report.json").read_bytes()
+    assert cli("run", *words)[0] == 0  # the same plan
+    code, _, err = cli("run", *words, "--seed", "5")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "a plan with other seed" in err
+    assert json.loads((out / "report.json").read_bytes())["plan"] == json.loads(before)["plan"]
+    assert cli("run", *words, "--seed", "5", "--force")[0] == 0
+    assert json.loads((out / "report.json").read_bytes())["plan"]["seed"] == 5
