@@ -56,8 +56,9 @@ class Verdict(Word):
     UNSUBSTANTIATED = ("UNSUBSTANTIATED", "Neither refuted nor proved.")
     INCONCLUSIVE = (
         "INCONCLUSIVE",
-        "Not proved, and the sample could not have refuted the claim had it been false: the "
-        "largest epsilon that so many draws can show, every guess right, is not above the claim.",
+        "Not proved, and nothing could have refuted the claim had it been false: no game was "
+        "played, or the largest epsilon that so many draws can show, every guess right, is not "
+        "above the claim.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -91,13 +92,18 @@ class Arithmetic(Word):
 
 
 class FailOn(StrEnum):
-    """What a command fails on; each level includes ``violated``, and ``no-claim`` the one before.
+    """What a command fails on: verdicts, or what reports call the severity of a system.
 
-    ``leak`` adds attacks that get more than is guessed without the uploads, whatever is claimed.
+    ``unsubstantiated`` and ``no-claim`` include the verdicts before. ``leak`` is a refuted claim,
+    or a system whose leak is medium or worse, whatever is claimed; ``critical``, ``high`` and
+    ``medium`` are a system whose severity is that or worse.
     """
 
     VIOLATED = "violated"
     LEAK = "leak"
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
     UNSUBSTANTIATED = "unsubstantiated"
     NO_CLAIM = "no-claim"
     NEVER = "never"
@@ -109,7 +115,6 @@ _LEVELS = {
     FailOn.LEAK: _VIOLATED,
     FailOn.UNSUBSTANTIATED: _VIOLATED | {Verdict.UNSUBSTANTIATED},
     FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
-    FailOn.NEVER: frozenset[Verdict](),
 }
 FOUND, INCOMPLETE = 1, 3
 """Exit codes: a finding at the level asked for; an audit from which nothing follows."""
@@ -156,7 +161,7 @@ class Gate:
         if Verdict.UNSOUND in reached:
             return INCOMPLETE
         if failing is None:
-            failing = bool(reached & _LEVELS[self.fail_on])
+            failing = bool(reached & _LEVELS.get(self.fail_on, frozenset()))
         if failing:
             return FOUND
         untested = Verdict.INCONCLUSIVE in reached and INCONCLUSIVE not in self.allow
@@ -265,6 +270,7 @@ def judge(
     measured: Bound | None = None,
     sizes: Sizes | None = None,
     outside_model: str = "",
+    untested: str = "",
 ) -> Judgement:
     """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
 
@@ -278,6 +284,8 @@ def judge(
     sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
     outside_model : what is asked that no claim in this paper speaks of, whatever the scope (that
         users collude, say); "" if nothing is. The claim is then not refuted, however much leaks.
+    untested : why nothing was measured that could have refuted the claim; "" where it was, or where
+        nobody asked for that.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -291,6 +299,8 @@ def judge(
     vacuous = math.isfinite(claim.epsilon) and promises_little(claim)
     asked = claim.delta if delta is None else check_delta(delta)
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
+    if untested and verdict is Verdict.UNSUBSTANTIATED:
+        verdict, reason = Verdict.INCONCLUSIVE, f"Nothing tested the claim: {untested} {reason}"
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 
@@ -361,12 +371,21 @@ def _conclude(
             f"{_number(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
-        return Verdict.UNSUBSTANTIATED, unproved
+        return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
     found = "no lower bound is known"
     if measured is not None:
         found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
-    if_so = f", if {'; '.join(accounted.assumptions)}" if accounted.assumptions else ""
-    return Verdict.CONSISTENT, f"Proved at {_at(accounted)} ({accounted.source}){if_so}; {found}."
+    return Verdict.CONSISTENT, f"Proved at {_proof(accounted)}; {found}."
+
+
+def _tested(measured: Bound | None) -> str:
+    """What a sample found, and what it could have found: a sentence, if there was one."""
+    if measured is None or measured.confidence == 1.0:
+        return ""
+    most = ""
+    if measured.largest is not None and math.isfinite(measured.largest):
+        most = f", of {_number(measured.largest)} that so many draws could have shown"
+    return f"At least {_at(measured)} was found ({measured.source}){most}. "
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
@@ -375,13 +394,14 @@ def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
         return "No lower bound refutes it, and no accountant can prove it."
     if accounted.delta > delta:
         return (
-            f"Only {_at(accounted)} can be proved ({accounted.source}); the claim is asked at "
-            f"delta={_number(delta)}."
+            f"Only {_proof(accounted)} can be proved; the claim is asked at delta={_number(delta)}."
         )
+    if math.isinf(accounted.epsilon) and not math.isinf(claim.epsilon):
+        return "No lower bound refutes it, and no finite epsilon can be proved."
     if exceeds(accounted.epsilon, claim.epsilon):
         return (
             f"No lower bound refutes it, but the least epsilon that can be proved is "
-            f"{_at(accounted)} ({accounted.source}), above the claimed {_number(claim.epsilon)}."
+            f"{_proof(accounted)}, above the claimed {_number(claim.epsilon)}."
         )
     return ""
 
@@ -430,7 +450,7 @@ def _incomparable(
         most = "no finite epsilon"
         if math.isfinite(accounted.epsilon):
             most = f"at most {_at(accounted)}"
-        parts.append(f"In this scope {most} can be proved ({accounted.source}).")
+        parts.append(f"In this scope {most} can be proved ({accounted.source}){_if_so(accounted)}.")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(
@@ -460,6 +480,15 @@ def _number(value: float) -> str:
     if math.isinf(value):
         return "infinite"
     return f"{value:,.0f}" if 1e5 <= abs(value) < 1e9 else f"{value:.6g}"
+
+
+def _proof(bound: Bound) -> str:
+    """An upper bound, where it comes from and what it assumes."""
+    return f"{_at(bound)} ({bound.source}){_if_so(bound)}"
+
+
+def _if_so(bound: Bound) -> str:
+    return f", if {'; '.join(bound.assumptions)}" if bound.assumptions else ""
 
 
 def _at(bound: Bound) -> str:

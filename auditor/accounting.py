@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.objects import settled
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
@@ -246,6 +246,31 @@ def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         return finding
 
     return tuple(map(left, findings))
+
+
+def with_untested(
+    findings: Sequence[Finding], skipped: Sequence[SkippedRow], targets: Collection[str]
+) -> tuple[Finding, ...]:
+    """The findings; of these ``targets`` those that no measured bound speaks to say why.
+
+    Of systems that only games can test: where none that was played lies in a claim's scope, nothing
+    could have refuted it.
+    """
+
+    def told(finding: Finding) -> Finding:
+        tested = any(
+            other.target == finding.target
+            and other.measured is not None
+            and finding.scope.covers(other.measured.scope)
+            for other in findings
+        )
+        if finding.target not in targets or tested:
+            return finding
+        reasons = [row.reason for row in skipped if row.target == finding.target]
+        reason = " ".join(dict.fromkeys(reasons)) or "no game was played."
+        return finding.model_copy(update={"untested": reason}).judged_again()
+
+    return tuple(map(told, findings))
 
 
 def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:

@@ -25,13 +25,15 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor import workers
-from fedrec_auditor.auditor.accounting import without_refuted_proofs
+from fedrec_auditor.auditor.accounting import with_untested, without_refuted_proofs
 from fedrec_auditor.auditor.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.costs import costs
 from fedrec_auditor.auditor.diary import StageNotes, diary, note
 from fedrec_auditor.auditor.games.draws import Memory
+from fedrec_auditor.auditor.games.play import HORIZONS
+from fedrec_auditor.auditor.games.stated import is_of_others
 from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import shown
@@ -390,6 +392,9 @@ def _told(task: Task, result: TaskResult) -> TaskResult:
 def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
     """The record of an audit whose results are all there, in the order of its tasks."""
     ordered = list(results.values())
+    unplayed = [row for result in ordered for row in result.skipped if row.attack in HORIZONS]
+    of_others = [name for name, target in audit.targets.items() if is_of_others(target)]
+    findings = without_refuted_proofs(row for result in ordered for row in result.findings)
     return Record(
         plan=audit.plan.model_dump(mode="json"),
         provenance=Provenance(
@@ -409,7 +414,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
                 "device": resources.compute.device,
             },
         ),
-        findings=without_refuted_proofs(row for result in ordered for row in result.findings),
+        findings=with_untested(findings, unplayed, of_others),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),

@@ -13,6 +13,7 @@ from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     HORIZONS,
     VIEWS,
+    assumption_words,
     delta_words,
     found_words,
     number,
@@ -145,7 +146,7 @@ def judged_words(finding: Finding) -> str:
         return f"{claim} is false: {so}. {_stakes(finding, lower)}"
     if finding.verdict is Verdict.CONSISTENT and finding.accounted is not None:
         proved = f"{short_most(finding.accounted.epsilon)} is proved"
-        return f"{claim} holds: {proved}. {_stakes(finding, None)}"
+        return f"{claim} holds: {proved}{_if_so(finding)}. {_stakes(finding, None)}"
     if finding.verdict is Verdict.INCOMPARABLE:
         said = f"Nothing is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"
         return said.strip()
@@ -169,7 +170,13 @@ def _known(finding: Finding) -> str:
     if finding.measured is not None and math.isinf(finding.measured.epsilon):
         return "no epsilon holds"
     found = found_words(finding).replace("≤", "at most").replace("≥", "at least")
-    return f"epsilon is {found}"
+    return f"epsilon is {found}{_if_so(finding)}"
+
+
+def _if_so(finding: Finding) -> str:
+    """What the finding's proof assumes, behind a comma."""
+    assumed = assumption_words(finding.accounted)
+    return f", {assumed}" if assumed else ""
 
 
 def _stakes(finding: Finding, lower: float | None) -> str:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
-from fedrec_auditor.accountants.verdict import Verdict, promises_little, refutes
+from fedrec_auditor.accountants.verdict import (
+    LEAK_MARGIN,
+    FailOn,
+    Gate,
+    Verdict,
+    promises_little,
+    refutes,
+)
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.leaks import Leak, comparable, leaks
@@ -53,6 +60,12 @@ _SENTENCES = {
 }
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
 _UNPROVED = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
+_SEVERITIES = {
+    FailOn.CRITICAL: Severity.CRITICAL,
+    FailOn.HIGH: Severity.HIGH,
+    FailOn.MEDIUM: Severity.MEDIUM,
+}
+"""The severities that a gate may fail on."""
 _TELLING = (
     "reconstruction",
     "attribute inference",
@@ -84,19 +97,19 @@ class Glance:
 
     @property
     def leak_severity(self) -> Severity | None:
-        """How bad what was learned is; None where nobody looked."""
+        """How bad what was learned is; None where too little was looked at."""
         return leak_severity(self.section, self.leaking)
 
     @property
-    def claim_severity(self) -> Severity:
-        """How bad what became of the claim is."""
+    def claim_severity(self) -> Severity | None:
+        """How bad what became of the claim is; None where none was judged."""
         return claim_severity(self.section.headline_finding)
 
     @property
     def learned(self) -> str:
         """How bad what was learned is, in a word or few."""
         level = self.leak_severity
-        return "not looked for" if level is None else level.value.lower()
+        return (level or Severity.NOT_ASSESSED).value.lower()
 
     @property
     def verdict(self) -> str:
@@ -225,6 +238,13 @@ class Glance:
         return f"{self.section.target}: {self.severity.value}; {self.words}"
 
     @property
+    def exposed(self) -> str:
+        """How bad the leak is and what it rests on: what an attacker got, or the epsilon shown."""
+        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
+        shown = "" if largest is None else f"; epsilon shown: {_shown(largest)}"
+        return f"{self.section.target}: leak {self.learned}; {self.got}{shown}"
+
+    @property
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope, where it is more than the headline tells."""
         told = self.section.headline_finding
@@ -244,10 +264,10 @@ class Share:
     words: str
 
 
-def glances(record: Contents) -> tuple[Glance, ...]:
+def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:
     """The systems by severity; within it contradictions and refuted claims, then the most won."""
     rows = Counter(row.target for row in comparable(record))
-    found, places = leaks(record), anchors(record)
+    found, places = leaks(record, margin), anchors(record)
     told = [
         Glance(
             section,
@@ -258,6 +278,22 @@ def glances(record: Contents) -> tuple[Glance, ...]:
         for section in sections(record)
     ]
     return tuple(sorted(told, key=_order))
+
+
+def gated(record: Contents, gate: Gate) -> tuple[tuple[Glance, ...], tuple[Glance, ...]]:
+    """The systems that fail a gate on leaks or severities, and those not assessed for it."""
+    if gate.fail_on not in (*_SEVERITIES, FailOn.LEAK):
+        return (), ()
+    worst = _SEVERITIES.get(gate.fail_on, Severity.MEDIUM)
+    failing, unknown = [], []
+    for glance in glances(record, gate.leak_margin):
+        of_leak = glance.leak_severity or Severity.NOT_ASSESSED
+        level = of_leak if gate.fail_on is FailOn.LEAK else glance.severity
+        if level.place <= worst.place:
+            failing.append(glance)
+        elif level is Severity.NOT_ASSESSED:
+            unknown.append(glance)
+    return tuple(failing), tuple(unknown)
 
 
 def shares(record: Contents) -> tuple[Share, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
+from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
 from fedrec_auditor.reports.words import (
@@ -28,8 +29,9 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
     nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
-    being completed. With ``--fail-on leak`` each leak is a failure, too. NO CLAIM, and INCONCLUSIVE
-    where it is allowed, are skipped.
+    being completed. With ``--fail-on leak`` each leak is a failure, too, and at a level of
+    severity or leaks each system that reaches it; one that was not assessed is an error. NO CLAIM,
+    and INCONCLUSIVE where it is allowed, are skipped.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -49,6 +51,15 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
             case = _testcase(suite, leak.row.target, _unused(seen, leak.row.target, name))
             ET.SubElement(case, "failure", type="LEAK", message=legal(leak.words))
+    failing, unknown = gated(record, gate)
+    for glance in failing:
+        target = glance.section.target
+        case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
+        ET.SubElement(case, "failure", type="SEVERITY", message=legal(glance.exposed))
+    for glance in unknown:
+        target = glance.section.target
+        case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
+        ET.SubElement(case, "error", type="NOT ASSESSED", message=legal(glance.exposed))
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))

@@ -159,6 +159,8 @@ def _of_unsound(section: Section, finding: Finding) -> str:
 
 
 def _of_untested(section: Section, finding: Finding) -> str:
+    if finding.untested:
+        return "Have the claim tested: play another game (--games), or mend what kept this one."
     return "Draw more, without --quick: so small a sample could not refute the claim."
 
 

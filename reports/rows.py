@@ -35,8 +35,10 @@ class Finding(Row):
     the claim would allow. ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound
     shows the guess to be right on the outputs that tell the most (on average over all outputs it
     may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
-    asked that no scope names and the paper does not speak of. ``game`` names a game that is not of
-    one upload, and whose users the claim is then judged for; empty where these are the data's.
+    asked that no scope names and the paper does not speak of; ``untested`` is why nothing was
+    measured that could have refuted the claim, where something should have been. ``game`` names a
+    game that is not of one upload, and whose users the claim is then judged for; empty where these
+    are the data's.
     Of a refuted claim ``holds_at`` is the delta at which its epsilon does hold, where that is known
     exactly, and ``repair`` the settings of the system with which the claim is proved.
 
@@ -61,6 +63,7 @@ class Finding(Row):
     claimed_guess: float
     shown_guess: float | None
     outside_model: str = ""
+    untested: str = ""
     game: str = ""
     holds_at: float | None = None
     repair: str = ""
@@ -113,8 +116,12 @@ class Finding(Row):
     def without_proof(self, why: str) -> Finding:
         """The finding judged again without its proof; ``why`` goes to its note."""
         unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
-        again = unproved.judged()
-        return unproved.model_copy(
+        return unproved.judged_again()
+
+    def judged_again(self) -> Finding:
+        """The finding with the verdict that its claim, proof and measurement give."""
+        again = self.judged()
+        return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
         )
 
@@ -127,6 +134,7 @@ class Finding(Row):
             accounted=self.accounted,
             measured=self.measured,
             outside_model=self.outside_model,
+            untested=self.untested,
         )
 
 

@@ -14,8 +14,10 @@ from typing import Any
 from urllib.parse import quote
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents
+from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import legal, number
 
 SCHEMA = (
@@ -30,7 +32,10 @@ LEVELS = {
 """The level of a result; other verdicts are no result."""
 _LEAK, _CHECK = "LEAK", "CHECK"
 _CHECK_MEANING = "A check of what no epsilon tells failed."
-_LEAK_MEANING = "An attack gets more from the uploads than is guessed without them."
+_LEAK_MEANING = (
+    "An attack gets more from the uploads than is guessed without them, or so large an epsilon is "
+    "shown that an adversary may guess one bit nearly always."
+)
 
 
 def render(
@@ -65,6 +70,11 @@ def render(
             f"{leak.row.attack} {leak.row.vantage} {leak.row.metric}",
         )
         for leak in leaks(record, gate.leak_margin)
+    ]
+    results += [
+        _result(_LEAK, "warning", f"{glance.exposed}.", glance.section.target, "epsilon shown")
+        for glance in glances(record, gate.leak_margin)
+        if not glance.leaking and glance.leak_severity in (Severity.CRITICAL, Severity.HIGH)
     ]
     results += [
         _result(_CHECK, "error", f"{row.check}: {row.reason}", row.target, row.check)

@@ -15,7 +15,7 @@ from fedrec_auditor.reports.leaks import Leak
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 
-SEVERITY_RULE = 1
+SEVERITY_RULE = 2
 """The number of the rule; another rule has another."""
 MUCH, SOME = 0.5, 0.2
 """Of what guessing leaves open, the share that an attack must win to be critical, or high."""
@@ -31,6 +31,7 @@ class Severity(StrEnum):
     CRITICAL = "Critical"
     HIGH = "High"
     MEDIUM = "Medium"
+    NOT_ASSESSED = "Not assessed"
     LOW = "Low"
 
     @property
@@ -42,20 +43,20 @@ class Severity(StrEnum):
 def severity_of(section: Section, leaks: Sequence[Leak]) -> Severity:
     """The worse of claim and leak; a refuted claim whose leak is high or worse is critical.
 
-    ``leaks`` are those of the section's target, corrected for all rows of the record.
+    Where neither was looked at, the system is not assessed. ``leaks`` are those of the section's
+    target, corrected for all rows of the record.
     """
     claim, leak = claim_severity(section.headline_finding), leak_severity(section, leaks)
-    if leak is None:
-        return claim
-    if section.violated and leak.place <= Severity.HIGH.place:
+    if section.violated and leak is not None and leak.place <= Severity.HIGH.place:
         return Severity.CRITICAL
-    return min(claim, leak, key=lambda each: each.place)
+    looked_at = [each for each in (claim, leak) if each is not None]
+    return min(looked_at, key=lambda each: each.place, default=Severity.NOT_ASSESSED)
 
 
-def claim_severity(finding: Finding | None) -> Severity:
-    """How bad what became of the claim is; low where none was judged."""
-    if finding is None:
-        return Severity.LOW
+def claim_severity(finding: Finding | None) -> Severity | None:
+    """How bad what became of the claim is; None where none was judged in its scope."""
+    if finding is None or finding.verdict is Verdict.INCOMPARABLE:
+        return None
     if finding.verdict is Verdict.UNSOUND:
         return Severity.CRITICAL
     if finding.verdict is Verdict.VIOLATED:
@@ -69,9 +70,14 @@ def claim_severity(finding: Finding | None) -> Severity:
 
 
 def leak_severity(section: Section, leaks: Sequence[Leak]) -> Severity | None:
-    """How bad what an adversary was shown to learn is; None where nobody looked."""
+    """How bad what an adversary was shown to learn is; None where too little was looked at.
+
+    That is where no epsilon was shown, and of the attacks none ran, or fewer than could not run
+    and none of them won anything.
+    """
     shown = [bound.epsilon for bound in shown_bounds(section)]
-    if not shown and not section.attacks:
+    played = {row.attack for row in section.attacks}
+    if not shown and not leaks and len(played) <= len(section.unplayed):
         return None
     won = most_won(leaks)
     guessed = guess_probability(max(shown, default=0.0))

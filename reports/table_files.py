@@ -184,6 +184,7 @@ def _finding(row: Finding) -> Sequence[str]:
         "none" if row.measured is None else at_least(row.measured.epsilon),
         "" if row.measured is None else _sure(row.measured),
         str(row.verdict).lower(),
+        assumption_words(row.accounted).removeprefix("if "),
     )
 
 
@@ -231,8 +232,18 @@ _LAYOUTS = {
     "findings": _Layout(
         "Claims judged: unit / adjacency / vantage / horizon, and epsilon as claimed (at most), "
         "proved (at most) and shown (at least)",
-        ("System", "Scope", "Delta", "Claimed", "Proved", "Shown", "How sure", "Verdict"),
-        "lprrrrll",
+        (
+            "System",
+            "Scope",
+            "Delta",
+            "Claimed",
+            "Proved",
+            "Shown",
+            "How sure",
+            "Verdict",
+            "Proved if",
+        ),
+        "lprrrrllp",
         _finding,
     ),
     "attacks": _Layout(

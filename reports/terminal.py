@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.glance import Glance, glances
+from fedrec_auditor.reports.glance import Glance, gated, glances
 from fedrec_auditor.reports.leaks import leak_line, leaks
 from fedrec_auditor.reports.paragraph import paragraph, width_of
 from fedrec_auditor.reports.rows import Contents, DemonstrationRow
@@ -32,6 +32,7 @@ SEVERITIES = {
     Severity.CRITICAL: "bold red",
     Severity.HIGH: "red",
     Severity.MEDIUM: "yellow",
+    Severity.NOT_ASSESSED: "yellow",
     Severity.LOW: "",
 }
 """How a terminal shows a severity."""
@@ -62,9 +63,15 @@ def render(record: Contents, console: Console) -> None:
 
 def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
     """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
+    failing, unknown = gated(record, gate)
     if gate.fail_on is FailOn.LEAK:
         found = leaks(record, gate.leak_margin)
-        print_hanging(console, leak_line(record, found, gate.leak_margin))
+        if found or not (failing or unknown):
+            print_hanging(console, leak_line(record, found, gate.leak_margin))
+    for glance in failing:
+        print_hanging(console, glance.exposed, "fails:", style="bold red")
+    for glance in unknown:
+        print_hanging(console, glance.exposed, "not assessed:", style="yellow")
     if baseline is not None:
         compared = Comparison.of(record, baseline, gate)
         for line in compared.worse:
@@ -104,12 +111,13 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
 
     names = [printable(glance.section.target) for glance in seen]
     room = min(max(map(cell_len, names), default=0), _NAME)
+    levels = max((len(glance.severity.value) for glance in seen), default=0)
     for glance, name in zip(seen, names, strict=True):
         level = glance.severity.value
-        start = f"{level:<8}  {name}{' ' * (room - cell_len(name))} "
+        start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
         text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
         text.stylize(SEVERITIES[glance.severity], 0, len(level))
-        text.stylize("bold", 10, 10 + len(name))
+        text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         told = (glance.about, capitalized(glance.got), f"To do: {glance.todo}")
         for line in filter(None, told):

@@ -44,13 +44,16 @@ Memory = Annotated[
     typer.Option(help="GiB that it may take, all workers together; the machine's if left out."),
 ]
 FailAt = Annotated[
-    FailOn, typer.Option(help="Exit with 1 on such a finding; leak: on an attack, too.")
+    FailOn,
+    typer.Option(
+        help="Exit with 1 on such a finding; leak, critical, high, medium: on such a system."
+    ),
 ]
 FailAtVerdict = Annotated[
     FailOn,
     typer.Option(
-        help="Exit with 1 if the verdict is at this level or above; leak, as violated: no "
-        "attack is played."
+        help="Exit with 1 if the verdict is at this level or above; leak, as violated, and no "
+        "severity: no attack is played."
     ),
 ]
 LeakMargin = Annotated[

@@ -36,6 +36,7 @@ from fedrec_auditor.auditor.commands.options import (
 from fedrec_auditor.auditor.output import spare_output, tell
 
 if TYPE_CHECKING:
+    from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.record import Record
 
 
@@ -187,24 +188,27 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 
 
 def exit_code(record: Record, gate: Gate, baseline: Record | None = None) -> int:
-    """3 for a failed piece, else what ``gate`` says of the findings and, at its level, of leaks.
+    """3 for a failed piece, else what ``gate`` says of the findings, of leaks and severities.
 
     With a ``baseline`` 1 is for what got worse since then only, and 3 if nothing is in both.
     """
     from fedrec_auditor.reports.comparison import Comparison
-    from fedrec_auditor.reports.leaks import leaks
+    from fedrec_auditor.reports.glance import gated
 
     if record.errors:
         return INCOMPLETE
     failing: bool | None = None
+    unknown: tuple[Glance, ...] = ()
     if baseline is not None:
         compared = Comparison.of(record, baseline, gate)
         failing = bool(compared.worse)
         if not (failing or compared.shared):
             return INCOMPLETE
-    elif gate.fail_on is FailOn.LEAK and leaks(record, gate.leak_margin):
-        failing = True
-    return gate.code((finding.verdict for finding in record.findings), failing=failing)
+    else:
+        failed, unknown = gated(record, gate)
+        failing = True if failed else None
+    code = gate.code((finding.verdict for finding in record.findings), failing=failing)
+    return INCOMPLETE if unknown and not code else code
 
 
 def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:

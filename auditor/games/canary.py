@@ -156,6 +156,21 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
     yield pair(f"all {total} items", "nothing", history(known, new), history())
 
 
+def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canary]:
+    """A canary an item: that it met this one, or none; or, where a user is replaced, the next one.
+
+    Where values of ratings or attributes are hidden there is none.
+    """
+    if scope.unit not in (Unit.USER, Unit.INTERACTION):
+        return
+    one = np.eye(population.n_items, dtype=np.float32)
+    swapped = scope.adjacency is Adjacency.REPLACE
+    for item, history in enumerate(one):
+        other = np.roll(history, 1) if swapped else np.zeros_like(history)
+        names = f"the canary rated item {item}", "another one" if swapped else "it rated nothing"
+        yield Canary(names=names, histories=np.stack([history, other]))
+
+
 def playable(
     target: Target, scope: Scope, population: Interactions, broadcast: Broadcast | None
 ) -> list[Canary]:

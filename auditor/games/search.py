@@ -79,6 +79,10 @@ def search(
             far, chosen = top, climbed
             text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
     if not any(each.differs for found in honest for each in found.values()) and not text:
+        # Of a client that is not alike in all items (it hashes them, say) others may tell.
+        for canary in canaries.item_by_item(scope, population):
+            if any(each.differs for each in trial.read(canary, broadcast).values()):
+                return WorstPair(canary=canary, broadcast=broadcast, text="", tried=trial.tried)
         return None
     return WorstPair(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
 

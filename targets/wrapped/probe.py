@@ -6,7 +6,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +72,7 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
         if not notes:
             notes += _global(trial, histories[0], first)
         sent = tuple(trial(histories[0], seed=_SEED + at) for at in range(_TIMED))
+        notes += _coinless(system, trial, histories, sent)
     said = system.kinds
     kinds = {
         name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
@@ -84,6 +85,29 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
             "items: games are played over all of them, and are slower for it."
         )
     return Probe(kinds, any_items, seconds, tuple(notes), sent)
+
+
+def _coinless(
+    system: WrappedSystem,
+    trial: _Trial,
+    histories: Sequence[History],
+    sent: Sequence[Mapping[str, NDArray[Any]]],
+) -> tuple[str, ...]:
+    """A note on messages that no seed changes, where an epsilon is claimed of them.
+
+    A finite epsilon at delta 0 takes coins that differ from device to device.
+    """
+    claimed = any(math.isfinite(scoped.claim.epsilon) for scoped in system.stated)
+    alike = all(_equal(sent[0], message) for message in sent)
+    if not (claimed and alike):
+        return ()
+    for history in histories[1:]:
+        if not _equal(trial(history), trial(history, seed=_SEED + 1)):
+            return ()
+    return (
+        f"Messages of your client ({place(system.client)}) are the same whatever its seed: no coin "
+        "of the device hides a history, so that histories with different messages are told apart.",
+    )
 
 
 def _takes_more(system: WrappedSystem, interactions: Interactions, user: int) -> bool:

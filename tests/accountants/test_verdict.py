@@ -251,15 +251,16 @@ def test_what_no_claim_speaks_of_refutes_none() -> None:
         assert words in judgement.reason
 
 
-# Exit codes at each level of --fail-on: violated, leak, unsubstantiated, no-claim, never.
+# Exit codes at each level of --fail-on: violated, leak, critical, high, medium, unsubstantiated,
+# no-claim, never. Severities are a record's, not a verdict's.
 CODES = {
-    Verdict.VIOLATED: (1, 1, 1, 1, 0),
-    Verdict.UNSUBSTANTIATED: (0, 0, 1, 1, 0),
-    Verdict.INCONCLUSIVE: (3, 3, 3, 3, 3),
-    Verdict.CONSISTENT: (0, 0, 0, 0, 0),
-    Verdict.INCOMPARABLE: (0, 0, 0, 0, 0),
-    Verdict.NO_CLAIM: (0, 0, 0, 1, 0),
-    Verdict.UNSOUND: (3, 3, 3, 3, 3),
+    Verdict.VIOLATED: (1, 1, 0, 0, 0, 1, 1, 0),
+    Verdict.UNSUBSTANTIATED: (0, 0, 0, 0, 0, 1, 1, 0),
+    Verdict.INCONCLUSIVE: (3,) * 8,
+    Verdict.CONSISTENT: (0,) * 8,
+    Verdict.INCOMPARABLE: (0,) * 8,
+    Verdict.NO_CLAIM: (0, 0, 0, 0, 0, 0, 1, 0),
+    Verdict.UNSOUND: (3,) * 8,
 }
 
 

@@ -12,7 +12,7 @@ from dp_accounting import GaussianDpEvent
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
@@ -128,3 +128,39 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
     (glance,) = glances(record)
     assert "at most" not in glance.todo
+
+
+def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Only items of the first half leave a mark, and no coin is tossed: a canary may be deaf."""
+    return (history.dense() > 0)[: history.n_items // 2].astype(float)
+
+
+def test_a_client_that_tells_some_items_only_is_refuted_by_one_of_them() -> None:
+    claim = Claim(epsilon=1, unit="interaction", horizon="round")
+    record = audit_system(
+        hashed, data=TABLE, claim=claim, games=["local"], attacks=[], runs=400, jobs=1
+    )
+    assert {finding.verdict for finding in record.findings if finding.measured} == {
+        Verdict.VIOLATED
+    }
+    assert any("the same whatever its seed" in note for note in record.notes)
+
+
+def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
+    """The same message whatever the history: no game finds two worlds to tell apart."""
+    claim = Claim(epsilon=1, unit="interaction", horizon="round")
+    record = audit_system(
+        lambda history, model, rng: np.zeros(3),
+        data=TABLE,
+        claim=claim,
+        games=["local"],
+        attacks=[],
+        jobs=1,
+    )
+    (finding,) = record.findings
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "Nothing tested the claim" in finding.reason
+    assert "nothing that a canary does makes a difference" in finding.reason
+    assert Gate().code([finding.verdict]) == 3
+    (glance,) = glances(record)
+    assert "Have the claim tested" in glance.todo

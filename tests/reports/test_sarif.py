@@ -15,8 +15,10 @@ from hypothesis import given, settings
 
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.reports import sarif
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.severity import Severity
 from tests.reports.conftest import records
 
 ALLOWED = {
@@ -70,12 +72,20 @@ def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
     return log
 
 
+def exposed(record: Record) -> list[str]:
+    """The systems of which a large epsilon is shown, and no attack beat guessing."""
+    worst = (Severity.CRITICAL, Severity.HIGH)
+    seen = [each for each in glances(record) if each.leak_severity in worst]
+    return [each.section.target for each in seen if not each.leaking]
+
+
 def test_every_refuted_claim_and_every_leak_is_a_result(record: Record) -> None:
     results = read(record)["runs"][0]["results"]
     found = [(r["ruleId"], r["level"]) for r in results]
     refuted = sum(f.verdict is Verdict.VIOLATED for f in record.findings)
     assert found.count(("VIOLATED", "error")) == refuted > 0
-    assert found.count(("LEAK", "warning")) == len(leaks(record)) > 0
+    assert found.count(("LEAK", "warning")) == len(leaks(record)) + len(exposed(record)) > 0
+    assert exposed(record)
     assert {rule for rule, _ in found} <= {"VIOLATED", "LEAK", "UNSUBSTANTIATED"}
     places = {r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] for r in results}
     assert "dplcf-ap" in places
@@ -85,7 +95,7 @@ def test_every_refuted_claim_and_every_leak_is_a_result(record: Record) -> None:
 def test_each_verdict_has_its_level(record: Record, verdict: Verdict, level: str) -> None:
     finding = record.findings[0].model_copy(update={"verdict": verdict})
     only = record.model_copy(update={"findings": (finding,), "attacks": ()})
-    (result,) = read(only)["runs"][0]["results"]
+    (result,) = (r for r in read(only)["runs"][0]["results"] if r["ruleId"] != "LEAK")
     assert (result["ruleId"], result["level"]) == (verdict, level)
 
 
@@ -105,7 +115,7 @@ def test_a_result_keeps_its_fingerprint_when_the_figure_moves(record: Record) ->
 
     moved = tuple(row.model_copy(update={"value": row.value - 1e-3}) for row in record.attacks)
     assert marks(record) == marks(record.model_copy(update={"attacks": moved}))
-    assert len(marks(record)) == len(leaks(record))
+    assert len(marks(record)) == len(leaks(record)) + len(exposed(record))
 
 
 def test_the_schema_agrees(record: Record) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
 
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.reports import junit, sarif
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding, SkippedRow
@@ -79,6 +83,48 @@ def test_a_contradiction_is_critical_and_nobody_looking_is_no_leak(record: Recor
     assert seen(record, judged(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
     assert seen(record, judged(record, 1.0, 1.0, None)).leak_severity is None
     assert seen(record, None, won(record, 0.0)).severity is Severity.LOW
+
+
+def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
+    """Nor is what most attacks could not read, and the others found nothing in."""
+    unread = tuple(
+        SkippedRow(target="it", attack=name, reason="It reads nothing.") for name in ("a", "b")
+    )
+    assert seen(record, None, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, None, won(record, 0.0), skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, None, won(record, 0.3), skipped=unread).severity is Severity.HIGH
+    assert seen(record, judged(record, 1.0, 1.0, None), skipped=unread).severity is Severity.LOW
+    assert seen(record, judged(record, 1.0, None, None), skipped=unread).leak_severity is None
+
+
+@pytest.mark.parametrize(
+    ("level", "claimed", "shown", "code"),
+    [
+        (FailOn.LEAK, math.inf, math.inf, 1),  # no attack won a thing: the epsilon is the leak
+        (FailOn.LEAK, 3.0, 2.3, 1),
+        (FailOn.LEAK, 1.0, 0.5, 0),
+        (FailOn.LEAK, 1.0, None, 3),
+        (FailOn.CRITICAL, math.inf, math.inf, 0),
+        (FailOn.HIGH, math.inf, math.inf, 1),
+        (FailOn.MEDIUM, math.inf, None, 1),  # nothing is claimed, and nothing proved
+        (FailOn.MEDIUM, None, None, 3),
+        (FailOn.NEVER, math.inf, math.inf, 0),
+    ],
+)
+def test_a_gate_follows_the_severity_that_is_printed(
+    record: Record, level: FailOn, claimed: float | None, shown: float | None, code: int
+) -> None:
+    proved = claimed if claimed is not None and math.isfinite(claimed) else None
+    one = () if claimed is None else (judged(record, claimed, proved, shown),)
+    skipped = (SkippedRow(target="it", attack="a", reason="It reads nothing."),)
+    rows = {"findings": one, "attacks": (), "utility": (), "measurements": (), "skipped": skipped}
+    judged_record, gate = record.model_copy(update=rows), Gate(level)
+    assert exit_code(judged_record, gate) == code
+    suite = junit.render(judged_record, gate).decode()
+    assert ('type="SEVERITY"' in suite) == (code == 1)
+    assert ('type="NOT ASSESSED"' in suite) == (code == 3)
+    results = json.loads(sarif.render(judged_record, gate))["runs"][0]["results"]
+    assert any(result["ruleId"] == "LEAK" for result in results) == (shown == math.inf)
 
 
 def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
