@@ -21,9 +21,11 @@ def discard_output() -> None:
 
 
 def tell(message: str) -> None:
-    """One line on standard error, if that can be written."""
+    """One line on standard error, if that can be written, with nothing that a terminal obeys."""
+    from fedrec_auditor.reports.words import printable
+
     with suppress(OSError):
-        print("auditor:", " ".join(message.split()), file=sys.stderr, flush=True)
+        print("auditor:", printable(message), file=sys.stderr, flush=True)
 
 
 @contextmanager
