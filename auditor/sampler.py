@@ -27,6 +27,10 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 # Answers of each input that are looked at for what they are made of.
 _LOOKED_AT = 8
+# Outputs of calls for many that are drawn before the inputs take turns again.
+_TOGETHER = 2_048
+# Calls for one output that follow each other for one input, of which checks compare neighbours.
+_RUN = 12
 
 
 @dataclass(slots=True)
@@ -122,10 +126,39 @@ class Sampler:
 
         InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
         """
-        answer, origin = self.answer(value, rng, size), f"the input {value!r}"
+        return self._read(value, self.answer(value, rng, size), size)
+
+    def _read(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
         if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
             answer = self.reader.read(answer)
-        return checked_outputs(answer, size, origin)
+        return checked_outputs(answer, size, f"the input {value!r}")
+
+    def mixed(
+        self,
+        inputs: Sequence[Any],
+        order: NDArray[np.integer[Any]],
+        rngs: Sequence[np.random.Generator],
+    ) -> dict[int, NDArray[Any]]:
+        """An output for ``inputs[place]`` for each ``place`` of ``order``, by place.
+
+        Each input draws from a generator of its own. One output a call comes in the order itself;
+        calls for many outputs take turns, some ``_TOGETHER`` outputs at a time.
+        """
+        if self.sized:
+            parts: dict[int, list[NDArray[Any]]] = {}
+            for start in range(0, len(order), _TOGETHER):
+                places, counts = np.unique(order[start : start + _TOGETHER], return_counts=True)
+                for turn in rngs[0].permutation(len(places)).tolist():
+                    place, size = int(places[turn]), int(counts[turn])
+                    part = self.draw(inputs[place], rngs[place], size)
+                    parts.setdefault(place, []).append(part)
+            return {place: _joined(inputs[place], drawn) for place, drawn in parts.items()}
+        answers: dict[int, list[Any]] = {}
+        for place in order.tolist():
+            answers.setdefault(place, []).extend(self.answer(inputs[place], rngs[place], 1))
+        return {
+            place: self._read(inputs[place], given, len(given)) for place, given in answers.items()
+        }
 
     @property
     def used_up(self) -> bool:
@@ -174,11 +207,20 @@ class Sampler:
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
-        """``size`` outputs for each of ``inputs``, drawn from a seed of its own."""
-        return [
-            self.draw(value, np.random.default_rng(seed), size)
-            for value, seed in zip(inputs, seeds, strict=True)
-        ]
+        """``size`` outputs for each of ``inputs``, drawn from a seed of its own.
+
+        Where a call gives one output, the inputs take turns of ``_RUN`` calls in random order, the
+        same for every seed.
+        """
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        if self.sized:
+            return [self.draw(v, rng, size) for v, rng in zip(inputs, rngs, strict=True)]
+        places = np.arange(len(inputs))
+        turns = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
+        order = np.repeat(turns, _RUN)
+        spare = [np.flatnonzero(order == place)[size:] for place in places]
+        drawn = self.mixed(inputs, np.delete(order, np.concatenate(spare)), rngs)
+        return [drawn[place] for place in places.tolist()]
 
     def allowed(self, most: float, until: float = math.inf) -> Sampler:
         """The same randomizer for ``most`` outputs in all, and ``until`` then."""
@@ -212,7 +254,20 @@ class Sampler:
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             fields=self.fields,
+            mixed=lambda order, rng: self.mixed(inputs, order, [rng] * len(inputs)),
         )
+
+
+def _joined(value: Any, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Outputs of several calls for one input; InputError unless they have one shape."""
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        first, second = sorted(shapes)[:2]
+        raise InputError(
+            f"Expected outputs of one shape for the input {value!r}, got {first} and {second}. "
+            "Return the same shape every time."
+        )
+    return np.concatenate(parts)
 
 
 def _takes_size(randomizer: Callable[..., Any]) -> bool:

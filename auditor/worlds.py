@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,9 @@ class Worlds:
     fields : what the entries of an output encode, if it was a structure; see ``Fields``.
     stored : the outputs of each world, where they were made before; ``draw`` then hands out each
         once, in a random order. None where they are drawn afresh.
+    mixed : ``mixed(worlds, rng)`` runs the worlds of these numbers (n,) in turn, and returns the
+        outputs of each, in their order, as ``sample`` does. None where the order of runs cannot
+        matter: simulations that depend on their seed alone, and what is stored.
 
     Examples
     --------
@@ -59,6 +62,9 @@ class Worlds:
     statistic: str = ""
     fields: Fields | None = None
     stored: tuple[NDArray[Any], ...] | None = None
+    mixed: Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None = (
+        None
+    )
 
     @property
     def available(self) -> int | None:
@@ -86,16 +92,52 @@ class Worlds:
         step, total = _FIRST_BLOCK, samples
         while samples > 0:
             block = self.sample(world, min(step, samples), rng.spawn(1)[0])
-            if shape not in (None, block.shape[1:]):
-                raise InputError(
-                    f"Expected outputs of one shape for {self._label(world)}, got {shape} and "
-                    f"{block.shape[1:]}. Return the same shape every time."
-                )
+            shape = self._one_shape(world, shape, block)
             yield block
-            shape = block.shape[1:]
             samples -= len(block)
             stage("draw", total - samples, total)
             step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
+
+    def drawn(
+        self,
+        sizes: Mapping[int, int],
+        streams: Sequence[np.random.Generator],
+        shape: tuple[int, ...] | None = None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """So many outputs of each of these worlds, in blocks with their world; see ``blocks``.
+
+        Where ``mixed`` draws them the worlds come in random order: what drifts with time, or with
+        the number of calls, is then independent of the world. ``streams`` are one a world.
+        """
+        if self.mixed is None:
+            for (world, size), stream in zip(sizes.items(), streams, strict=True):
+                for block in self.blocks(world, size, stream, shape):
+                    yield world, block
+            return
+        rng, numbers = streams[0], np.array(list(sizes))
+        left = np.array(list(sizes.values()))
+        total, step = int(left.sum()), _FIRST_BLOCK
+        shapes = dict.fromkeys(sizes, shape)
+        while left.any():  # the next of a random order of all that are left
+            taken = rng.multivariate_hypergeometric(left, min(step, int(left.sum())))
+            order, entries = rng.permutation(np.repeat(numbers, taken)), 1
+            for world, block in self.mixed(order, rng.spawn(1)[0]).items():
+                shapes[world] = self._one_shape(world, shapes[world], block)
+                entries = max(entries, block[0].size)
+                yield world, block
+            left = left - taken
+            stage("draw", total - int(left.sum()), total)
+            step = min(BLOCK, max(1, BLOCK_ENTRIES // entries))
+
+    def _one_shape(
+        self, world: int, shape: tuple[int, ...] | None, block: NDArray[Any]
+    ) -> tuple[int, ...]:
+        if shape not in (None, block.shape[1:]):
+            raise InputError(
+                f"Expected outputs of one shape for {self._label(world)}, got {shape} and "
+                f"{block.shape[1:]}. Return the same shape every time."
+            )
+        return block.shape[1:]
 
     def _label(self, world: int) -> str:
         return f"world {world} ({self.names[world]})"

@@ -78,12 +78,10 @@ class Anytime(Estimator):
             if worlds.available is not None and (drawn + sizes).max() > left:
                 break
             drawn += sizes
-            for i, (world, size, child) in enumerate(
-                zip((a, b), sizes.tolist(), stream.spawn(2), strict=True)
-            ):
-                for block in worlds.blocks(world, size, child, shape):
-                    if rule is not None:
-                        table[i] += rule.count(block)
+            asked = dict(zip((a, b), sizes.tolist(), strict=True))
+            for world, block in worlds.drawn(asked, stream.spawn(2), shape):
+                if rule is not None:
+                    table[int(world == b)] += rule.count(block)
             counts = GuessCounts(
                 draws=total,
                 first=(int(table[0, 0]), int(table[1, 0])),

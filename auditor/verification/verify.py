@@ -109,7 +109,7 @@ def verify_ldp(
     ...     return np.where(rng.random(size) < 0.75, bit, 1 - bit)
     >>> found = verify_ldp(respond, epsilon=0.5, samples=1000)
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
-    VIOLATED: at least 0.9, and in truth 1.1
+    VIOLATED: at least 1.0, and in truth 1.1
     """
     with shown_stages(progress, "verifying"):
         return _verified(mechanism, epsilon, delta, inputs, samples, seconds, confidence, seed)

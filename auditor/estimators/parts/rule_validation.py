@@ -68,11 +68,11 @@ class RuleValidation:
         """
         counts = np.zeros((len(contenders), 2, 2))
         drawn = sorted({world for each in contenders for world in (each.a, each.b)})
-        for world, stream in zip(drawn, self.rng.spawn(len(drawn)), strict=True):
-            for block in self.worlds.blocks(world, self.size, stream, self.shape):
-                for each, table in zip(contenders, counts, strict=True):
-                    if world in (each.a, each.b):
-                        table[int(world == each.b)] += each.rule.count(block)
+        sizes = dict.fromkeys(drawn, self.size)
+        for world, block in self.worlds.drawn(sizes, self.rng.spawn(len(drawn)), self.shape):
+            for each, table in zip(contenders, counts, strict=True):
+                if world in (each.a, each.b):
+                    table[int(world == each.b)] += each.rule.count(block)
         judged = [
             each._replace(
                 expected=float(

@@ -27,7 +27,8 @@ def drawn_scores(
     """``samples`` scores of every world, (samples,) each, in no order."""
     if worlds.stored is not None and all(len(side) == samples for side in worlds.stored):
         return [as_scores(side) for side in worlds.stored]
-    return [
-        np.concatenate([as_scores(block) for block in worlds.blocks(world, samples, stream)])
-        for world, stream in enumerate(rng.spawn(len(worlds.names)))
-    ]
+    scores: list[list[NDArray[np.float64]]] = [[] for _ in worlds.names]
+    sizes = dict.fromkeys(range(len(worlds.names)), samples)
+    for world, block in worlds.drawn(sizes, rng.spawn(len(worlds.names))):
+        scores[world].append(as_scores(block))
+    return [np.concatenate(parts) for parts in scores]

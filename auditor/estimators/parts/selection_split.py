@@ -100,16 +100,18 @@ class SelectionSplit:
     @classmethod
     def drawn(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
         """``size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
-        drawn = []
-        for world, stream in enumerate(rng.spawn(len(worlds.names))):
-            parts: list[NDArray[Any]] = []
-            for part in worlds.blocks(world, size, stream):
-                parts.append(part)
+        streams, numbers = rng.spawn(len(worlds.names)), range(len(worlds.names))
+        parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
+        # Worlds whose runs may be in any order are drawn together, others one after the other.
+        for together in [[*numbers]] if worlds.mixed else [[world] for world in numbers]:
+            mine = [streams[world] for world in together]
+            for world, part in worlds.drawn(dict.fromkeys(together, size), mine):
+                parts[world].append(part)
                 entries = max(1, part[0].size) * len(worlds.names)
                 size = min(size, max(2, MOST_ENTRIES // entries))
-                if sum(map(len, parts)) >= size:
+                if all(sum(map(len, parts[each])) >= size for each in together):
                     break
-            drawn.append(np.concatenate(parts)[:size])
+        drawn = [np.concatenate(pieces)[:size] for pieces in parts]
         shapes = sorted({outputs.shape[1:] for outputs in drawn})
         if len(shapes) != 1:
             raise UnevenOutputs(

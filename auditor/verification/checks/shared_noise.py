@@ -112,7 +112,8 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
                 f"{name} for the input {words(value)} goes with that of {apart}: of {trials} cases "
                 f"in which independent calls would agree in a third, {alike} agree. Whoever sees "
                 "both takes noise off, and a bound measured here, which takes calls as "
-                "independent, may not hold. Draw fresh noise in every call."
+                "independent, may not hold. Draw fresh noise in every call; if this is the time or "
+                "a count of calls, verify what is sent without it."
             )
     if 2.0 * (2 / 3) ** most * len(tests) >= alpha:
         return CheckResult.not_run(
