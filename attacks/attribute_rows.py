@@ -20,9 +20,10 @@ class AttributeRows:
     """The embedding of a category moves on the devices of its users, and on no other.
 
     An attribute of c categories has c rows beside each other, in public order, of which every
-    device moves exactly one: that is its user's category. Where features are one-hot and multiplied
-    by a matrix, they are columns. Where several places are of this form, known users decide; with
-    nobody known, nothing is guessed. Nor is it where there is no such place.
+    device moves exactly one: that is its user's category, for certain. Who moved none of them is
+    given the most frequent category. Where features are one-hot and multiplied by a matrix, they
+    are columns. Where several places are of this form, known users decide; with nobody known,
+    nothing is guessed. Nor is it where there is no such place.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -40,22 +41,23 @@ class AttributeRows:
         known = np.zeros(0, dtype=np.int64) if background.known is None else background.known
         labels = np.zeros(0, dtype=np.int64) if background.labels is None else background.labels
         places = list(_places(moves(view), background.n_classes))
-        right = [_agreement(users, codes, known, labels) for users, codes in places]
+        right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]
         if len(best) != 1:
             return Labels(users=known[:0], codes=labels[:0])
-        users, codes = best[0]
+        users, codes, certain = best[0]
         subjects = users if background.subjects is None else background.subjects
         asked = np.isin(users, subjects) & ~np.isin(users, known)
-        return Labels(users=users[asked], codes=codes[asked])
+        return Labels(users=users[asked], codes=codes[asked], certain=certain[asked])
 
 
 def _places(
     found: dict[str, Moves], classes: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Users and categories (n,) of every ``classes`` rows, or columns, that are a category each.
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
+    """Of every ``classes`` rows, or columns, that are a category each: three arrays (n,).
 
-    Who moved nothing at all is given the most frequent category.
+    The users, their categories, and whether they moved one. Who moved nothing at all is given the
+    most frequent category.
     """
     for one in found.values():
         active = one.moved.any(axis=1)
@@ -66,7 +68,7 @@ def _places(
                 codes = side[:, start : start + classes].argmax(axis=1)
                 codes[~active] = np.bincount(codes[active], minlength=1).argmax()
                 if np.ptp(codes) > 0:
-                    yield one.users.astype(np.int64), codes.astype(np.int64)
+                    yield one.users.astype(np.int64), codes.astype(np.int64), active
 
 
 def _agreement(

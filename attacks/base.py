@@ -62,13 +62,15 @@ class Labels:
 
     For all of them, or for none where the attack cannot tell. ``scores`` (m, n_classes), where the
     attack has some, are larger for likelier classes, and -inf for classes that it cannot guess.
-    ``read`` names what it read the guesses from, where it had a choice.
+    ``read`` names what it read the guesses from, where it had a choice. ``certain`` (m,), of an
+    attack that proves classes, marks the users whose messages settle theirs, whatever the prior.
     """
 
     users: NDArray[np.int64]
     codes: NDArray[np.int64]
     scores: NDArray[np.float64] | None = None
     read: str = ""
+    certain: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import AttackFamily
+from fedrec_auditor.attacks.parts.telling import Told, telling
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
@@ -44,7 +45,14 @@ from fedrec_auditor.auditor.tasks import (
 )
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.workload import check_halves
-from fedrec_auditor.reports.rows import AttackRow, Finding, Measurement, Row, SkippedRow
+from fedrec_auditor.reports.rows import (
+    AttackRow,
+    Finding,
+    Measurement,
+    MessagesRow,
+    Row,
+    SkippedRow,
+)
 from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -104,7 +112,10 @@ class AuditedTarget:
                 )
             except Unscored as error:
                 return TaskResult(skipped=(self._left_out(step, error),))
-            return TaskResult(utility=tuple(_noted(r, "paper_note", self._cut) for r in figures))
+            return TaskResult(
+                utility=tuple(_noted(r, "paper_note", self._cut) for r in figures),
+                messages=self._messages,
+            )
         return self._attacked(task, held, run)
 
     def _left_out(self, step: str, error: InputError) -> SkippedRow:
@@ -138,8 +149,9 @@ class AuditedTarget:
         linkage = attack.family is AttackFamily.LINKAGE
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
-            view = run.transcript.view(vantage, rng)
-            refusal = attack.refusal(view)
+            heard = self._heard if vantage is Vantage.SERVER else None
+            view = heard.view if heard is not None else run.transcript.view(vantage, rng)
+            refusal = (heard.nothing if heard is not None else "") or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
             if not linkage and not held.train.ratings.nnz:
@@ -149,7 +161,8 @@ class AuditedTarget:
                 halves, refusal = self._halves
             found: tuple[AttackRow | SkippedRow, ...] = ()
             if linkage and not refusal:  # its game takes the senders away
-                view = replace(run.transcript.view(Vantage.SERVER), vantage=vantage)
+                assert self._heard is not None, "refused"
+                heard, view = self._heard, replace(self._heard.view, vantage=vantage)
             if not refusal:
                 game = Game(
                     target=task.target,
@@ -167,15 +180,31 @@ class AuditedTarget:
                 found = _GAMES[attack.family](game)
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
+            left_out = "" if heard is None else heard.left_out
             for row in found:
                 if isinstance(row, AttackRow):
-                    rows.append(_noted(row, "note", self._cut, beyond))
+                    rows.append(_noted(row, "note", self._cut, beyond, left_out))
                 else:
                     skipped.append(row)
             if refusal:
                 reasons[vantage] = refusal
         skipped += _untold(task, public.route, reasons, rows)
-        return TaskResult(attacks=tuple(rows), skipped=tuple(skipped))
+        return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
+
+    @cached_property
+    def _heard(self) -> Told | None:
+        """The messages that tell something, as the server sees them; None of a log without them."""
+        transcript = self.trained[1].transcript
+        seen = transcript.shown.shows(Vantage.SERVER)
+        return telling(transcript.view(Vantage.SERVER)) if seen else None
+
+    @property
+    def _messages(self) -> tuple[MessagesRow, ...]:
+        """How many messages are left out, where some are."""
+        if (heard := self._heard) is None or not heard.left_out:
+            return ()
+        counts = {"sent": heard.sent, "silent": heard.silent, "unusable": heard.unusable}
+        return (MessagesRow(target=self.name, **counts),)
 
     def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
         """The server's, the protocol's own, and those of whoever sees models only."""

@@ -419,6 +419,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),
         utility=tuple(row for result in ordered for row in result.utility),
+        messages=tuple(dict.fromkeys(row for result in ordered for row in result.messages)),
         demonstrations=tuple(row for result in ordered for row in result.demonstrations),
         notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),

@@ -28,6 +28,7 @@ from fedrec_auditor.reports.rows import (
     DemonstrationRow,
     Finding,
     Measurement,
+    MessagesRow,
     ReproducedRow,
     Row,
     SkippedRow,
@@ -80,6 +81,7 @@ class TaskResult(Row):
     attacks: tuple[AttackRow, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
+    messages: tuple[MessagesRow, ...] = ()
     demonstrations: tuple[DemonstrationRow, ...] = ()
     reproduced: tuple[ReproducedRow, ...] = ()
     errors: tuple[str, ...] = ()

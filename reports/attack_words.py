@@ -55,7 +55,7 @@ def got_words(row: AttackRow) -> str:
 def _gain_words(row: AttackRow, value: float) -> str:
     told = GOT.get(row.metric)
     area, found = _TOLD_APART.get(row.family, (None, None))
-    attribute = re.match(r"(\w+) macro F1\b", row.metric)
+    attribute = re.match(r"(\w+) (macro F1\b|read for certain)", row.metric)
     alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
     share, plain = _share(value), brief(value)
     if told is not None:
@@ -64,6 +64,9 @@ def _gain_words(row: AttackRow, value: float) -> str:
         return area.format(share=share)
     if found is not None and alarms is not None:
         return f"{found.format(share=share)} with {_share(float(alarms[1]))} false alarms"
+    if attribute is not None and attribute[2] == "read for certain":
+        known = attribute[1].replace("_", " ")
+        return f"the {known} of {round(value * row.n):,} of {row.n:,} senders is read for certain"
     if attribute is not None:
         return f"a user's {attribute[1].replace('_', ' ')} is guessed with macro F1 {plain}"
     return f"{row.metric} is {plain}"

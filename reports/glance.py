@@ -33,6 +33,7 @@ from fedrec_auditor.reports.severity import (
     severity_of,
     shown_bounds,
 )
+from fedrec_auditor.reports.usefulness import beats_guessing
 from fedrec_auditor.reports.words import (
     CLAIMS,
     UNITS,
@@ -188,7 +189,23 @@ class Glance:
 
     @property
     def got(self) -> str:
-        """What an attacker got, or that none got more than is guessed."""
+        """What an attacker got, or that none got more than is guessed; and if training broke."""
+        return "; ".join(filter(None, (self._won, self.broken)))
+
+    @property
+    def broken(self) -> str:
+        """That most messages of the training tell nothing, and what became of it; or nothing."""
+        told = self.section.messages
+        if told is None or 2 * (lost := told.silent + told.unusable) <= told.sent:
+            return ""
+        said = f"{lost:,} of {told.sent:,} messages tell nothing"
+        figures = self.section.utility
+        if not figures or any(map(beats_guessing, figures)):
+            return said
+        return f"the training broke down: {said}, and the model recommends no better than chance"
+
+    @property
+    def _won(self) -> str:
         if self.leaking:
             return got_words(self.leaking[0].row)
         if self.rows:
@@ -230,7 +247,8 @@ class Glance:
     @property
     def got_words(self) -> str:
         """What an attacker got, and by which attack."""
-        return capitalized(self.got) + (f" ({self.by})" if self.by else "")
+        by = f" ({self.by})" if self.by else ""
+        return capitalized("; ".join(filter(None, (self._won + by, self.broken))))
 
     @property
     def line(self) -> str:

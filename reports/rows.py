@@ -224,6 +224,19 @@ class UtilityRow(Row):
     unprotected: str = ""
 
 
+class MessagesRow(Row):
+    """How many of a training's ``sent`` messages attacks leave out; no row where they read all.
+
+    ``silent`` ones left the model as it was, ``unusable`` ones hold numbers too large to compute
+    with.
+    """
+
+    target: str
+    sent: int
+    silent: int
+    unusable: int
+
+
 class ReproducedRow(Row):
     """One figure that a paper prints, and ours.
 
@@ -330,6 +343,7 @@ class Contents(Row):
     attacks: tuple[AttackRow, ...]
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...]
+    messages: tuple[MessagesRow, ...] = ()
     demonstrations: tuple[DemonstrationRow, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

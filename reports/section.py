@@ -11,6 +11,7 @@ from fedrec_auditor.reports.rows import (
     Contents,
     Finding,
     Measurement,
+    MessagesRow,
     SkippedRow,
     UtilityRow,
 )
@@ -37,6 +38,7 @@ class Section:
     attacks: tuple[AttackRow, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
+    messages: MessagesRow | None = None
     others: tuple[Measurement, ...] = ()
 
     def __repr__(self) -> str:
@@ -89,6 +91,7 @@ def sections(record: Contents) -> tuple[Section, ...]:
             attacks=tuple(a for a in record.attacks if a.target == name),
             skipped=tuple(a for a in record.skipped if a.target == name),
             utility=tuple(u for u in record.utility if u.target == name),
+            messages=next((m for m in record.messages if m.target == name), None),
             others=tuple(
                 m for m in record.measurements if m.target == name and (name, m.bound) not in quoted
             ),

@@ -38,21 +38,28 @@ def names(view: View) -> list[str]:
 def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """The rounds of which this component is read: all of reports, bits and ratings.
 
-    Of what speaks of the model, as many of the last rounds as bring in no more messages than
-    ``each`` times the users, and at least one: of 1 the last where all take part, many where a few
-    are drawn.
+    Of what speaks of the model, as many of the last and the first rounds, by turns, as bring in no
+    more messages than ``each`` times the users, and at least one: of 1 the last where all take
+    part, many where a few are drawn. The last ones have what was learned; the first ones tell most
+    of their senders, and something where a training breaks down later.
     """
-    found: list[tuple[RoundView, Uploads, Component]] = []
+    carrying = [
+        place
+        for place, one in enumerate(view.rounds)
+        if one.uploads is not None and name in one.uploads.components
+    ]
+    found: dict[int, tuple[RoundView, Uploads, Component]] = {}
     left = each * view.public.n_users
-    for one in reversed(view.rounds):
-        if one.uploads is None or name not in one.uploads.components:
-            continue
+    for turn in range(len(carrying)):
+        place = carrying[turn // 2] if turn % 2 else carrying[-1 - turn // 2]
+        one = view.rounds[place]
+        assert one.uploads is not None
         component = one.uploads.components[name]
         left -= len(component)
         if found and left < 0 and component.kind not in _ADDITIVE:
             break
-        found.append((one, one.uploads, component))
-    return tuple(reversed(found))
+        found[place] = one, one.uploads, component
+    return tuple(found[place] for place in sorted(found))
 
 
 def located(
@@ -103,7 +110,20 @@ def unread(view: View, wanted: str) -> str:
         size = " x ".join(map(str, component.shape)) or "a number"
         found.append(f"{name} ({component.kind}, {size})")
     if not found and view.public.parties is not None:
-        return f"Reads {wanted}; messages come from parties, and none is any one user's."
+        aligned = sorted(
+            {
+                name
+                for one in view.rounds
+                for name, part in (one.uploads.components if one.uploads else {}).items()
+                if part.shape[:1] == (view.public.n_users,)
+            }
+        )
+        of = (
+            f"hold a row of every user in {', '.join(aligned)}, which it does not read"
+            if aligned
+            else "are of several users each"
+        )
+        return f"Reads {wanted}; messages come from parties and {of}."
     if not found:
         return f"Reads {wanted}; the view links no message to a user."
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""

@@ -58,7 +58,7 @@ class _Form:
 class FeatureNetwork:
     """Networks on public features of items, before and after a device has trained them.
 
-    Of the last rounds, see ``uploads.kept``. Cost: some products of layers a sender and
+    Of the first and last rounds, see ``uploads.kept``. Cost: some products of layers a sender and
     combination of features.
     """
 

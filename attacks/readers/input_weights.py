@@ -29,8 +29,8 @@ _LOOKED_AT = 16  # messages by which it is told whether all columns move
 class InputWeights:
     """Messages that move some columns of a matrix with a column an item, and leave the others.
 
-    Of the last rounds, see ``uploads.kept``. A matrix of as many rows as columns is not read: which
-    of them are items is not told.
+    Of the first and last rounds, see ``uploads.kept``. A matrix of as many rows as columns is not
+    read: which of them are items is not told.
     """
 
     reference: ClassVar[str] = (

@@ -55,7 +55,7 @@ _FAR = 30.0  # typical distances from the line
 class ItemRows:
     """Messages that move some rows of an item table and leave the others as they are.
 
-    Of the last rounds, see ``uploads.kept``. Cost: some 10 d^2 a moved row.
+    Of the first and last rounds, see ``uploads.kept``. Cost: some 10 d^2 a moved row.
     """
 
     reference: ClassVar[str] = (

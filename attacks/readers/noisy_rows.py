@@ -36,7 +36,8 @@ from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
 
-_ROUNDS = 8  # messages of a user that are read, the last ones
+ROUNDS = 8
+"""Messages a user that are read."""
 _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a normal distribution
 _STEPS, _POWERS = 20, 30
 _SHARE = 0.05  # of own items among all, at first
@@ -46,7 +47,7 @@ _SHARE = 0.05  # of own items among all, at first
 class NoisyRows:
     """Messages that move an item table and every row of it.
 
-    Of the last rounds, several messages a user.
+    Of the first and last rounds, several messages a user.
     """
 
     reference: ClassVar[str] = (
@@ -67,7 +68,7 @@ class NoisyRows:
         """Log-likelihood ratios, added over rounds."""
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for whole in item_messages(view, each=_ROUNDS):
+        for whole in item_messages(view, each=ROUNDS):
             table, places = whole.of(users)
             for rows, change, _ in table.changes():
                 ratio[places[rows]] += log_ratios(change, negatives)

@@ -21,7 +21,9 @@ from fedrec_auditor.attacks.parts.inputs import (
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.auditor import metrics
 from fedrec_auditor.auditor.games.class_metrics import (
+    CERTAIN,
     MACRO,
     NOT_ASKED,
     Guesses,
@@ -58,12 +60,12 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
     Played among the users whose messages are read: where a part of them is drawn for each round,
-    those of the last rounds, and as many of them as an attack has memory for. An attack that learns
-    is played at several shares of known users, and chooses itself what it reads, and whether; at
-    the largest share each reading of the uploads, whole or of one group of components, is attacked
-    by itself as well (in a quick audit for one attribute), so that the leak can be traced. An
-    attack that does not learn is played once, with nobody known. What is not played has a row that
-    says why.
+    those of the first and last rounds, and as many of them as an attack has memory for. An attack
+    that learns is played at several shares of known users, and chooses itself what it reads, and
+    whether; at the largest share each reading of the uploads, whole or of one group of components,
+    is attacked by itself as well (in a quick audit for one attribute), so that the leak can be
+    traced. An attack that does not learn is played once, with nobody known, and has a row of the
+    users whose attribute it reads for certain. What is not played has a row that says why.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing; they are
@@ -91,11 +93,9 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         if why:
             rows.append(game.skipped(f"{key}: {why}"))
         elif whole is None:
-            row = _unlearned(game, subjects, key)
-            if row is None:
-                untold.append(key)
-            else:
-                rows.append(row)
+            found = _unlearned(game, subjects, key)
+            rows += found
+            untold += [] if found else [key]
         else:
             alone = not (game.quick and told)
             rows += _learned(game, whole, subjects, key, alone=alone)
@@ -322,15 +322,15 @@ def _row(
     )
 
 
-def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow | None:
-    """Guess attribute ``key`` of all ``subjects`` (n,), none of whom is known."""
+def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
+    """The rows of attribute ``key`` of all ``subjects`` (n,), none of whom is known; or none."""
     attribute = game.interactions.attributes[key]
     codes, classes = attribute.codes, len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
     background = Background(known=nobody, labels=nobody, n_classes=classes, subjects=subjects)
     guess = game.guess(Labels, background, game.view)
     if not len(guess.users):
-        return None
+        return ()
     guessed = np.full((1, len(subjects)), NOT_ASKED)
     guessed[0, np.searchsorted(subjects, guess.users)] = guess.codes
     found = estimates(
@@ -339,7 +339,7 @@ def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow |
         rng=game.rng,
     )
     frequencies = np.bincount(codes[guess.users], minlength=classes)
-    return game.row(
+    row = game.row(
         f"{key} {MACRO} (nobody known)",
         found.pop(MACRO),
         {
@@ -348,6 +348,27 @@ def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> AttackRow |
         },
         f"Knows the {key} of no user, and the order of its categories in the model.",
         further=found,
+    )
+    return (row,) if guess.certain is None else (row, _settled(game, guess, subjects, key))
+
+
+def _settled(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -> AttackRow:
+    """The share of ``subjects`` (n,) whose attribute is read for certain, and rightly.
+
+    Nobody is certain of an attribute without messages. Where a reading is wrong, "certain" is only
+    its word, and the baseline is the most frequent class among the users read.
+    """
+    assert guess.certain is not None
+    users = guess.users[guess.certain]
+    truth = game.interactions.attributes[key].codes[users]
+    right = truth == guess.codes[guess.certain]
+    usual = 0.0 if right.all() else float(np.bincount(truth).max()) / len(subjects)
+    return game.row(
+        f"{key} {CERTAIN}",
+        metrics.share(np.isin(subjects, users[right]), confidence=game.confidence),
+        {"no upload": 0.0} if right.all() else {"majority": usual},
+        f"Read for certain: {len(users)} of {len(subjects)} users whose messages are read; "
+        f"{int(right.sum())} rightly.",
     )
 
 

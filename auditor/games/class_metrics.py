@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.parts.ranking import placements
 from fedrec_auditor.auditor.metrics import Estimate, percentile_interval, resampled
 
 NOT_ASKED = -1
-MACRO, AUC = "macro F1", "AUC"
+MACRO, AUC, CERTAIN = "macro F1", "AUC", "read for certain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,17 @@ from fedrec_auditor.auditor import runner, workload
 from fedrec_auditor.auditor.audited_target import AuditedTarget, draws_needed
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.halves import QUICK_COUNT
-from fedrec_auditor.auditor.plan import Plan
+from fedrec_auditor.auditor.plan import Plan, Resources
 from fedrec_auditor.auditor.tasks import BOUNDS, Audit, Task
 from fedrec_auditor.auditor.workload import Workload
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets.components import RankOne
+from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.transcript import Round, Uploads
 
 
 def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
@@ -139,6 +142,69 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
     assert why in row.reason
+
+
+def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    for target, why in (("fmf-vfl", "a row of every user in users"), ("fmf-hfl", "several users")):
+        plan = Plan(targets=(target,), attacks=("attribute-rows",), quick=True)
+        (row,) = AuditedTarget(Audit.of(plan, data), target).run("attribute-rows").skipped
+        assert why in row.reason
+
+
+def hostile(one: Round, number: float) -> Round:
+    """The round in which the first client sends ``number`` in one entry of every matrix."""
+    sent = dict[str, Component]()
+    for name, part in one.uploads.components.items():
+        values = np.array(part.dense(np.arange(len(part))))
+        if values.ndim > 2:
+            values[0].flat[3] = number
+        sent[name] = Dense(values, part.kind, part.rate)
+    return replace(one, uploads=Uploads(one.uploads.users, sent))
+
+
+@pytest.mark.parametrize("target", ["fcf", "fedmf"])
+def test_one_hostile_number_ends_no_attack_on_the_others(target: str) -> None:
+    data = Synthetic(n_users=60, n_items=40, profile=10).load()
+    attacks = ("attribute-knn", "interaction-membership", "linkage")
+    settings = {target: {"rounds": 2}}
+    audit = Audit.of(Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data)
+    held, run = AuditedTarget(audit, target).trained
+    rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
+    changed = replace(run, transcript=replace(run.transcript, rounds=rounds))
+    audited = AuditedTarget(audit, target, (held, changed))
+    for attack in attacks:
+        found = audited.run(attack)
+        assert any("2 hold numbers above 1e+13" in row.note for row in found.attacks)
+        assert not any("not finite" in row.reason for row in found.skipped)
+        (told,) = found.messages
+        assert (told.silent, told.unusable) == (0, 2)
+    membership = audited.run("interaction-membership").attacks[0]
+    assert membership.value > 0.95
+
+
+def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
+    """Round 1 of DP-PrivRec names its senders' gender; all later messages are empty."""
+    data = Synthetic(n_users=120, n_items=60, profile=10).load()
+    attacks = ("attribute-rows", "interaction-membership")
+    record = runner.run_plan(
+        Plan(targets=("dp-privrec",), attacks=attacks, quick=True),
+        Resources(jobs=1),
+        interactions=data,
+    )
+    (told,) = record.messages
+    assert told.sent == 20 * 30
+    assert told.silent > 0.9 * told.sent
+    certain = {row.metric: row for row in record.attacks if "certain" in row.metric}
+    for key in ("gender", "age_group", "occupation"):
+        row = certain[f"{key} read for certain"]
+        assert (row.value, row.baseline) == (1.0, 0.0)
+        assert row.n >= 30
+        assert f"{told.silent} left the model as it was" in row.note
+    assert any(leak.row in certain.values() for leak in leaks(record))
+    (glance,) = glances(record)
+    assert "is read for certain" in glance.got
+    assert f"the training broke down: {told.silent} of 600 messages tell nothing" in glance.got
 
 
 def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:

@@ -160,12 +160,40 @@ def test_a_true_interaction_set_beyond_memory_is_read_in_parts_or_a_row_says_why
     assert sum("true interaction set" in reason for reason in reasons) == len(DATA.attributes)
 
 
+def read_for_certain(codes: np.ndarray, silent: int) -> AttackRow:
+    """The row where devices move the row ``codes`` (60,) of two, the first ones none."""
+    rows = np.zeros((60, 2, 4), dtype=np.float32)
+    rows[np.arange(60), codes] = noise(60, 4)
+    rows[:silent] = 0
+    played, _ = play(view_of({"table": rows, "bias": noise(60, 4)}), attack=AttributeRows())
+    (row,) = (row for row in played if row.metric == "gender read for certain")
+    return row
+
+
+def test_who_is_read_for_certain_is_counted_against_nobody() -> None:
+    row = read_for_certain(DATA.attributes["gender"].codes, silent=20)
+    assert (row.value, row.n, row.baselines) == (40 / 60, 60, {"no upload": 0.0})
+    assert row.note.startswith("Read for certain: 40 of 60 users")
+    assert "40 rightly" in row.note
+
+
+def test_what_is_wrong_once_is_held_against_the_most_frequent_class() -> None:
+    """Two rows that have nothing to do with gender are no proof of it."""
+    gender = DATA.attributes["gender"].codes
+    row = read_for_certain(np.arange(60) % 2, silent=0)
+    assert row.value == np.mean(gender == np.arange(60) % 2)
+    assert row.baselines == {"majority": max(np.mean(gender), 1 - np.mean(gender))}
+
+
 def test_attributes_that_have_no_place_in_the_model_are_named() -> None:
     gender = DATA.attributes["gender"].codes
     rows = np.zeros((60, len(DATA.attributes["gender"].categories), 4), dtype=np.float32)
     rows[np.arange(60), gender] = noise(60, 4)
     played, reasons = play(view_of({"embedding": rows}), attack=AttributeRows())
-    assert [row.metric for row in played] == ["gender macro F1 (nobody known)"]
+    assert [row.metric for row in played] == [
+        "gender macro F1 (nobody known)",
+        "gender read for certain",
+    ]
     assert len(reasons) == 1
     for key in set(DATA.attributes) - {"gender"}:
         assert key in reasons[0]

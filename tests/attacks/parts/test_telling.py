@@ -1,0 +1,130 @@
+"""Messages that tell nothing are left out, and counted; what others say is read as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.attribute_rows import AttributeRows
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.parts.telling import LARGEST, telling
+from fedrec_auditor.attacks.parts.uploads import kept, senders
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+BASE = np.arange(60.0, dtype=np.float32).reshape(20, 3)
+
+
+def view_of(*rounds: Uploads, n_users: int = 6) -> View:
+    model = {"table": BASE, "bias": np.zeros(2, np.float32)}
+    public = Public(algorithm="any", n_users=n_users, n_items=20)
+    made = tuple(Round(model, sent) for sent in rounds)
+    return Transcript(public=public, rounds=made).view(Vantage.SERVER)
+
+
+def changes(row: int, size: float = 1.0) -> np.ndarray:
+    """Six messages, of which the second and the fifth are nothing, the others move a row."""
+    sent = np.zeros((6, 20, 3), np.float32)
+    sent[[0, 2, 3, 5], row] = size
+    return sent
+
+
+def stored(sent: np.ndarray, kind: Kind) -> Component:
+    if kind is Kind.MODEL:
+        return Dense(BASE + sent, kind)
+    moved = np.argwhere(sent.any(axis=2))
+    indptr = np.searchsorted(moved[:, 0], np.arange(7))
+    return Rows(indptr, moved[:, 1], sent[tuple(moved.T)], 20, kind)
+
+
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE, Kind.GRADIENT])
+@pytest.mark.parametrize("row", [0, 19])
+def test_messages_that_move_nothing_are_left_out(kind: Kind, row: int) -> None:
+    sent = {
+        "table": stored(changes(row), kind),
+        "bias": Dense(np.zeros((6, 2), np.float32), Kind.CHANGE),
+        "bit": Dense(np.ones(6, np.float32), Kind.BITS),
+    }
+    told = telling(view_of(Uploads(np.arange(6), sent)))
+    assert (told.sent, told.silent, told.unusable) == (6, 2, 0)
+    ((uploads, left),) = told.view.component("table")
+    np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
+    expected = sent["table"].dense(np.array([0, 2, 3, 5]))
+    np.testing.assert_array_equal(left.dense(np.arange(4)), expected)
+    assert told.left_out == "Left out of 6 messages: 2 left the model as it was."
+
+
+def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
+    bias = np.zeros((6, 2), np.float32)
+    bias[1, 1] = 1e-9
+    moved = {"table": Dense(changes(3), Kind.CHANGE), "bias": Dense(bias, Kind.CHANGE)}
+    assert telling(view_of(Uploads(np.arange(6), moved))).silent == 1
+    bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Kind.BITS)}
+    seen = view_of(Uploads(np.arange(6), bits))
+    assert telling(seen).view is seen
+
+
+@pytest.mark.parametrize("number", [3e38, -3e38, 2 * LARGEST])
+@pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.RATINGS])
+def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Kind) -> None:
+    sent = np.ones((6, 20, 3), np.float32)
+    sent[4, 17, 2] = number
+    told = telling(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
+    assert (told.silent, told.unusable) == (0, 1)
+    ((uploads, _),) = told.view.component("table")
+    assert 4 not in uploads.users
+
+
+def test_where_all_is_silence_that_is_the_reason() -> None:
+    still = Uploads(np.arange(6), {"table": Dense(np.zeros((6, 20, 3)), Kind.CHANGE)})
+    told = telling(view_of(still, still))
+    assert told.nothing == told.left_out
+    assert "12" in told.nothing
+    assert not len(senders(told.view))
+
+
+def rounds_of(rows: int, silent_after: int) -> list[Uploads]:
+    """1,000 rounds of two users each, who move their row of two until the model dies."""
+    found: list[Uploads] = []
+    for number in range(1000):
+        users = np.array([2 * number, 2 * number + 1]) % rows
+        sent = np.zeros((2, 20, 3), np.float32)
+        if number < silent_after:
+            sent[np.arange(2), 10 + users % 2] = 1.0
+        found.append(Uploads(users, {"table": Dense(sent, Kind.CHANGE)}))
+    return found
+
+
+def test_the_first_round_of_a_thousand_is_read_though_all_later_ones_are_empty() -> None:
+    told = telling(view_of(*rounds_of(40, silent_after=1), n_users=40))
+    assert (told.sent, told.silent) == (2000, 1998)
+    view = replace(told.view, public=replace(told.view.public, n_items=5))
+    found = AttributeRows().infer(view, Background(n_classes=2), np.random.default_rng(0))
+    np.testing.assert_array_equal(found.users, [0, 1])
+    assert found.certain is not None
+    assert found.certain.all()
+
+
+def test_first_and_last_rounds_are_read_by_turns() -> None:
+    view = view_of(*rounds_of(10, silent_after=1000), n_users=10)
+    read = [uploads for _, uploads, _ in kept(view, "table")]
+    expected = [view.rounds[place].uploads for place in (0, 1, 997, 998, 999)]
+    assert list(map(id, read)) == list(map(id, expected))
+
+
+def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
+    sent: dict[str, Any] = {
+        "table": Dense(changes(11), Kind.CHANGE),
+        "bias": Dense(np.ones((6, 2), np.float32), Kind.CHANGE),
+    }
+    sent["table"].values[2] = 0
+    sent["table"].values[2, 12] = 1
+    view = view_of(Uploads(np.arange(6), sent))
+    view = replace(view, public=replace(view.public, n_items=5))
+    found = AttributeRows().infer(view, Background(n_classes=20), np.random.default_rng(0))
+    np.testing.assert_array_equal(found.codes, [11, 11, 12, 11, 11, 11])
+    np.testing.assert_array_equal(found.certain, [1, 0, 1, 1, 0, 1])
