@@ -60,7 +60,7 @@ def _places(
     most frequent category.
     """
     for one in found.values():
-        active = one.moved.any(axis=1)
+        active: NDArray[np.bool_] = np.asarray(one.moved.any(axis=1))
         for side in one.sides:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]

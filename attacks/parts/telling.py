@@ -102,8 +102,8 @@ def _moves(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
     if shape and shape[0] > _PROBED:
         rows = np.broadcast_to(np.arange(_PROBED), (len(clients), _PROBED))
         first: NDArray[Any] = part.component.picked(clients, rows)
-        still = part.base[:_PROBED] if part.component.kind is Kind.MODEL else 0
-        moved = _any(first != still)
+        model = part.component.kind is Kind.MODEL and part.base is not None
+        moved = _any(first != (part.base[:_PROBED] if model and part.base is not None else 0))
     rest = np.flatnonzero(~moved)
     whole = ModelMessages(part.users[clients[rest]], part.component.take(clients[rest]), part.base)
     for block, _, entries in whole.changes():

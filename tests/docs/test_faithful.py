@@ -19,6 +19,7 @@ ML_100K = Population(n_users=943, n_items=1682, n_features=44)
 SETTINGS = {
     "every_epoch": ("fedrec-apm", "protection", True),
     "item_ids": ("privrec", None, False),
+    "multiplier": ("dp-privrec", None, 1.0),
     "averaged_genres": ("nn-self", None, False),
     "every_round": ("f-gerai", "protection", False),
     "init_scale": ("fedrec", "learner", 0.1),

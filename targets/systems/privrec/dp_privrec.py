@@ -47,9 +47,11 @@ class DpPrivRec(PrivRec):
     and E1 = 1000 are the paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and ``server_rate``
     alpha3 are ours; at alpha3 = 1 the order of line 9 does not matter.
 
-    At these settings the noise is 4.87 on every weight, which begins at 0.06 to 0.35: nothing is
-    learnt, though Figures 3 and 4 show a loss of 10%. Devices whose training explodes under such
-    weights return no change.
+    z = 1 is of the tables of epsilon (section 4.4) and ends the training: the noise is 4.87 on
+    every weight, which begins at 0.06 to 0.35, and, whatever S, longer than the average change can
+    be by 2 z sqrt(weights/(1-h))/M, 37.7 on MovieLens 100K. Devices whose training explodes under
+    such weights return no change. Figures 3 and 4, "within 10%" of PrivRec, are of a z that section
+    4.3 does not print; at 0.003 they are possible, and epsilon is a million (docs/faithful.md).
 
     ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where
     it is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until

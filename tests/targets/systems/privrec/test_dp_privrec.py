@@ -307,3 +307,17 @@ def test_a_broadcast_without_a_bound_is_refused() -> None:
     model = {k: v for k, v in SMALL.first(data, np.random.default_rng(0)).items() if k != CLIP}
     with pytest.raises(InputError, match='"clip"'):
         SMALL.upload(data, model, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("multiplier", "dies"), [(1.0, True), (0.003, False)])
+def test_the_noise_of_the_tables_ends_the_training_and_a_300th_does_not(
+    multiplier: float, dies: bool
+) -> None:
+    """Devices that start from such weights explode and return no change at all."""
+    system = DpPrivRec(rounds=3, multiplier=multiplier)
+    rounds = system.run(some_data(60), np.random.default_rng(0)).transcript.rounds
+    first, *later = (
+        lengths({k: v for k, v in one.uploads.components.items() if k != BIT}) for one in rounds
+    )
+    assert first.all()
+    assert np.mean(np.concatenate(later) == 0) == pytest.approx(float(dies), abs=0.1)
