@@ -202,7 +202,7 @@ class Glance:
         figures = self.section.utility
         if not figures or any(map(beats_guessing, figures)):
             return said
-        return f"the training broke down: {said}, and the model recommends no better than chance"
+        return f"the training broke down: {said}, and utility is not shown to beat guessing"
 
     @property
     def _won(self) -> str:

@@ -109,20 +109,12 @@ def unread(view: View, wanted: str) -> str:
         _, _, component = kept(view, name)[-1]
         size = " x ".join(map(str, component.shape)) or "a number"
         found.append(f"{name} ({component.kind}, {size})")
-    if not found and view.public.parties is not None:
-        aligned = sorted(
-            {
-                name
-                for one in view.rounds
-                for name, part in (one.uploads.components if one.uploads else {}).items()
-                if part.shape[:1] == (view.public.n_users,)
-            }
-        )
-        of = (
-            f"hold a row of every user in {', '.join(aligned)}, which it does not read"
-            if aligned
-            else "are of several users each"
-        )
+    parties = [one.uploads.components for one in view.rounds if one.uploads is not None]
+    if not found and parties:
+        users = (view.public.n_users,)
+        aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
+        rows = f"have a row of every user in {', '.join(aligned)}, which it does not read"
+        of = rows if aligned else "are of several users each"
         return f"Reads {wanted}; messages come from parties and {of}."
     if not found:
         return f"Reads {wanted}; the view links no message to a user."

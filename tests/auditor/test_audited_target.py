@@ -146,7 +146,10 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
 
 def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
     data = Synthetic(n_users=40, n_items=30, profile=8).load()
-    for target, why in (("fmf-vfl", "a row of every user in users"), ("fmf-hfl", "several users")):
+    for target, why in (
+        ("fmf-vfl", "have a row of every user in users"),
+        ("fmf-hfl", "several users"),
+    ):
         plan = Plan(targets=(target,), attacks=("attribute-rows",), quick=True)
         (row,) = AuditedTarget(Audit.of(plan, data), target).run("attribute-rows").skipped
         assert why in row.reason

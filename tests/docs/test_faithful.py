@@ -6,13 +6,19 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import make_plan, make_target
+from fedrec_auditor.targets.datasets.base import Attribute
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.fedrec.fedncf_apm import FedNcfApm
 from fedrec_auditor.targets.systems.fedrec.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "faithful.md").read_text(encoding="utf-8")
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)
@@ -92,3 +98,35 @@ def test_what_a_second_branch_of_neumf_would_spend() -> None:
     one, two = (system.protection.spent(each) for each in (counts, both))
     assert two - one == 30 * 64 * 44 + 60 * 64 * 1682 + 50 * 64
     assert f"{two:,.0f} instead of {one:,.0f}" in PAGE
+
+
+def test_how_long_the_noise_of_dp_privrec_is() -> None:
+    """Against the longest average of changes, S, which divides out."""
+    system = DpPrivRec()
+    data = Synthetic(n_users=10, n_items=20, profile=5).load()
+    categories = {"gender": 2, "age_group": 3, "occupation": 21}
+    attributes = {
+        key: Attribute(codes=np.zeros(10, np.int64), categories=tuple(map(str, range(count))))
+        for key, count in categories.items()
+    }
+    genres = np.zeros((20, 19), np.bool_)
+    ml_100k = replace(data, attributes=attributes, genres=genres)
+    weights = sum(math.prod(shape) for shape in system.network.shapes(ml_100k).values())
+    assert f"({weights:,} weights)" in PAGE
+    noise = float(system.round_mechanism(ML_100K).noise_scale[0])
+    assert f"ends with round 1: {noise:.2f} on every weight" in PAGE
+    times = noise * math.sqrt(weights) / system.initial_clip
+    assert f"{times:.1f} times as long as the longest average" in PAGE
+
+
+def test_what_is_proved_where_dp_privrec_learns() -> None:
+    scope = Scope(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE,
+        vantage=Vantage.PEERS,
+        horizon=Horizon.TRAINING,
+    )
+    bound = least_upper_bound(DpPrivRec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
+    assert bound is not None
+    proved = bound.epsilon
+    assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE
