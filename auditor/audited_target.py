@@ -150,8 +150,8 @@ class AuditedTarget:
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
             heard = self._heard if vantage is Vantage.SERVER else None
-            view = heard.view if heard is not None else run.transcript.view(vantage, rng)
-            refusal = (heard.nothing if heard is not None else "") or attack.refusal(view)
+            heard = heard or telling(run.transcript.view(vantage, rng))
+            view, refusal = heard.view, heard.nothing or attack.refusal(heard.view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
             if not linkage and not held.train.ratings.nnz:
@@ -180,10 +180,9 @@ class AuditedTarget:
                 found = _GAMES[attack.family](game)
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
-            left_out = "" if heard is None else heard.left_out
             for row in found:
                 if isinstance(row, AttackRow):
-                    rows.append(_noted(row, "note", self._cut, beyond, left_out))
+                    rows.append(_noted(row, "note", self._cut, beyond, heard.left_out))
                 else:
                     skipped.append(row)
             if refusal:

@@ -1,4 +1,4 @@
-"""Which linked messages tell something: they move the model, by numbers that can be computed with.
+"""Which messages tell something: they move the model, by numbers that can be computed with.
 
 A device that returns the model as it came says nothing. Where a training has broken down nearly all
 do, and averaged in they would hide what the others say. A number whose square leaves single
@@ -27,7 +27,7 @@ _PROBED = 8  # rows in which most messages show that they move something
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """``view`` has the telling ones of ``sent`` linked messages.
+    """``view`` has the telling ones of ``sent`` messages.
 
     ``silent`` messages moved nothing, ``unusable`` ones held numbers above ``LARGEST``.
     """
@@ -51,16 +51,35 @@ class Told:
 
 
 def telling(view: View) -> Told:
-    """The view without linked messages that tell nothing; rounds without others have no uploads.
+    """The view without messages that tell nothing; rounds without others have none.
 
+    Linked messages are looked at, and whole ones in a random order; of parties, none.
     All rounds are searched for messages that move nothing, which a few rows of a message mostly
     answer. Numbers are looked at in the rounds that are read: one pass over their messages.
     """
-    spoken, silent = _without(view, partial(_silent, view))
+    seen = replace(view, rounds=tuple(map(_numbered, view.rounds)))
+    spoken, silent = _without(seen, partial(_silent, seen))
     read = {id(one) for name in names(spoken) for one, _, _ in kept(spoken, name, ROUNDS + 1)}
     usable, unusable = _without(spoken, lambda one: _unusable(one, look=id(one) in read))
-    sent = sum(len(one.uploads.users) for one in view.rounds if one.uploads is not None)
-    return Told(view=usable, sent=sent, silent=silent, unusable=unusable)
+    sent = sum(len(one.uploads.users) for one in seen.rounds if one.uploads is not None)
+    rounds = tuple(map(_unnumbered, view.rounds, usable.rounds))
+    return Told(view=replace(view, rounds=rounds), sent=sent, silent=silent, unusable=unusable)
+
+
+def _numbered(one: RoundView) -> RoundView:
+    """The round as if its shuffled messages were linked, by their places; reports are not whole."""
+    if not one.shuffled or any(part.kind is Kind.REPORTS for part in one.shuffled.values()):
+        return one
+    places = np.arange(len(next(iter(one.shuffled.values()))))
+    return replace(one, shuffled=None, uploads=Uploads(places, one.shuffled))
+
+
+def _unnumbered(before: RoundView, one: RoundView) -> RoundView:
+    """The round with its messages unlinked again, where ``before`` has them so."""
+    if not before.shuffled or one.shuffled:
+        return one
+    left = None if one.uploads is None else one.uploads.components
+    return replace(one, shuffled=left, uploads=None)
 
 
 def _without(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:
@@ -76,7 +95,7 @@ def _without(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tupl
                 one, uploads=Uploads(one.uploads.users[rest], parts) if len(rest) else None
             )
         rounds.append(one)
-    return (replace(view, rounds=tuple(rounds)), count) if count else (view, 0)
+    return replace(view, rounds=tuple(rounds)), count
 
 
 def _silent(view: View, one: RoundView) -> NDArray[np.bool_]:

@@ -166,19 +166,24 @@ def hostile(one: Round, number: float) -> Round:
     return replace(one, uploads=Uploads(one.uploads.users, sent))
 
 
-@pytest.mark.parametrize("target", ["fcf", "fedmf"])
-def test_one_hostile_number_ends_no_attack_on_the_others(target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "route"), [("fcf", "direct"), ("fedmf", "direct"), ("fedmf", "shuffler")]
+)
+def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str) -> None:
     data = Synthetic(n_users=60, n_items=40, profile=10).load()
     attacks = ("attribute-knn", "interaction-membership", "linkage")
-    settings = {target: {"rounds": 2}}
+    changed = {} if target == "fcf" else {"route": route}
+    settings = {target: {"rounds": 2, **changed}}
     audit = Audit.of(Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data)
     held, run = AuditedTarget(audit, target).trained
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
-    changed = replace(run, transcript=replace(run.transcript, rounds=rounds))
-    audited = AuditedTarget(audit, target, (held, changed))
+    run = replace(run, transcript=replace(run.transcript, rounds=rounds))
+    audited = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
         found = audited.run(attack)
-        assert any("2 hold numbers above 1e+13" in row.note for row in found.attacks)
+        seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
+        assert run.transcript.public.route in seen or attack == "attribute-knn"
+        assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
         (told,) = found.messages
         assert (told.silent, told.unusable) == (0, 2)

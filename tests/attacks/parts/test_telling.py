@@ -64,8 +64,7 @@ def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     moved = {"table": Dense(changes(3), Kind.CHANGE), "bias": Dense(bias, Kind.CHANGE)}
     assert telling(view_of(Uploads(np.arange(6), moved))).silent == 1
     bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Kind.BITS)}
-    seen = view_of(Uploads(np.arange(6), bits))
-    assert telling(seen).view is seen
+    assert telling(view_of(Uploads(np.arange(6), bits))).silent == 0
 
 
 @pytest.mark.parametrize("number", [3e38, -3e38, 2 * LARGEST])
@@ -77,6 +76,19 @@ def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind:
     assert (told.silent, told.unusable) == (0, 1)
     ((uploads, _),) = told.view.component("table")
     assert 4 not in uploads.users
+
+
+def test_messages_without_senders_are_looked_at_too() -> None:
+    seen = view_of(Uploads(np.arange(6), {"table": Dense(changes(3), Kind.CHANGE)}))
+    (one,) = seen.rounds
+    assert one.uploads is not None
+    hidden = replace(one, uploads=None, shuffled=one.uploads.components)
+    told = telling(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
+    assert (told.sent, told.silent) == (6, 2)
+    (left,) = told.view.rounds
+    assert left.uploads is None
+    assert left.shuffled is not None
+    assert len(left.shuffled["table"]) == 4
 
 
 def test_where_all_is_silence_that_is_the_reason() -> None:
