@@ -15,7 +15,15 @@ from fedrec_auditor.reports.section import Section, sections, summary
 if TYPE_CHECKING:
     import pandas
 
-_TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "demonstrations")
+_TABLES = (
+    "findings",
+    "measurements",
+    "attacks",
+    "skipped",
+    "utility",
+    "messages",
+    "demonstrations",
+)
 
 
 class Record(Contents):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.reports.glance import glances, shares
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.rows import Finding, MessagesRow, UtilityRow
 
 
 def with_one(record: Record, finding: Finding) -> Record:
@@ -39,3 +39,23 @@ def test_the_sentence_says_what_is_false_and_where_it_is_told(record: Record) ->
     said = {each.section.target: each.sentence for each in glances(record)}
     assert said["dplcf-ap"].startswith("The claim is false: epsilon 1 claimed, infinite shown")
     assert said["fcf"].startswith("No epsilon is claimed; epsilon shown: infinite (calculated)")
+
+
+def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
+    """Of most messages it is told, and that it broke where utility does not show it did not."""
+    rows = [row for row in record.utility if row.target == "fcf"]
+    flat = [row.model_copy(update={"ci_low": 0.0, "ci_high": 1.0}) for row in rows]
+    assert rows
+
+    def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
+        told = MessagesRow(target="fcf", sent=100, silent=silent, unusable=1)
+        changed = record.model_copy(update={"messages": (told,), "utility": tuple(utility)})
+        (one,) = (glance for glance in glances(changed) if glance.section.target == "fcf")
+        return one.got, one.got_words
+
+    for words in got(70, flat):
+        assert "the training broke down: 71 of 100 messages tell nothing, and utility" in words
+    for words in (*got(70, rows), *got(70, [])):
+        assert words.endswith("; 71 of 100 messages tell nothing")
+    for words in got(49, flat):
+        assert "messages" not in words
