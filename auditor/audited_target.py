@@ -11,7 +11,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import AttackFamily
-from fedrec_auditor.attacks.parts.telling import Told, telling
 from fedrec_auditor.auditor import accounting, utility
 from fedrec_auditor.auditor.demonstrations.parts import play as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
@@ -27,6 +26,7 @@ from fedrec_auditor.auditor.games import (
 )
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
+from fedrec_auditor.auditor.games.telling import Told, telling
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.stage import TRAINING, stage
 from fedrec_auditor.auditor.tasks import (

@@ -11,8 +11,8 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.telling import LARGEST, telling
 from fedrec_auditor.attacks.parts.uploads import kept, senders
+from fedrec_auditor.auditor.games.telling import LARGEST, telling
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
