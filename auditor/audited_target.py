@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games import (
 )
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
-from fedrec_auditor.auditor.games.telling import Told, telling
+from fedrec_auditor.auditor.games.informative import Informative, informative
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.stage import TRAINING, stage
 from fedrec_auditor.auditor.tasks import (
@@ -149,9 +149,9 @@ class AuditedTarget:
         linkage = attack.family is AttackFamily.LINKAGE
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
-            heard = self._heard if vantage is Vantage.SERVER else None
-            heard = heard or telling(run.transcript.view(vantage, rng))
-            view, refusal = heard.view, heard.nothing or attack.refusal(heard.view)
+            messages = self._linked if vantage is Vantage.SERVER else None
+            messages = messages or informative(run.transcript.view(vantage, rng))
+            view, refusal = messages.view, messages.refusal or attack.refusal(messages.view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
             if not linkage and not held.train.ratings.nnz:
@@ -161,8 +161,8 @@ class AuditedTarget:
                 halves, refusal = self._halves
             found: tuple[AttackRow | SkippedRow, ...] = ()
             if linkage and not refusal:  # its game takes the senders away
-                assert self._heard is not None, "refused"
-                heard, view = self._heard, replace(self._heard.view, vantage=vantage)
+                assert self._linked is not None, "refused"
+                messages, view = self._linked, replace(self._linked.view, vantage=vantage)
             if not refusal:
                 game = Game(
                     target=task.target,
@@ -182,7 +182,7 @@ class AuditedTarget:
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
             for row in found:
                 if isinstance(row, AttackRow):
-                    rows.append(_noted(row, "note", self._cut, beyond, heard.left_out))
+                    rows.append(_noted(row, "note", self._cut, beyond, messages.left_out))
                 else:
                     skipped.append(row)
             if refusal:
@@ -191,19 +191,25 @@ class AuditedTarget:
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
 
     @cached_property
-    def _heard(self) -> Told | None:
-        """The messages that tell something, as the server sees them; None of a log without them."""
+    def _linked(self) -> Informative | None:
+        """The messages that inform, as the server sees them; None of a log without senders."""
         transcript = self.trained[1].transcript
         seen = transcript.shown.shows(Vantage.SERVER)
-        return telling(transcript.view(Vantage.SERVER)) if seen else None
+        return informative(transcript.view(Vantage.SERVER)) if seen else None
 
     @property
     def _messages(self) -> tuple[MessagesRow, ...]:
         """How many messages are left out, where some are."""
-        if (heard := self._heard) is None or not heard.left_out:
+        if (linked := self._linked) is None or not linked.left_out:
             return ()
-        counts = {"sent": heard.sent, "silent": heard.silent, "unusable": heard.unusable}
-        return (MessagesRow(target=self.name, **counts),)
+        return (
+            MessagesRow(
+                target=self.name,
+                sent=linked.sent,
+                empty=linked.empty,
+                oversized=linked.oversized,
+            ),
+        )
 
     def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
         """The server's, the protocol's own, and those of whoever sees models only."""

@@ -66,7 +66,8 @@ def _gain_words(row: AttackRow, value: float) -> str:
         return f"{found.format(share=share)} with {_share(float(alarms[1]))} false alarms"
     if attribute is not None and attribute[2] == "read for certain":
         known = attribute[1].replace("_", " ")
-        return f"the {known} of {round(value * row.n):,} of {row.n:,} senders is read for certain"
+        how = "rightly" if row.baseline else "for certain"  # which no wrong reading is
+        return f"the {known} of {round(value * row.n):,} of {row.n:,} senders is read {how}"
     if attribute is not None:
         return f"a user's {attribute[1].replace('_', ' ')} is guessed with macro F1 {plain}"
     return f"{row.metric} is {plain}"

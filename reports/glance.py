@@ -195,14 +195,14 @@ class Glance:
     @property
     def broken(self) -> str:
         """That most messages of the training tell nothing, and what became of it; or nothing."""
-        told = self.section.messages
-        if told is None or 2 * (lost := told.silent + told.unusable) <= told.sent:
+        counts = self.section.messages
+        if counts is None or 2 * (lost := counts.empty + counts.oversized) <= counts.sent:
             return ""
-        said = f"{lost:,} of {told.sent:,} messages tell nothing"
+        sentence = f"{lost:,} of {counts.sent:,} messages tell nothing"
         figures = self.section.utility
         if not figures or any(map(beats_guessing, figures)):
-            return said
-        return f"the training broke down: {said}, and utility is not shown to beat guessing"
+            return sentence
+        return f"the training broke down: {sentence}, and utility is not shown to beat guessing"
 
     @property
     def _won(self) -> str:

@@ -227,14 +227,14 @@ class UtilityRow(Row):
 class MessagesRow(Row):
     """How many of a training's ``sent`` messages attacks leave out; no row where they read all.
 
-    ``silent`` ones left the model as it was, ``unusable`` ones hold numbers too large to compute
+    ``empty`` ones left the model as it was, ``oversized`` ones hold numbers too large to compute
     with.
     """
 
     target: str
     sent: int
-    silent: int
-    unusable: int
+    empty: int
+    oversized: int
 
 
 class ReproducedRow(Row):

@@ -48,18 +48,18 @@ def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads
         for place, one in enumerate(view.rounds)
         if one.uploads is not None and name in one.uploads.components
     ]
-    found: dict[int, tuple[RoundView, Uploads, Component]] = {}
+    chosen: dict[int, tuple[RoundView, Uploads, Component]] = {}
     left = each * view.public.n_users
     for turn in range(len(carrying)):
         place = carrying[turn // 2] if turn % 2 else carrying[-1 - turn // 2]
-        one = view.rounds[place]
-        assert one.uploads is not None
-        component = one.uploads.components[name]
+        uploads = view.rounds[place].uploads
+        assert uploads is not None
+        component = uploads.components[name]
         left -= len(component)
-        if found and left < 0 and component.kind not in _ADDITIVE:
+        if chosen and left < 0 and component.kind not in _ADDITIVE:
             break
-        found[place] = one, one.uploads, component
-    return tuple(found[place] for place in sorted(found))
+        chosen[place] = view.rounds[place], uploads, component
+    return tuple(chosen[place] for place in sorted(chosen))
 
 
 def located(

@@ -362,11 +362,12 @@ def _settled(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -
     users = guess.users[guess.certain]
     truth = game.interactions.attributes[key].codes[users]
     right = truth == guess.codes[guess.certain]
-    usual = 0.0 if right.all() else float(np.bincount(truth).max()) / len(subjects)
     return game.row(
         f"{key} {CERTAIN}",
         metrics.share(np.isin(subjects, users[right]), confidence=game.confidence),
-        {"no upload": 0.0} if right.all() else {"majority": usual},
+        {"no upload": 0.0}
+        if right.all()
+        else {"majority": float(np.bincount(truth).max()) / len(subjects)},
         f"Read for certain: {len(users)} of {len(subjects)} users whose messages are read; "
         f"{int(right.sum())} rightly.",
     )

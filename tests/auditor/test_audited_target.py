@@ -186,7 +186,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
         (told,) = found.messages
-        assert (told.silent, told.unusable) == (0, 2)
+        assert (told.empty, told.oversized) == (0, 2)
     membership = audited.run("interaction-membership").attacks[0]
     assert membership.value > 0.95
 
@@ -202,17 +202,17 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
     )
     (told,) = record.messages
     assert told.sent == 20 * 30
-    assert told.silent > 0.9 * told.sent
+    assert told.empty > 0.9 * told.sent
     certain = {row.metric: row for row in record.attacks if "certain" in row.metric}
     for key in ("gender", "age_group", "occupation"):
         row = certain[f"{key} read for certain"]
         assert (row.value, row.baseline) == (1.0, 0.0)
         assert row.n >= 30
-        assert f"{told.silent} left the model as it was" in row.note
+        assert f"{told.empty} left the model as it was" in row.note
     assert any(leak.row in certain.values() for leak in leaks(record))
     (glance,) = glances(record)
     assert "is read for certain" in glance.got
-    assert f"the training broke down: {told.silent} of 600 messages tell nothing" in glance.got
+    assert f"the training broke down: {told.empty} of 600 messages tell nothing" in glance.got
 
 
 def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:

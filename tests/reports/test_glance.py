@@ -48,7 +48,7 @@ def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Re
     assert rows
 
     def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
-        told = MessagesRow(target="fcf", sent=100, silent=silent, unusable=1)
+        told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
         changed = record.model_copy(update={"messages": (told,), "utility": tuple(utility)})
         (one,) = (glance for glance in glances(changed) if glance.section.target == "fcf")
         return one.got, one.got_words

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import kept, senders
-from fedrec_auditor.auditor.games.telling import LARGEST, telling
+from fedrec_auditor.auditor.games.informative import LARGEST, informative
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -49,8 +49,8 @@ def test_messages_that_move_nothing_are_left_out(kind: Kind, row: int) -> None:
         "bias": Dense(np.zeros((6, 2), np.float32), Kind.CHANGE),
         "bit": Dense(np.ones(6, np.float32), Kind.BITS),
     }
-    told = telling(view_of(Uploads(np.arange(6), sent)))
-    assert (told.sent, told.silent, told.unusable) == (6, 2, 0)
+    told = informative(view_of(Uploads(np.arange(6), sent)))
+    assert (told.sent, told.empty, told.oversized) == (6, 2, 0)
     ((uploads, left),) = told.view.component("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].dense(np.array([0, 2, 3, 5]))
@@ -62,9 +62,9 @@ def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     bias = np.zeros((6, 2), np.float32)
     bias[1, 1] = 1e-9
     moved = {"table": Dense(changes(3), Kind.CHANGE), "bias": Dense(bias, Kind.CHANGE)}
-    assert telling(view_of(Uploads(np.arange(6), moved))).silent == 1
+    assert informative(view_of(Uploads(np.arange(6), moved))).empty == 1
     bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Kind.BITS)}
-    assert telling(view_of(Uploads(np.arange(6), bits))).silent == 0
+    assert informative(view_of(Uploads(np.arange(6), bits))).empty == 0
 
 
 @pytest.mark.parametrize("number", [3e38, -3e38, 2 * LARGEST])
@@ -72,8 +72,8 @@ def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
 def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Kind) -> None:
     sent = np.ones((6, 20, 3), np.float32)
     sent[4, 17, 2] = number
-    told = telling(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
-    assert (told.silent, told.unusable) == (0, 1)
+    told = informative(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
+    assert (told.empty, told.oversized) == (0, 1)
     ((uploads, _),) = told.view.component("table")
     assert 4 not in uploads.users
 
@@ -83,8 +83,8 @@ def test_messages_without_senders_are_looked_at_too() -> None:
     (one,) = seen.rounds
     assert one.uploads is not None
     hidden = replace(one, uploads=None, shuffled=one.uploads.components)
-    told = telling(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
-    assert (told.sent, told.silent) == (6, 2)
+    told = informative(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
+    assert (told.sent, told.empty) == (6, 2)
     (left,) = told.view.rounds
     assert left.uploads is None
     assert left.shuffled is not None
@@ -93,9 +93,9 @@ def test_messages_without_senders_are_looked_at_too() -> None:
 
 def test_where_all_is_silence_that_is_the_reason() -> None:
     still = Uploads(np.arange(6), {"table": Dense(np.zeros((6, 20, 3)), Kind.CHANGE)})
-    told = telling(view_of(still, still))
-    assert told.nothing == told.left_out
-    assert "12" in told.nothing
+    told = informative(view_of(still, still))
+    assert told.refusal == told.left_out
+    assert "12" in told.refusal
     assert not len(senders(told.view))
 
 
@@ -112,8 +112,8 @@ def rounds_of(rows: int, silent_after: int) -> list[Uploads]:
 
 
 def test_the_first_round_of_a_thousand_is_read_though_all_later_ones_are_empty() -> None:
-    told = telling(view_of(*rounds_of(40, silent_after=1), n_users=40))
-    assert (told.sent, told.silent) == (2000, 1998)
+    told = informative(view_of(*rounds_of(40, silent_after=1), n_users=40))
+    assert (told.sent, told.empty) == (2000, 1998)
     view = replace(told.view, public=replace(told.view.public, n_items=5))
     found = AttributeRows().infer(view, Background(n_classes=2), np.random.default_rng(0))
     np.testing.assert_array_equal(found.users, [0, 1])
