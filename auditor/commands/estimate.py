@@ -77,6 +77,7 @@ def command(
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import judge
     from fedrec_auditor.auditor.canaries import read_scores
+    from fedrec_auditor.auditor.power import too_few_trainings
     from fedrec_auditor.auditor.scores import CanaryScores, from_scores
     from fedrec_auditor.auditor.verification.words import entry
     from fedrec_auditor.reports.paragraph import columns, paragraph
@@ -114,7 +115,8 @@ def command(
             statement=f"Epsilon is {epsilon:g} at delta {delta:g}.",
             source="the command line",
         )
-        judgement = judge(claim, scope=bound.scope, measured=bound)
+        few = too_few_trainings(claim, [bound])
+        judgement = judge(claim, scope=bound.scope, measured=bound, untested=few)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
             print(_as_text(bound, judgement, shown))
