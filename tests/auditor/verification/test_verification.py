@@ -43,7 +43,7 @@ def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
     assert "1.0000 of the claim" in _entry(text, "bound")
     assert _entry(text, "how").startswith("exactly")
     loose = _entry(str(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
-    assert "(0.5000 of epsilon)" in loose
+    assert "0.5000 of the claim" in loose
     assert "tight" not in loose
 
 
