@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 STEP = 2.0**-32
 """Of numbers of size 1, far above what the order of a sum changes, far below what data tell."""
+_LEAST = 1e-250
+"""Of sizes: quotients by a step stay finite."""
 
 
 def settled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
@@ -18,6 +20,5 @@ def settled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     machine's. Scores are settled before a rule is chosen by them, and before they are compared with
     its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
     """
-    with np.errstate(divide="ignore"):
-        step = STEP * np.exp2(np.ceil(np.log2(np.maximum(size, np.finfo(float).tiny))))
+    step = STEP * np.exp2(np.ceil(np.log2(np.maximum(size, _LEAST))))
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)

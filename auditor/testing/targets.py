@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
@@ -172,9 +173,7 @@ def check_senders_and_progress(case: TargetCase) -> None:
 _OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
-def _assert_equal_but_for_rounding(
-    one: NDArray[np.generic], other: NDArray[np.generic], name: str
-) -> None:
+def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name: str) -> None:
     """Equal shapes and numbers, but for their last bits, which the order of a sum decides.
 
     A processor's linear algebra sums in an order that depends on how many rows it is given.
