@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test test-extras lint bench calibrate docs clean
+.PHONY: setup audit claims test test-extras test-kernels lint bench calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -32,6 +32,14 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The suite as other processors run it: three kernels of linear algebra, three levels of vectors.
+test-kernels: $(VENV)/.ready
+	OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic ATEN_CPU_CAPABILITY=default \
+		NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(BIN)/pytest -n auto --dist worksteal -q
+	OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=haswell ATEN_CPU_CAPABILITY=avx2 \
+		NPY_DISABLE_CPU_FEATURES="X86_V4" $(BIN)/pytest -n auto --dist worksteal -q
+	OPENBLAS_CORETYPE=Prescott $(BIN)/pytest -n auto --dist worksteal -q
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

@@ -57,8 +57,8 @@ class Verdict(Word):
     INCONCLUSIVE = (
         "INCONCLUSIVE",
         "Not proved, and nothing could have refuted the claim had it been false: no game was "
-        "played, or the largest epsilon that so many draws can show, every guess right, is not "
-        "above the claim.",
+        "played, the largest epsilon that so many draws can show, every guess right, is not above "
+        "the claim, or so few trainings could not have refuted half of what they spend.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -284,8 +284,8 @@ def judge(
     sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
     outside_model : what is asked that no claim in this paper speaks of, whatever the scope (that
         users collude, say); "" if nothing is. The claim is then not refuted, however much leaks.
-    untested : why nothing was measured that could have refuted the claim; "" where it was, or where
-        nobody asked for that.
+    untested : sentences that say why nothing was measured that could have refuted the claim; ""
+        where it was, or where nobody asked for that.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -300,7 +300,7 @@ def judge(
     asked = claim.delta if delta is None else check_delta(delta)
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
     if untested and verdict is Verdict.UNSUBSTANTIATED:
-        verdict, reason = Verdict.INCONCLUSIVE, f"Nothing tested the claim: {untested} {reason}"
+        verdict, reason = Verdict.INCONCLUSIVE, f"{untested} {reason}"
     return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
 
 

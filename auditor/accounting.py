@@ -22,6 +22,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.objects import settled
+from fedrec_auditor.auditor.power import too_few_trainings
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
@@ -249,28 +250,37 @@ def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def with_untested(
-    findings: Sequence[Finding], skipped: Sequence[SkippedRow], targets: Collection[str]
+    findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Collection[str]
 ) -> tuple[Finding, ...]:
-    """The findings; of these ``targets`` those that no measured bound speaks to say why.
+    """The findings; those that nothing tested say why, see ``Finding.untested``.
 
-    Of systems that only games can test: where none that was played lies in a claim's scope, nothing
-    could have refuted it.
+    A system ``of_others`` is tested by games only: a claim with no measured bound in its scope
+    could not have been refuted. A claim of a training, of any system, is tested where trainings
+    enough were simulated to refute it as often as not, had twice as much been spent.
     """
+    return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
 
-    def told(finding: Finding) -> Finding:
-        tested = any(
-            other.target == finding.target
-            and other.measured is not None
-            and finding.scope.covers(other.measured.scope)
-            for other in findings
-        )
-        if finding.target not in targets or tested:
-            return finding
+
+def _with_untested(
+    finding: Finding,
+    findings: Sequence[Finding],
+    skipped: Sequence[SkippedRow],
+    of_others: Collection[str],
+) -> Finding:
+    measured = [
+        other.measured
+        for other in findings
+        if other.target == finding.target
+        and other.measured is not None
+        and finding.scope.covers(other.measured.scope)
+    ]
+    if not measured and finding.target in of_others:
         reasons = [row.reason for row in skipped if row.target == finding.target]
         reason = " ".join(dict.fromkeys(reasons)) or "no game was played."
-        return finding.model_copy(update={"untested": reason}).judged_again()
-
-    return tuple(map(told, findings))
+        why = f"Nothing tested the claim: {reason}"
+    else:
+        why = too_few_trainings(finding.claim, measured)
+    return finding if not why else finding.model_copy(update={"untested": why}).judged_again()
 
 
 def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:

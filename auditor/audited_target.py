@@ -28,6 +28,7 @@ from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.games.informative import Informative, informative
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, Halves
+from fedrec_auditor.auditor.power import Power
 from fedrec_auditor.auditor.stage import TRAINING, stage
 from fedrec_auditor.auditor.tasks import (
     BOUNDS,
@@ -355,14 +356,16 @@ def _demonstrated(task: Task, audit: Audit) -> TaskResult:
 
 
 def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int = SAMPLES) -> str:
-    """How many draws of each world could refute a claim that ``samples`` could not.
+    """How many draws of each world could refute a claim that ``samples`` did not.
 
     ``most`` are those of an audit that is not quick.
     """
-    shown = finding.measured
+    shown, epsilon = finding.measured, finding.claim.epsilon
+    power = Power.against(epsilon, shown)
+    if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
+        return f"As often as not, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:
         return ""
-    epsilon = finding.claim.epsilon
     needed = estimator.needed(epsilon, delta=shown.delta, confidence=shown.confidence)
     if needed is None:
         return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."

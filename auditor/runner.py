@@ -412,6 +412,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
                 "jobs": resources.jobs,
                 "backend": "loky" if resources.cluster is None else resources.cluster.name,
                 "device": resources.compute.device,
+                "kernels": _kernels(),
             },
         ),
         findings=with_untested(findings, unplayed, of_others),
@@ -424,6 +425,15 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )
+
+
+def _kernels() -> str:
+    """The kernels of linear algebra that this processor was given, which set the last digits."""
+    pools = threadpoolctl.threadpool_info()
+    names = {
+        f"{pool['internal_api']} {pool['architecture']}" for pool in pools if "architecture" in pool
+    }
+    return ", ".join(sorted(names)) or "unknown"
 
 
 def _data(interactions: Interactions) -> DataRow:

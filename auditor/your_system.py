@@ -147,7 +147,7 @@ def audit_system(
     >>> table = (np.random.default_rng(0).random((30, 20)) < 0.3).astype(float)
     >>> record = audit_system(
     ...     lambda history, model, rng: (history.dense() > 0) ^ (rng.random(20) < 0.25),
-    ...     data=table, claim=Claim(epsilon=1, unit="interaction", horizon="round"),
+    ...     data=table, claim=Claim(epsilon=0.5, unit="interaction", horizon="round"),
     ...     games=["local"], attacks=["interaction-reconstruction"], jobs=1)
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']

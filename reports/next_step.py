@@ -159,9 +159,9 @@ def _of_unsound(section: Section, finding: Finding) -> str:
 
 
 def _of_untested(section: Section, finding: Finding) -> str:
-    if finding.untested:
+    if finding.measured is None:
         return "Have the claim tested: play another game (--games), or mend what kept this one."
-    return "Draw more, without --quick: so small a sample could not refute the claim."
+    return "Draw more (--runs, no --quick): so small a sample could not refute the claim."
 
 
 def _of_elsewhere(section: Section, finding: Finding) -> str:

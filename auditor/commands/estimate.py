@@ -75,8 +75,9 @@ def command(
     the estimator is all-thresholds.
     """
     from fedrec_auditor.accountants.statements.claim import Claim
-    from fedrec_auditor.accountants.verdict import judge
+    from fedrec_auditor.accountants.verdict import Verdict, judge
     from fedrec_auditor.auditor.canaries import read_scores
+    from fedrec_auditor.auditor.power import Power
     from fedrec_auditor.auditor.scores import CanaryScores, from_scores
     from fedrec_auditor.auditor.verification.words import entry
     from fedrec_auditor.reports.paragraph import columns, paragraph
@@ -105,7 +106,7 @@ def command(
         shown["renyi"] = [
             {"order": each, "divergence": band.renyi(each)} for each in sorted(set(renyi or ()))
         ]
-    judgement = None
+    judgement, power = None, None
     if epsilon is not None:
         claim = Claim(
             epsilon=epsilon,
@@ -115,12 +116,15 @@ def command(
             source="the command line",
         )
         judgement = judge(claim, scope=bound.scope, measured=bound)
+        power = Power.against(epsilon, bound)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
             print(_as_text(bound, judgement, shown))
         else:
             width = columns()
-            said = (*describe(bound, judgement), *_describe_curve(shown, bound))
+            said = [*describe(bound, judgement), *_describe_curve(shown, bound)]
+            if power and judgement and judgement.verdict is Verdict.UNSUBSTANTIATED:
+                said.append(("power", f"as often as not, {power}"))
             for label, text in said:
                 print(entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()

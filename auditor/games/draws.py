@@ -14,11 +14,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.parts import logistic_regression
 from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
+from fedrec_auditor.auditor.settled import settled
 from fedrec_auditor.auditor.stage import stage
 from fedrec_auditor.auditor.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
 """By name of what is seen, such as a vantage: features of runs, (n, f)."""
+_MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
 _FARTHEST = 10.0
 """In units of its deviation, how far a feature counts: beyond, it is as far."""
 
@@ -182,15 +184,23 @@ class _Rule:
     @classmethod
     def fitted(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rule:
         both = np.concatenate([first, second])
-        center, scale = both.mean(axis=0), both.std(axis=0)
+        low, high = np.quantile(both, _MIDDLE, axis=0)
+        middle = np.clip(both, low, high)
+        center, scale = (
+            middle.mean(axis=0),
+            np.where(high > low, middle.std(axis=0), both.std(axis=0)),
+        )
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
         worlds = [rule.standard(each) for each in (first, second)]
         white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
         ours = np.repeat([1.0, 0.0], [len(first), len(second)])
-        features = np.column_stack([np.concatenate(worlds) @ white, np.ones(len(both))])
+        features = np.concatenate(worlds) @ white
+        features[:, features.std(axis=0) < _ROUNDING] = 0.0
+        features = np.column_stack([features, np.ones(len(both))])
         weights = logistic_regression.fitted(features, ours, 1.0 - ours)
-        return cls(center, scale, white @ weights[:-1])
+        weights = white @ weights[:-1]
+        return cls(center, scale, settled(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
     def of_one(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rule | None:
@@ -210,10 +220,10 @@ class _Rule:
         return cls((low + most) / 2, width, weights)
 
     def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST)
+        return settled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.standard(features) @ self.weights)
+        return settled(self.standard(features) @ self.weights)
 
 
 _FEWEST = 100  # pilot runs of a world of which trees can learn
@@ -238,7 +248,8 @@ def _trees_win(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     return bool(gain.mean() > _SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
-_LEAST = 1e-8  # variance of a weighted sum of features within a world, less is rounding
+_LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
+_ROUNDING = 1e-3  # deviation of a whitened feature over both worlds, less is nothing but rounding
 
 
 def _whitening(deviations: NDArray[np.float64]) -> NDArray[np.float64]:

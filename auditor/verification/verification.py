@@ -11,14 +11,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
+from fedrec_auditor.auditor.power import Power
 from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.reports import notebook
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
-
-_TIGHT = 0.99
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
@@ -222,6 +221,9 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     else:
         draws = f"{found.samples:,} draws" if found.samples else "draws"
         yield "how", f"measured on {draws}, at confidence {found.confidence:.6g}: {found.method}"
+    needed = Power.against(found.epsilon, found.searched)
+    if found.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
+        yield "power", f"as often as not, {needed}"
     witness = found.witness
     if witness is None:
         return
@@ -252,10 +254,10 @@ def _too_small(found: Verification, command: str) -> str:
 
 
 def _share(found: Verification) -> str:
-    """How much of the claim the bound is: 1 means that no smaller epsilon could be claimed."""
+    """How much of the claim the bound is."""
     if found.epsilon == 0 or math.isinf(found.epsilon_lower):
         return ""
     share = found.epsilon_lower / found.epsilon
     if found.verdict is Verdict.VIOLATED:
         return f", {share:.4g} times the claim"
-    return f" ({'tight: ' if share >= _TIGHT else ''}{share:.4f} of epsilon)"
+    return f", {share:.4f} of the claim"

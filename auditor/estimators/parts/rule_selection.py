@@ -34,6 +34,8 @@ _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
 # What is less simple must be expected to show so much more.
 SIMPLER = 0.01
+# Expected bounds this close are equal: the last bits of logarithms are a processor's.
+_TIED = 1e-9
 
 
 class Option(NamedTuple):
@@ -147,7 +149,7 @@ def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
         expected = np.where(
             apart, budget.expected_bound(right, wrong, seen, both=up != down), -np.inf
         )
-        i, j = np.unravel_index(int(np.argmax(expected)), expected.shape)
+        i, j = np.unravel_index(_first_best(expected), expected.shape)
         if expected[i, j] > best:
             best = float(expected[i, j])
             table = np.full(cuts + 1, NEITHER, dtype=np.int8)
@@ -169,7 +171,7 @@ def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
     right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
     for train, test in (halves, halves[::-1]):
         judged, side = _strength(*train)
-        order = np.argsort(judged)
+        order = np.argsort(judged, kind="stable")
         for_first, for_second = test[0][order], test[1][order]
         likely = side[order] == FIRST
         from_top = [
@@ -183,7 +185,7 @@ def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
         right += from_top[0][start]
         wrong += from_top[1][start]
     expected = budget.expected_bound(right, wrong, _seen(halves), both=True)
-    best = int(np.argmax(expected))
+    best = _first_best(expected)
     table = np.where(strength >= levels[best], whole, NEITHER).astype(np.int8)
     return Option(float(expected[best]), float(expected[best]), table)
 
@@ -200,12 +202,18 @@ def expected_at_a_glance(first: Counts, second: Counts, budget: SampleBudget) ->
     )
 
 
+def _first_best(expected: NDArray[np.float64]) -> int:
+    """The first place of the largest number, those within last bits of it included."""
+    flat = expected.ravel()
+    return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
+
+
 def _strength(first: Counts, second: Counts) -> tuple[NDArray[np.float64], Table]:
     """How surely each part speaks for an input, |log-ratio| less its error, and for which."""
     a, b = first + _SMOOTHING, second + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
-    return np.abs(ratio) - np.sqrt(1 / a + 1 / b), side
+    return np.round(np.abs(ratio) - np.sqrt(1 / a + 1 / b), 9), side
 
 
 def _counts(first: NDArray[Any], second: NDArray[Any], cuts: NDArray[np.float64]) -> Pair:

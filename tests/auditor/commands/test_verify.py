@@ -80,7 +80,7 @@ def test_a_tight_claim_exits_with_0(cli: Cli) -> None:
     code, out, err = cli("verify", "homemade:tight", "--epsilon", "1", "--samples", "1000")
     assert (code, err) == (0, "")
     assert out.startswith("CONSISTENT: ")
-    assert "tight: 1.0000 of epsilon" in out
+    assert "1.0000 of the claim" in out
 
 
 def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:

@@ -40,10 +40,10 @@ def _entry(text: str, label: str) -> str:
 def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
     text = str(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000))
     assert text.startswith("CONSISTENT: epsilon 1 at delta 0 is not refuted")
-    assert "tight: 1.0000 of epsilon" in _entry(text, "bound")
+    assert "1.0000 of the claim" in _entry(text, "bound")
     assert _entry(text, "how").startswith("exactly")
     loose = _entry(str(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
-    assert "(0.5000 of epsilon)" in loose
+    assert "0.5000 of the claim" in loose
     assert "tight" not in loose
 
 

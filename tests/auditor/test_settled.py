@@ -1,0 +1,28 @@
+"""Numbers in steps that no processor's order of adding reaches."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrec_auditor.auditor.settled import STEP, settled
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
+def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
+    """But for one in a million that lies between two steps."""
+    rng = np.random.default_rng(seed)
+    x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
+    order = rng.permutation(width)
+    size = np.abs(weights).sum()
+    one, other = settled(x @ weights, size), settled(x[:, order] @ weights[order], size)
+    assert (one == other).mean() > 0.9
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=STEP * 2 * size)
+
+
+def test_what_has_no_step_stays() -> None:
+    values = np.array([np.inf, -np.inf, np.nan, 0.0])
+    np.testing.assert_array_equal(settled(values), values)
+    assert not np.signbit(settled(-1e-12))
+    assert settled(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
