@@ -21,6 +21,10 @@ _NUMBERS = 1 << 17
 # slow down before it hangs.
 _STEPS = (*(1 + 2.0**k for k in range(-6, 2)), 4.0, 8.0, 16.0, 32.0, 64.0)
 _FEW = 16
+_PROPORTIONAL = (2.0, 8.0)  # growth of a spread where the input grows 4 times
+_HEAVY = (
+    20.0  # 99.5% quantile over 75% quantile, about the median: Laplace 7, Student of 3 8, Cauchy 64
+)
 _SLOWER = 4.0
 _NOT_CLIPPED = (
     "It neither refuses inputs beyond those given nor clips them to a fixed bound: the claim rests "
@@ -31,9 +35,10 @@ _NOT_CLIPPED = (
 def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequence) -> CheckResult:
     """Beyond the inputs given, outputs stay where they are, or the randomizer refuses.
 
-    The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows with
-    it to the end, by more than 8 in all and in one shape (noise scaled to the data; not a factor,
-    which would leave every output on its side of zero). Fails as well if the outputs follow a
+    The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows in
+    proportion to it, by more than 8 in all and in one shape (noise scaled to the data; not a
+    factor, which would leave every output on its side of zero). Noise of tails as heavy as Cauchy's
+    may follow the data, as that of smooth sensitivity does: its density ratio stays small. Fails as well if the outputs follow a
     vector as a whole without end but not its largest entry alone (a bound taken from the vector).
     The differences asked for are beyond ten standard errors. Where all inputs given are vectors of
     length 1, the randomizer may be made for these alone, and multiples tell nothing. Not run for a
@@ -84,7 +89,10 @@ def _judged(probe: _Probe, first: NDArray[np.float64]) -> CheckResult:
     reach = 48.0 * abs(probe.base.flat[probe.entry])
     largest = words(probe.scaled(1.0))
     if (
-        spreads[3] > max(8.0 * spreads[0], 2.0 * spreads[2])
+        spreads[3] > 8.0 * spreads[0]
+        and spreads[1] > 2.0 * spreads[0]
+        and _PROPORTIONAL[0] < spreads[3] / spreads[2] < _PROPORTIONAL[1]
+        and not _heavy_tailed(samples[0])
         and min(spreads) > 0
         and _one_shape(samples[0], samples[3])
         and all((sample > 0).any() and (sample < 0).any() for sample in samples)
@@ -109,6 +117,12 @@ def _judged(probe: _Probe, first: NDArray[np.float64]) -> CheckResult:
                 f"alone does: the bound is taken from the data. {_REMEDY}"
             )
     return CheckResult.not_run(_NOT_CLIPPED)
+
+
+def _heavy_tailed(sample: NDArray[np.float64]) -> bool:
+    """Whether noise has tails that no factor of scale makes much less likely."""
+    far, near = np.quantile(np.abs(sample - np.median(sample)), [0.99, 0.5])
+    return bool(far > _HEAVY * near)
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings(cli: Cli) -> N
     words = ("verify", "laplace", "--set", "scale=0.5", "--set", "low=0", "--set", "high=1")
     code, out, err = cli(*words, "--epsilon", "2", "--samples", "1000", "--allow", "floating point")
     assert (code, err) == (0, "")
-    assert "of epsilon" in out
+    assert "of the claim" in out
     code, out, _ = cli(*words, "--epsilon", "1.9", "--samples", "1000")
     assert (code, out[:8]) == (1, "VIOLATED")
 
