@@ -80,7 +80,7 @@ def claimed_words(row: CatalogueRow) -> str:
         if row.delta:
             value += f", {delta_words(row.delta)}"
         if row.ours:
-            value += ", by the paper's formula at our settings"
+            value += ", at our settings"
     return _with(row, row.claimed, value)
 
 
@@ -133,8 +133,8 @@ def _corrected(figure: Figure) -> str:
     """A number that is loose or wrong, beside the right one, with digits that tell them apart."""
     said = short if short(figure.claimed) != short(figure.right) else number
     sign = "less than " if figure.below else ""
-    stated = f"{sign}{said(figure.claimed)} by the paper"
-    return f"In numbers, {figure.what}: {stated}, {said(figure.right)} in truth."
+    stated = f"{sign}{said(figure.claimed)} by its statement"
+    return f"In numbers, {figure.what}: {stated}, {said(figure.right)} computed here."
 
 
 def judged_words(finding: Finding) -> str:

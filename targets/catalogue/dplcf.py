@@ -28,7 +28,6 @@ _PAPER = Paper(
         "B": "law of one uploaded bit",
         "x": "Kronecker product",
         "r": "uploads of the same history",
-        "E": "expectation",
         "delta": "chance with which the bound eps may fail",
     },
 )
@@ -134,22 +133,11 @@ ENTRIES = (
         source="section 3.2.1, for one interaction (section 5 claims no user's privacy)",
         claimed="eps, of one interaction",
         provable="N eps for N items",
-        reason="Two users may differ in all N bits, and the flips of all are seen.",
-        scope=_USER,
-    ),
-    _entry(
-        number="8c",
-        target="dplcf-sp",
-        basis=Basis.DERIVED,
-        statement="Symmetric flips keep eps if a history is uploaded again with fresh ones.",
-        source="section 3.2.1; section 3.2.4 has one upload, and no word on later ones",
-        claimed="eps",
-        provable="r eps after r uploads",
         reason=(
-            "Fresh flips of the same bit average out. A device must send the same flips again, or "
-            "spend epsilon anew."
+            "Two users may differ in all N bits, and the flips of all are seen. (Section 3.2.4 has "
+            "one upload; r uploads with fresh flips would spend r N eps.)"
         ),
-        computed=numbers.repeated,
+        scope=_USER,
     ),
     _entry(
         number="8d",
@@ -200,19 +188,5 @@ ENTRIES = (
             "-q/(1-q)^2, (4,2) = -q/(1-q), and (4,1) is positive."
         ),
         computed=numbers.equation_11,
-    ),
-    _entry(
-        number="9c",
-        target="dplcf-sp",
-        kind=StatementKind.ESTIMATOR,
-        statement="Equation 7 gives unbiased estimates of the counts of pairs.",
-        source="section 3.2.2, equation 7",
-        claimed="E = the true counts",
-        provable="so with A mended; far off with equations 6 and 11 as printed",
-        reason=(
-            "The inverse is unbiased of the law that it inverts, and the printed matrices are not "
-            "that law. (Their ratio, the similarity, is not unbiased either way.)"
-        ),
-        computed=numbers.unbiased,
     ),
 )

@@ -292,19 +292,6 @@ ENTRIES = (
         repaired={"as_published": False},
     ),
     _entry(
-        number="25b",
-        target="vfl-sgdmf",
-        statement="The training can be run daily, at the same budget a day.",
-        source="section 4.2, after Theorem 4",
-        claimed="eps a day",
-        provable="all days composed",
-        reason=(
-            "The ratings of yesterday are in today's training, so days are no parallel "
-            "composition: a promise a day becomes another one a month."
-        ),
-        computed=numbers.daily,
-    ),
-    _entry(
         number="26",
         target="hfl-sgdmf",
         settings={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
+from fedrec_auditor.accountants.statements.kind import StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Entry
 from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
@@ -111,35 +111,6 @@ ENTRIES = (
         place="of Algorithm 2",
         repaired={"rounds": 1},
         demonstration="fmf-ldp-rounds",
-    ),
-    _entry(
-        number="2d",
-        target="fmf-ldp",
-        basis=Basis.DERIVED,
-        statement="As a user sends at most 4% of the gradient's entries, little is given away.",
-        source="section 5.1, last paragraph, which says the first half",
-        claimed="4% of the entries",
-        provable="4.1%, and T k eps whatever the share",
-        reason=(
-            "The share is right for a catalogue of 9,781. It says how much is sent, not what it "
-            "gives away: epsilon counts the reports, and which entries they are of hides nothing."
-        ),
-        computed=numbers.share_sent,
-    ),
-    _entry(
-        number="2e",
-        target="fmf-ldp",
-        basis=Basis.DERIVED,
-        statement="The range of epsilon is that of systems in industry.",
-        source="section 5.1, second paragraph after Theorem 3",
-        claimed="eps of one report",
-        provable="T k eps of a user",
-        reason=(
-            "Said, and true, of single reports. What compares is what a user spends: a system that "
-            "collects one or two reports of such an epsilon a day promises that, and this one "
-            "collects 2,000 in a training."
-        ),
-        computed=numbers.industry,
     ),
     _entry(
         number="3",

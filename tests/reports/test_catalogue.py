@@ -206,7 +206,7 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     assert "1 more agrees." not in page
     assert (
         "**The statement is wrong: whoever relies on it is misled about a user's privacy. In "
-        "numbers, a|b: 1 by the paper, 2 in truth.**" in page
+        "numbers, a|b: 1 by its statement, 2 computed here.**" in page
     )
     assert "- Assumed: against the server; trusted: the device (section 1)." in page
     assert "`z` a multiplier; `T` rounds." in page
@@ -284,4 +284,4 @@ def test_a_verdict_is_said_first_in_plain_words(found: Finding, said: str) -> No
 
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
     said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
-    assert said == "x | y (2, by the paper's formula at our settings)"
+    assert said == "x | y (2, at our settings)"

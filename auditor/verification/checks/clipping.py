@@ -38,8 +38,9 @@ def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequenc
     The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows in
     proportion to it, by more than 8 in all and in one shape (noise scaled to the data; not a
     factor, which would leave every output on its side of zero). Noise of tails as heavy as Cauchy's
-    may follow the data, as that of smooth sensitivity does: its density ratio stays small. Fails as well if the outputs follow a
-    vector as a whole without end but not its largest entry alone (a bound taken from the vector).
+    may follow the data, as that of smooth sensitivity does: its density ratio stays small. Fails as
+    well if the outputs follow a vector as a whole without end but not its largest entry alone (a
+    bound taken from the vector).
     The differences asked for are beyond ten standard errors. Where all inputs given are vectors of
     length 1, the randomizer may be made for these alone, and multiples tell nothing. Not run for a
     randomizer of a bounded domain that takes anything, nor for one that is linear: neither says

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
@@ -68,29 +66,6 @@ def equation_11() -> Iterator[Computed]:
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
-def unbiased() -> Iterator[Computed]:
-    """The expectation of equation 7's estimate of 20 users of both items among 1,000."""
-    true = np.array([900.0, 40.0, 40.0, 20.0])
-    symmetric, asymmetric = _symmetric(), DplcfAp().randomizer
-    cases = (
-        (
-            "SP, by equation 6",
-            symmetric,
-            np.linalg.inv(printed_transition(symmetric.p, symmetric.q)),
-        ),
-        ("AP, by equation 11", asymmetric, printed_inverse(asymmetric.q)),
-        ("SP, with A mended", symmetric, inverse_transition(symmetric.p, symmetric.q)),
-    )
-    for said, flip, inverse in cases:
-        yield Computed(
-            what=f"expected estimate of 20 users of both items ({said})",
-            claimed=float(true[3]),
-            right=float((inverse @ transition(flip.p, flip.q) @ true)[3]),
-            how="900 users of neither item, 40 of one, 40 of the other: their expected uploads, "
-            "then equation 7",
-        )
-
-
 def disclosed() -> Iterator[Computed]:
     """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
@@ -141,26 +116,6 @@ def compared_at() -> Iterator[Computed]:
         claimed=1.0,
         right=Pure().bound(event, delta=0.0, scope=_BIT).epsilon,
         how="an uploaded 0 is impossible under a true 1",
-    )
-
-
-def repeated() -> Iterator[Computed]:
-    """Fresh flips of the same bit, sent again and again."""
-    flip = _symmetric()
-    event = Repeated(flip, _UPLOADS).event()
-    ones = np.arange(_UPLOADS + 1)
-    of_one, of_zero = (stats.binom.pmf(ones, _UPLOADS, rate) for rate in (flip.p, flip.q))
-    yield Computed(
-        what=f"epsilon of one interaction after {_UPLOADS} uploads of fresh bits, eps = 1 each",
-        claimed=flip.epsilon,
-        right=Pure().bound(event, delta=0.0, scope=_BIT).epsilon,
-        how="the epsilons of all uploads, attained where all bits agree",
-    )
-    yield Computed(
-        what=f"how often the likelier value is wrong after {_UPLOADS} uploads (0 and 1 alike)",
-        claimed=1.0 - flip.p,
-        right=float(np.minimum(of_one, of_zero).sum() / 2.0),
-        how="the majority of all uploaded bits: binomial",
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
@@ -377,24 +376,6 @@ def dropped_out() -> Iterator[Computed]:
             right=min(1.0, right),
             how="the variance of the best estimate of one gradient, 1 or more being enough",
         )
-
-
-def daily() -> Iterator[Computed]:
-    """A training a day on the same ratings."""
-    days = 30
-    yield Computed(
-        what=f"epsilon of {days} daily trainings of 1,000 sampled steps, eps = 1 a day, delta 1e-5",
-        claimed=_sampled(EXACT, STEPS),
-        right=_sampled(EXACT, days * STEPS),
-        how="all steps of all days composed",
-    )
-    one = get_sigma_gaussian(1.0, DELTA)
-    yield Computed(
-        what=f"epsilon of {days} daily trainings of LFL-SGDMF, eps = 1 a day, delta 1e-5",
-        claimed=1.0,
-        right=float(get_epsilon_gaussian(one / math.sqrt(days), DELTA)),
-        how="Gaussians without sampling, whose squares add up",
-    )
 
 
 def amplified() -> Iterator[Computed]:

@@ -152,36 +152,6 @@ def event_level() -> Iterator[Computed]:
     )
 
 
-def share_sent() -> Iterator[Computed]:
-    """2,000 reports as a share of the gradient, and what they cost on a larger or smaller one."""
-    system = FmfLdp()
-    yield Computed(
-        what="share of the gradient's entries that 20 rounds of 100 reports touch at most",
-        claimed=0.04,
-        right=system.reports * system.rounds / (_FULL.n_items * system.factors),
-        tolerance=5e-3,
-        how="2,000 of 9,781 x 5",
-    )
-    yield Computed(
-        what="a user's epsilon with 9,781 items (4% sent) over that with 1,000 (40%)",
-        claimed=1.0,
-        right=_user_budget(system, _FULL) / _user_budget(system, _SMALL_SET),
-        below=True,
-        how="all reports of a training: k T eps, whatever is left unsent",
-    )
-
-
-def industry() -> Iterator[Computed]:
-    """What a device spends in all where the figure compared is that of one report."""
-    system = FmfLdp()
-    yield Computed(
-        what="epsilon of all that a device sends in a training, of which eps = 2.5 is one report's",
-        claimed=system.epsilon,
-        right=_user_budget(system, _FULL),
-        how="2,000 fresh reports on the same history",
-    )
-
-
 def profiles() -> Iterator[Computed]:
     """How well unlinked reports of a training tell two histories of one user apart.
 

@@ -65,35 +65,8 @@ def test_an_upload_is_one_sided() -> None:
     assert math.isinf(compared.right)
 
 
-def test_fresh_flips_average_out() -> None:
-    """A million bits uploaded 20 times each: the majority, ties by a coin."""
-    epsilon, wrong = of("8c")
-    assert epsilon.right == pytest.approx(20.0)
-    p, rng = 1 / (1 + math.exp(-1)), np.random.default_rng(4)
-    ones = rng.binomial(20, p, 1_000_000)
-    simulated = (ones < 10).mean() + (ones == 10).mean() / 2
-    assert wrong.right == pytest.approx(simulated, abs=6 * math.sqrt(0.0152 / 1e6))
-
-
 def test_what_is_local_holds_against_the_server() -> None:
     (local,) = of("8d")
     assert local.right == pytest.approx(1.0)
     (after,) = of("8e")
     assert after.right <= 1e-12
-
-
-def test_the_printed_matrices_estimate_something_else() -> None:
-    """A hundred thousand users, flipped and counted; estimated by the printed inverses."""
-    by_6, by_11, mended = of("9c")
-    rng, users = np.random.default_rng(6), 100_000
-    true = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], np.array([90, 4, 4, 2]) * 1000, axis=0)
-    keep = 1 / (1 + math.exp(-1))
-    for p, q, number, inverse in (
-        (keep, 1 - keep, by_6, np.linalg.inv(matrices("9")[0])),
-        (1.0, math.exp(-1), by_11, matrices("9b")[0]),
-    ):
-        sent = rng.random((users, 2)) < np.where(true, p, q)
-        counts = np.bincount(2 * sent[:, 0] + sent[:, 1], minlength=4)
-        estimate = (inverse @ counts)[3] / 100
-        assert estimate == pytest.approx(number.right, abs=6 * np.abs(inverse[3]).max() * 2)
-    assert mended.right == pytest.approx(20.0)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.catalogue import fmf_ldp
 from fedrec_auditor.targets.catalogue.entry import Computed
@@ -51,13 +50,6 @@ def test_one_interaction_costs_what_a_report_does() -> None:
         assert (sign * gradient[1:] > 1).all()
     (event,) = of("1b")
     assert event.right == pytest.approx(100 * 2.5)
-
-
-def test_what_is_left_unsent_saves_nothing() -> None:
-    share, saved = of("2d")
-    assert share.right == pytest.approx(2000 / 48_905)
-    assert (share.word, saved.word) == (Arithmetic.RIGHT, Arithmetic.WRONG)
-    assert [number.right for number in of("2e")] == [5000.0]
 
 
 def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
