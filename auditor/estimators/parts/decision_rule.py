@@ -137,7 +137,7 @@ def merged(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """The values (n,), those that differ by rounding alone as the least of them."""
     different, places = np.unique(values, return_inverse=True)
     with np.errstate(invalid="ignore"):
-        first = np.append(True, _apart(different) | ~np.isfinite(different[1:]))
+        first = np.append(True, _apart(different) | ~np.isfinite(np.diff(different)))
     return np.asarray(different[first][np.cumsum(first)[places] - 1])
 
 
