@@ -267,6 +267,8 @@ def _with_untested(
     skipped: Sequence[SkippedRow],
     of_others: Collection[str],
 ) -> Finding:
+    if finding.verdict is not Verdict.UNSUBSTANTIATED:
+        return finding
     measured = [
         other.measured
         for other in findings

@@ -32,7 +32,6 @@ _MOST_DRAWS = 10**9
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
 """Deviations from the middle within which a guesser of Gaussian noise abstains."""
 
-
 _Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -89,18 +88,17 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     """Why no measurement of trainings could refute half of what is spent; "" if one could.
 
     The losses of many rounds add up to nearly Gaussian ones, so these decide. What was measured of
-    a message or a round says nothing here.
+    a message or a round is no measurement of trainings, however many draws it took.
     """
-    if any(bound.scope.horizon is not Horizon.TRAINING for bound in measured):
-        return ""
-    powers = [(Power.against(claim.epsilon, bound), bound.samples or 0) for bound in measured]
-    few = [(power, draws) for power, draws in powers if power is not None]
-    if len(few) < len(powers) or not few:
-        return ""
-    power, draws = max(few, key=lambda each: each[1])
-    if any((power.gaussian or math.inf) <= draws // 2 for power, draws in few):
-        return ""
-    return f"{draws:,} draws are too few to tell: as often as not, {power}."
+    why = ""
+    for bound in measured:
+        if bound.scope.horizon is not Horizon.TRAINING:
+            continue
+        power, draws = Power.against(claim.epsilon, bound), bound.samples or 0
+        if power is None or (power.gaussian or math.inf) <= draws // 2:
+            return ""
+        why = f"{draws:,} draws of trainings are too few to tell: as often as not, {power}."
+    return why
 
 
 def _fewest(rates: _Rates, epsilon: float, delta: float, alpha: float) -> int | None:

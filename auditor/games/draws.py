@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.estimators.parts import logistic_regression
 from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
-from fedrec_auditor.auditor.settled import settled
+from fedrec_auditor.auditor.rounding import rounded
 from fedrec_auditor.auditor.stage import stage
 from fedrec_auditor.auditor.worlds import Worlds
 
@@ -186,10 +186,8 @@ class _Rule:
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
         middle = np.clip(both, low, high)
-        center, scale = (
-            middle.mean(axis=0),
-            np.where(high > low, middle.std(axis=0), both.std(axis=0)),
-        )
+        center = middle.mean(axis=0)
+        scale = np.where(high > low, middle.std(axis=0), both.std(axis=0))
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
         worlds = [rule.standard(each) for each in (first, second)]
@@ -200,7 +198,7 @@ class _Rule:
         features = np.column_stack([features, np.ones(len(both))])
         weights = logistic_regression.fitted(features, ours, 1.0 - ours)
         weights = white @ weights[:-1]
-        return cls(center, scale, settled(weights / max(float(np.abs(weights).max()), 1e-300)))
+        return cls(center, scale, rounded(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
     def of_one(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rule | None:
@@ -220,10 +218,10 @@ class _Rule:
         return cls((low + most) / 2, width, weights)
 
     def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        return settled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+        return rounded(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        return settled(self.standard(features) @ self.weights)
+        return rounded(self.standard(features) @ self.weights)
 
 
 _FEWEST = 100  # pilot runs of a world of which trees can learn

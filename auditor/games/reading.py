@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.settled import settled
+from fedrec_auditor.auditor.rounding import rounded
 from fedrec_auditor.targets.components import Component, Kind, Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -191,7 +191,7 @@ class Reading:
             found[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             found[:, 7] = moved.sum(axis=1)
             found[:, 8] = np.abs(x).max(axis=1, initial=0.0)
-        return settled(out, self._sizes(along))
+        return rounded(out, self._sizes(along))
 
     def _sizes(self, along: Array) -> Array:
         """About how large each feature may be, (9,)."""
@@ -199,7 +199,7 @@ class Reading:
         return np.array(
             [
                 np.abs(along) @ size,
-                np.sqrt(np.maximum(np.abs(self.apart), _TINY)).sum(),
+                (np.abs(self.apart) / np.sqrt(self.variance)).sum(),
                 np.abs(self.sure) @ size,
                 np.abs(self.squares) @ self.variance,
                 np.abs(self.zeros).sum(),

@@ -53,7 +53,9 @@ def test_who_else_is_asked_about_changes_nothing(target: str) -> None:
         assert told(alone) == told(among)
         for name in told(alone) & {"log_ratio", "vectors", "ratings"}:
             one, other = getattr(alone, name), getattr(among, name)[few]
-            np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-3)
+            if name == "log_ratio":  # beyond is certain, and rests on the last digits of products
+                one, other = np.clip(one, -15.0, 15.0), np.clip(other, -15.0, 15.0)
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_nothing_is_read_where_nothing_is_linked() -> None:

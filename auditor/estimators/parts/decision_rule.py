@@ -133,25 +133,12 @@ def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int
     return counts[:-1] - counts[1:]
 
 
-def merged(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The values (n,), those that differ by rounding alone as the least of them."""
-    different, places = np.unique(values, return_inverse=True)
-    with np.errstate(invalid="ignore"):
-        first = np.append(True, _apart(different) | ~np.isfinite(np.diff(different)))
-    return np.asarray(different[first][np.cumsum(first)[places] - 1])
-
-
-def _apart(ordered: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Whether each value but the first is above the one before by more than rounding."""
-    larger = np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
-    return np.asarray(np.diff(ordered) > ROUNDING * larger)
-
-
 def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
     """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
-    gaps, apart = np.diff(finite), _apart(finite)
+    gaps = np.diff(finite)
+    apart = gaps > ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
     if np.count_nonzero(apart) < _MOST_VALUES:
         cuts = (finite[:-1] + gaps / 2)[apart]
     else:

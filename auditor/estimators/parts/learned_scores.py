@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.estimators.parts.entry_names import EntryNames
 from fedrec_auditor.auditor.estimators.parts.logistic_regression import fitted
 from fedrec_auditor.auditor.estimators.parts.statistics import Number
-from fedrec_auditor.auditor.settled import settled
+from fedrec_auditor.auditor.rounding import rounded
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
@@ -47,18 +47,18 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
         """A function of some entries, standardized, larger for the first world."""
         center, scale = middle[entries], spread[entries]
         return Number(
-            name, lambda flat: settled(compute(_standard(flat[:, entries], center, scale)))
+            name, lambda flat: rounded(compute(_standard(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
     zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
-    apart = settled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
+    apart = rounded(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
         yield Number(names.of(entry), itemgetter((slice(None), entry)), plain=True)
-    by_shift = np.argsort(-settled(np.abs(shift)), kind="stable")
+    by_shift = np.argsort(-rounded(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
@@ -67,7 +67,7 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
-        weights = settled(weights / np.abs(weights).max(initial=1e-300))
+        weights = rounded(weights / np.abs(weights).max(initial=1e-300))
         yield score(
             "projection on the difference of means", every, partial(_weighted, weights=weights)
         )
@@ -77,7 +77,7 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
     a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
-    weights = settled(fitted(features(np.concatenate([a, b])), counts, 1.0 - counts))
+    weights = rounded(fitted(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
@@ -96,7 +96,7 @@ def _items(first: Matrix, second: Matrix, values: Matrix) -> Number:
     weights = np.where(np.abs(weights) > _SURE * error, weights, 0.0)
     names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
     return Number(
-        f"log-odds of the values shown ({names} above all)", lambda x: settled(shown(x) @ weights)
+        f"log-odds of the values shown ({names} above all)", lambda x: rounded(shown(x) @ weights)
     )
 
 
@@ -106,7 +106,7 @@ def _weighted(x: Matrix, weights: Matrix) -> Matrix:
 
 def _standard(x: Matrix, middle: Matrix, spread: Matrix) -> Matrix:
     with np.errstate(over="ignore"):
-        return settled(np.clip((x - middle) / spread, -_REACH, _REACH))
+        return rounded(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
 def _features(one: Matrix, other: Matrix) -> Callable[[Matrix], Matrix]:

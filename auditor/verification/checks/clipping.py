@@ -22,9 +22,9 @@ _NUMBERS = 1 << 17
 _STEPS = (*(1 + 2.0**k for k in range(-6, 2)), 4.0, 8.0, 16.0, 32.0, 64.0)
 _FEW = 16
 _PROPORTIONAL = (2.0, 8.0)  # growth of a spread where the input grows 4 times
-_HEAVY = (
-    20.0  # 99.5% quantile over 75% quantile, about the median: Laplace 7, Student of 3 8, Cauchy 64
-)
+# The 99% quantile over the median, of distances from the median, beyond which tails are heavy: 6.6
+# of Laplace noise, 64 of Cauchy noise.
+_HEAVY = 20.0
 _SLOWER = 4.0
 _NOT_CLIPPED = (
     "It neither refuses inputs beyond those given nor clips them to a fixed bound: the claim rests "
@@ -40,11 +40,10 @@ def clipping(sampler: Sampler, inputs: list[Any], *, seed: np.random.SeedSequenc
     factor, which would leave every output on its side of zero). Noise of tails as heavy as Cauchy's
     may follow the data, as that of smooth sensitivity does: its density ratio stays small. Fails as
     well if the outputs follow a vector as a whole without end but not its largest entry alone (a
-    bound taken from the vector).
-    The differences asked for are beyond ten standard errors. Where all inputs given are vectors of
-    length 1, the randomizer may be made for these alone, and multiples tell nothing. Not run for a
-    randomizer of a bounded domain that takes anything, nor for one that is linear: neither says
-    what its caller does.
+    bound taken from the vector). The differences asked for are beyond ten standard errors. Where
+    all inputs given are vectors of length 1, the randomizer may be made for these alone, and
+    multiples tell nothing. Not run for a randomizer of a bounded domain that takes anything, nor
+    for one that is linear: neither says what its caller does.
     """
     try:
         numbers = [np.asarray(value, dtype=np.float64) for value in inputs]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.estimators.parts.decision_rule import merged
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
+from fedrec_auditor.auditor.rounding import rounded
 from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
 
@@ -42,6 +42,9 @@ def support(
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = claim.shared(3 * len(pairs))
     batch = stacked(draws)
+    if batch.dtype.kind == "f":  # numbers that differ by rounding alone are one output
+        for block in batch:
+            block[...] = rounded(block, np.abs(block))
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
         return CheckResult.not_run(
@@ -83,13 +86,8 @@ def _failed(
 
 
 def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Every output as the place of its equals in a list of different outputs, (inputs, n).
-
-    Numbers that differ by rounding alone are equal: their last bits do not tell of an input here.
-    """
+    """Every output as the place of its equals in a list of different outputs, (inputs, n)."""
     rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
-    if rows.dtype.kind == "f":
-        rows = np.apply_along_axis(merged, 0, rows)
     if rows.shape[1] == 1:
         outcomes, codes = np.unique(rows[:, 0], return_inverse=True)
     else:

@@ -26,7 +26,6 @@ from fedrec_auditor.targets.systems.dplcf.parts.jaccard import (
 
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _MOVIELENS = Population(n_users=943, n_items=1682)
-_UPLOADS = 20
 
 Matrix = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.estimators.parts.decision_rule import merged
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.auditor.verification.check import Status
 
@@ -46,11 +45,3 @@ def test_a_check_fails_what_is_broken_only(
     assert found.verdict is not Verdict.VIOLATED
     (status,) = (each.status for each in found.checks if each.name == check)
     assert (status is Status.FAILED) == fails
-
-
-def test_values_that_differ_by_rounding_are_one() -> None:
-    values = np.array([0.1, 1.0, 1.1 - 1.0, np.inf, -np.inf, 0.2, np.inf])
-    expected = np.array([0.1, 1.0, 0.1, np.inf, -np.inf, 0.2, np.inf])
-    np.testing.assert_allclose(merged(values), expected, rtol=1e-12)
-    assert merged(values)[0] == merged(values)[2]
-    assert len(np.unique(merged(np.linspace(0, 1, 100_000)))) == 100_000

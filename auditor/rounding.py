@@ -13,12 +13,12 @@ _LEAST = 1e-250
 """Of sizes: quotients by a step stay finite."""
 
 
-def settled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+def rounded(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """``values`` in steps of 2^-32 of the power of two at or above ``size``.
 
     Linear algebra adds in an order that the processor sets, so the last bits of a sum are the
-    machine's. Scores are settled before a rule is chosen by them, and before they are compared with
+    machine's. Scores are rounded before a rule is chosen by them, and before they are compared with
     its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
     """
-    step = STEP * np.exp2(np.ceil(np.log2(np.maximum(size, _LEAST))))
+    step = STEP * np.exp2(np.ceil(np.log2(np.clip(size, _LEAST, 1.0 / _LEAST))))
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.settled import STEP, settled
+from fedrec_auditor.auditor.rounding import STEP, rounded
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
@@ -16,13 +16,23 @@ def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = settled(x @ weights, size), settled(x[:, order] @ weights[order], size)
+    one, other = rounded(x @ weights, size), rounded(x[:, order] @ weights[order], size)
     assert (one == other).mean() > 0.9
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=STEP * 2 * size)
 
 
 def test_what_has_no_step_stays() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
-    np.testing.assert_array_equal(settled(values), values)
-    assert not np.signbit(settled(-1e-12))
-    assert settled(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    np.testing.assert_array_equal(rounded(values), values)
+    assert not np.signbit(rounded(-1e-12))
+    assert rounded(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+
+
+def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
+    values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
+    one = rounded(values, np.abs(values))
+    assert one[0] == one[1]
+    assert one[2] == one[3]
+    np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
+    spread = np.linspace(0.0, 1.0, 100_000)
+    assert len(np.unique(rounded(spread, spread))) == len(spread)
