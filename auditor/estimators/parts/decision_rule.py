@@ -133,6 +133,11 @@ def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int
     return counts[:-1] - counts[1:]
 
 
+def has_atoms(values: NDArray[Any]) -> bool:
+    """Whether some value came up so often that it is cut out of a range; see ``cuts_between``."""
+    return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
+
+
 def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
     """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
     different = np.unique(values).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Choosing a rule: the cuts and guesses of one statistic with the largest expected bound."""
+"""Proposing rules: cuts and guesses of one statistic, with the bounds to expect of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     SampleBudget,
     Statistic,
     cuts_between,
+    has_atoms,
     histogram,
 )
 from fedrec_auditor.auditor.estimators.parts.smoothed_counts import smoothed
@@ -30,6 +31,9 @@ Halves = tuple[Pair, Pair]
 # Cuts of which every two are tried together, and levels of the log-ratio that are tried.
 _TAILS = 64
 _LEVELS = 64
+# Rules on the few parts that speak most surely, by log-ratios less so many errors: an atom among
+# thousands of thin parts, of which the luckiest look as good.
+_TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
 # What is less simple must be expected to show so much more.
@@ -49,37 +53,48 @@ class Option(NamedTuple):
     table: Table
 
 
-def best_rule(
+def candidate_rules(
     statistic: Statistic,
     first: NDArray[np.float64],
     second: NDArray[np.float64],
     budget: SampleBudget,
-) -> tuple[float, DecisionRule | None]:
-    """The rule on ``statistic`` with the largest expected bound, and that bound.
+) -> list[tuple[float, DecisionRule]]:
+    """Rules on ``statistic`` with the bounds to expect of them; first the one that looks best.
 
     ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
-    equally many and in random order. Two kinds of rule are tried: guess one input above a cut and
-    one below another, in every combination; and guess the likelier input in each part where the
-    log-ratio is large, judged on the half of the split that did not set the ratio. No rule if none
-    is expected to show anything.
+    equally many and in random order. Three kinds of rule are tried: guess one input above a cut and
+    one below another, in every combination; guess the likelier input in each part where the
+    log-ratio is large, judged on the half of the split that did not set the ratio; and, where
+    values that came often lie among many, guess it in the few parts where it is most surely so. In
+    that case alone all rules are returned, for fresh draws to judge. Rules that guess nothing are
+    left out.
     """
     own = statistic.cuts
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
-        return 0.0, None
+        return []
     halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
     chosen = by_tails(halves, budget)
-    others = [by_ratio(halves, budget) if len(cuts) > 1 else None]
-    if own is None:
-        others.append(by_model(halves, _middles(first, second, cuts), budget))
-    for other in others:
-        if other is not None and other.likely > chosen.likely * (1 + SIMPLER):
-            chosen = other
+    options = [chosen]
+    if len(cuts) > 1:
+        options.append(by_ratio(halves, budget))
+    if own is None and (modelled := by_model(halves, _middles(first, second, cuts), budget)):
+        options.append(modelled)
+    for option in options:
+        if option.likely > chosen.likely * (1 + SIMPLER):
+            chosen = option
+    kept = [chosen]
+    if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
+        kept += [option for option in options if option is not chosen]
+        kept += by_surest(halves, budget)
     if own is not None:
-        chosen.table[0] = NEITHER
-    if not chosen.table.any():
-        return -math.inf, None
-    return chosen.least, DecisionRule(statistic=statistic, cuts=cuts, table=chosen.table)
+        for option in kept:
+            option.table[0] = NEITHER
+    return [
+        (option.least, DecisionRule(statistic=statistic, cuts=cuts, table=option.table))
+        for option in kept
+        if option.table.any()
+    ]
 
 
 def by_tails(halves: Halves, budget: SampleBudget) -> Option:
@@ -159,18 +174,36 @@ def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
 
 
 def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
-    """The best level of the smoothed log-ratio, crosswise: ordered by one half, judged by other.
+    """The best level of the smoothed log-ratio.
 
     The strengths of the whole are those of its average half, and levels stand between them: the
     parts above a level are then the same in the halves, where it is judged, and in the whole.
     """
-    first, second = _whole(halves)
-    strength, whole = _strength(first / 2, second / 2)
+    strength = _average_strength(halves, 1.0)[0]
     found = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
-    levels = np.append(found[0], (found[1:] + found[:-1]) / 2)
+    options = _above(np.append(found[0], (found[1:] + found[:-1]) / 2), halves, budget, 1.0)
+    return options[_first_best(np.array([option.likely for option in options]))]
+
+
+def by_surest(halves: Halves, budget: SampleBudget) -> list[Option]:
+    """The few parts that speak most surely for an input, for fresh draws to judge; see ``_TOP``."""
+    options = []
+    for errors in _SURE:
+        ordered = np.sort(_average_strength(halves, errors)[0])
+        options += _above(ordered[[-k for k in _TOP]], halves, budget, errors)
+    return options
+
+
+def _above(
+    levels: NDArray[np.float64], halves: Halves, budget: SampleBudget, errors: float
+) -> list[Option]:
+    """A guess of the likelier input in parts of at least each level of strength.
+
+    They are judged crosswise: ordered by one half, judged by the other.
+    """
     right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
     for train, test in (halves, halves[::-1]):
-        judged, side = _strength(*train)
+        judged, side = _strength(*train, errors)
         order = np.argsort(judged, kind="stable")
         for_first, for_second = test[0][order], test[1][order]
         likely = side[order] == FIRST
@@ -185,9 +218,11 @@ def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
         right += from_top[0][start]
         wrong += from_top[1][start]
     expected = budget.expected_bound(right, wrong, _seen(halves), both=True)
-    best = _first_best(expected)
-    table = np.where(strength >= levels[best], whole, NEITHER).astype(np.int8)
-    return Option(float(expected[best]), float(expected[best]), table)
+    strength, whole = _average_strength(halves, errors)
+    return [
+        Option(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        for bound, level in zip(expected.tolist(), levels, strict=True)
+    ]
 
 
 def expected_at_a_glance(first: Counts, second: Counts, budget: SampleBudget) -> float:
@@ -208,12 +243,19 @@ def _first_best(expected: NDArray[np.float64]) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _strength(first: Counts, second: Counts) -> tuple[NDArray[np.float64], Table]:
-    """How surely each part speaks for an input, |log-ratio| less its error, and for which."""
+def _average_strength(halves: Halves, errors: float) -> tuple[NDArray[np.float64], Table]:
+    first, second = _whole(halves)
+    return _strength(first / 2, second / 2, errors)
+
+
+def _strength(
+    first: Counts, second: Counts, errors: float = 1.0
+) -> tuple[NDArray[np.float64], Table]:
+    """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
     a, b = first + _SMOOTHING, second + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
-    return np.round(np.abs(ratio) - np.sqrt(1 / a + 1 / b), 9), side
+    return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side
 
 
 def _counts(first: NDArray[Any], second: NDArray[Any], cuts: NDArray[np.float64]) -> Pair:

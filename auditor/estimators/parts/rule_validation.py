@@ -61,10 +61,12 @@ class RuleValidation:
     shape: tuple[int, ...]
     rng: np.random.Generator
 
-    def best(self, contenders: Sequence[Contender], budget: SampleBudget) -> tuple[Contender, int]:
-        """The contender of which most is expected after these draws, and how many were drawn.
+    def judged(
+        self, contenders: Sequence[Contender], *budgets: SampleBudget
+    ) -> tuple[list[list[Contender]], int]:
+        """The contenders with the bounds to expect after these draws, for each of ``budgets``.
 
-        ``contenders`` are one or more. Memory is that of a block.
+        Also returned is how many outputs were drawn. Memory is that of a block.
         """
         counts = np.zeros((len(contenders), 2, 2))
         drawn = sorted({world for each in contenders for world in (each.a, each.b)})
@@ -74,18 +76,19 @@ class RuleValidation:
                 if world in (each.a, each.b):
                     table[int(world == each.b)] += each.rule.count(block)
         judged = [
-            each._replace(
-                expected=float(
-                    budget.expected_bound(
-                        table[0, 0] + table[1, 1],
-                        table[0, 1] + table[1, 0],
-                        2.0 * self.size,
-                        both=SECOND in each.rule.sides,
+            [
+                each._replace(
+                    expected=float(
+                        budget.expected_bound(
+                            table[0, 0] + table[1, 1],
+                            table[0, 1] + table[1, 0],
+                            2.0 * self.size,
+                            both=SECOND in each.rule.sides,
+                        )
                     )
                 )
-            )
-            for each, table in zip(contenders, counts, strict=True)
+                for each, table in zip(contenders, counts, strict=True)
+            ]
+            for budget in budgets
         ]
-        best = simplest_best(judged)
-        assert best is not None
-        return best, self.size * len(drawn)
+        return judged, self.size * len(drawn)

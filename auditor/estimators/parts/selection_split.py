@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.estimators.parts.exclusive_values import (
 from fedrec_auditor.auditor.estimators.parts.learned_scores import learned_scores
 from fedrec_auditor.auditor.estimators.parts.rule_selection import (
     SIMPLER,
-    best_rule,
+    candidate_rules,
     expected_at_a_glance,
 )
 from fedrec_auditor.auditor.estimators.parts.rule_validation import (
@@ -59,7 +59,7 @@ _ALL = 16
 # Pairs of worlds that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
 # Rules that fresh draws choose from; with fewer draws they would decide no better than the split.
-_CONTENDERS, _FEWEST_TO_JUDGE = 8, 4_000
+_CONTENDERS, _FEWEST_TO_JUDGE = 16, 4_000
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
 # Parts of an output that are looked at by themselves or left out, outputs that order them, and
@@ -85,7 +85,7 @@ class Selection(NamedTuple):
     a: int
     b: int
     rule: DecisionRule | None
-    exclusive: ExclusiveRule | None
+    bold: ExclusiveRule | DecisionRule | None
     drawn: int
     size: int
 
@@ -138,19 +138,25 @@ class SelectionSplit:
         return EntryNames(self.shape, self.fields)
 
     def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
-        """Two of the worlds, the rule of ``choose``, and one on values seen in one of them only.
+        """Two of the worlds, the rule of ``choose``, and a bold one.
 
-        ``RARE`` of the error of ``budget`` is for the latter, the rest for the former. The worlds
-        are those of the rule of which more is expected. Where rules compete, fresh draws decide.
+        The bold one guesses on values seen in one of the worlds only, or is the one of which most
+        is expected where no luck is taken off. ``RARE`` of the error of ``budget`` is for it, the
+        rest for the former. The worlds are those of the rule of which more is expected. Where rules
+        compete, fresh draws decide.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
-        contenders, size, drawn = self._contenders(common), 0, 0
-        best = simplest_best(contenders)
-        fresh = min(self.size, budget.draws // 2 // _SHARE)
-        if len(contenders) > 1 and fresh >= _FEWEST_TO_JUDGE:
+        fresh, size, drawn = min(self.size, budget.draws // 2 // _SHARE), 0, 0
+        judged = fresh >= _FEWEST_TO_JUDGE
+        contenders = self._contenders(common, several=judged)
+        best, lucky = simplest_best(contenders), contenders
+        if len(contenders) > 1 and judged:
             size, validation = fresh, RuleValidation(worlds, fresh, self.shape, rng)
-            best, drawn = validation.best(contenders, common)
+            (sober, lucky), drawn = validation.judged(
+                contenders, common, replace(rare, caution=0.0)
+            )
+            best = simplest_best(sober)
         expected = best.expected if best else 0.0
         a, b = best[:2] if best else (0, 1)
         pairs = list(itertools.combinations(range(len(self.outputs)), 2))
@@ -161,8 +167,16 @@ class SelectionSplit:
             a, b = only.a, only.b
             best = replace(self, outputs=(self.outputs[a], self.outputs[b])).choose(common)
         only = found.get((a, b))
-        rule = best.rule if best else None
-        return Selection(a, b, rule, only.rule if only else None, drawn, size)
+        rule, bold = best.rule if best else None, only.rule if only else None
+        bolder = max(
+            (each for each in lucky if size and (each.a, each.b) == (a, b)),
+            key=lambda each: each.expected,
+            default=None,
+        )
+        least = max(best.expected if best else 0.0, only.expected if only else 0.0)
+        if bolder is not None and bolder.rule is not rule and bolder.expected > least:
+            bold = bolder.rule
+        return Selection(a, b, rule, bold, drawn, size)
 
     def choose(self, budget: SampleBudget) -> Contender | None:
         """The rule with the largest expected bound by this split alone; None if no rule shows any.
@@ -172,8 +186,11 @@ class SelectionSplit:
         """
         return simplest_best(self._contenders(budget))
 
-    def _contenders(self, budget: SampleBudget) -> list[Contender]:
-        """The few rules of which most is expected, simpler ones first."""
+    def _contenders(self, budget: SampleBudget, *, several: bool = False) -> list[Contender]:
+        """The few rules of which most is expected, simpler ones first.
+
+        One a statistic, or ``several``, for fresh draws to judge.
+        """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
@@ -183,8 +200,9 @@ class SelectionSplit:
             found = [
                 Contender(a, b, expected, rule)
                 for a, b in pairs
-                for expected, rule in self._closely(a, b, statistics, attempt)
-                if rule is not None and expected > least
+                for rules in self._closely(a, b, statistics, attempt)
+                for expected, rule in rules[: None if several else 1]
+                if expected > least
             ]
             if found:
                 break
@@ -200,11 +218,11 @@ class SelectionSplit:
             kept = kept if simpler is best.rule else [best._replace(rule=simpler), *kept]
         return kept
 
-    def _best(
+    def _rules(
         self, statistic: Statistic, a: int, b: int, budget: SampleBudget
-    ) -> tuple[float, DecisionRule | None]:
-        """The best rule on a statistic for two worlds, and the bound to expect of it."""
-        return best_rule(
+    ) -> list[tuple[float, DecisionRule]]:
+        """Rules on a statistic for two worlds, the best first; see ``candidate_rules``."""
+        return candidate_rules(
             statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
         )
 
@@ -229,9 +247,9 @@ class SelectionSplit:
                 kept, tries = parts[:start] + parts[start + step :], tries - 1
                 fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
                 if fewer is not None:
-                    expected, simpler = self._best(fewer, a, b, bold)
-                    if simpler is not None and expected >= best * (1.0 - SIMPLER):
-                        rule, parts = simpler, kept
+                    rules = self._rules(fewer, a, b, bold)
+                    if rules and rules[0][0] >= best * (1.0 - SIMPLER):
+                        rule, parts = rules[0][1], kept
                         continue
                 start += step
             step //= 2
@@ -334,14 +352,16 @@ class SelectionSplit:
 
     def _closely(
         self, a: int, b: int, statistics: list[Statistic], budget: SampleBudget
-    ) -> Iterator[tuple[float, DecisionRule | None]]:
+    ) -> Iterator[list[tuple[float, DecisionRule]]]:
         simple = self._few_parts(a, b, budget) if self._in_parts else ()
         for statistic in itertools.chain(simple, statistics):
-            yield self._best(statistic, a, b, budget)
+            yield self._rules(statistic, a, b, budget)
         if self._learns(statistics):
             learning = self.size // _LEARNING
             one, other = self.outputs[a], self.outputs[b]
             for score in learned_scores(
                 as_floats(one[:learning]), as_floats(other[:learning]), self.names
             ):
-                yield best_rule(score, score.of(one[learning:]), score.of(other[learning:]), budget)
+                yield candidate_rules(
+                    score, score.of(one[learning:]), score.of(other[learning:]), budget
+                )

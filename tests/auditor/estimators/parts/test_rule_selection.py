@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.estimators.parts.decision_rule import (
     SECOND,
     SampleBudget,
 )
-from fedrec_auditor.auditor.estimators.parts.rule_selection import best_rule, by_ratio
+from fedrec_auditor.auditor.estimators.parts.rule_selection import by_ratio, candidate_rules
 from fedrec_auditor.auditor.estimators.parts.statistics import Number
 from fedrec_auditor.auditor.sampler import Sampler
 
@@ -72,5 +72,25 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         assert found.epsilon == 0.0
     same = np.zeros(50)
     budget = SampleBudget(draws=100, delta=0.0, alpha=0.05)
-    found_rule = best_rule(Number("output", lambda x: x), same, same, budget)[1]
-    assert found_rule is None or found_rule.table.any()
+    rules = candidate_rules(Number("output", lambda x: x), same, same, budget)
+    assert all(rule.table.any() for _, rule in rules)
+
+
+@pytest.mark.parametrize(("grid", "chance"), [(1 / 256, 1e-3), (0.01, 1e-3)])
+def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) -> None:
+    """Its rule looks no better on the split than the luckiest of thin parts; fresh draws tell."""
+
+    def report(value: int, rng: np.random.Generator, size: int) -> Any:
+        noisy = np.rint((0.5 * value + rng.laplace(size=size)) / grid) * grid
+        return np.where(rng.random(size) < chance, float(value), noisy)
+
+    beside = grid / 2 * np.exp(-0.5) * (1 - chance)
+    truth = np.log((beside + chance) / (beside * np.exp(-0.5)))
+    found = JointBinomial().bound(
+        Sampler.of(report).worlds([0, 1]),
+        delta=0.0,
+        confidence=0.95,
+        samples=1_000_000,
+        rng=np.random.default_rng(0),
+    )
+    assert 0.5 < found.epsilon < truth  # no rule without the atom can show more than 0.5

@@ -38,7 +38,9 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     good = contender((0, 2), 0.5)
     for seed in range(5):
         validation = RuleValidation(worlds, 10_000, (), np.random.default_rng(seed))
-        best, drawn = validation.best([lucky, useless, good], BUDGET)
+        (judged,), drawn = validation.judged([lucky, useless, good], BUDGET)
+        best = simplest_best(judged)
+        assert best is not None
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         assert drawn == 30_000
