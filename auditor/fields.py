@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _DEEPEST, _MOST = 8, 64
+# Words of a text that stand by themselves; and pieces of it that are read, from either end.
+_WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
+_WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
+# A word of more letters, or bytes of more, may encode several things.
+_ONE_THING, _ONE_BYTE = 16, 1
+_PIECE, _ORDER = " piece ", " (order of keys)"
 # Texts that are remembered, so that a witness can be told in words.
 _REMEMBERED, _LONGEST = 4096, 200
 # What stands at a path; 0 where there is nothing.
@@ -27,8 +33,9 @@ class Fields:
 
     Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
     text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
-    text (else 0). A last number is a checksum of what stands at other paths. ``texts`` are some of
-    those behind the checksums.
+    text (else 0). Words of a text, or letters of a text of one word and of bytes, are further
+    paths, counted from either end; so is the order of keys. A last number is a checksum of what
+    stands at other paths. ``texts`` are some of those behind the checksums.
     """
 
     paths: tuple[str, ...]
@@ -36,15 +43,18 @@ class Fields:
 
     @classmethod
     def of(cls, answers: Sequence[Any]) -> Fields | None:
-        """The fields of these; None for numbers and for words that are no numbers and no JSON.
+        """The fields of these; None for numbers and for plain words.
 
-        Words that end in a NUL are read as well: an array of numpy drops it.
+        Words that end in a NUL are read as well: an array of numpy drops it. So are numbers of
+        which some, and not all, are NaN.
         """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
             return None
+        if all(isinstance(answer, float) and math.isnan(answer) for answer in answers):
+            return None
         found = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
-        return cls(tuple(found)[:_MOST])
+        return cls(tuple(sorted(found, key=_derived))[:_MOST])
 
     def read(self, answers: Iterable[Any]) -> NDArray[np.float64]:
         """One row of numbers for each answer, (n, 3 paths + 1)."""
@@ -55,7 +65,7 @@ class Fields:
             for path, leaf in _leaves(answer, "", 0):
                 at = place.get(path)
                 if at is None:
-                    rest += f"{path}={leaf!r};"
+                    rest += "" if _derived(path) else f"{path}={leaf!r};"
                     continue
                 row[at : at + 3], text = _numbers(leaf)
                 if text:
@@ -104,19 +114,28 @@ class Fields:
             self.texts.setdefault(checksum, text[:_LONGEST])
 
 
+def _derived(path: str) -> bool:
+    """Whether it is a path to a part, or a property, of what stands at another one."""
+    return _PIECE in path or path.endswith(_ORDER)
+
+
 def _structured(answer: Any) -> bool:
     if isinstance(answer, (bytes, bytearray)):
-        return answer.endswith(b"\0")
+        return len(answer) > _ONE_BYTE
     if isinstance(answer, str):
-        opened = _parsed(answer) is not answer
-        return opened or _NUMBER.fullmatch(answer) is not None or answer.endswith("\0")
-    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biufS":
+        plain = answer.isalpha() and len(answer) <= _ONE_THING
+        return bool(answer) and not plain
+    if isinstance(answer, float):
+        return math.isnan(answer)
+    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biuS":
         return False
     if isinstance(answer, (list, tuple, np.ndarray)):
         try:
             kind = np.asarray(answer).dtype.kind
         except Exception:  # ragged, or a foreign class that is no array
             return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
+        if kind == "f":
+            return bool(np.isnan(np.asarray(answer)).any())
         if kind == "U":
             if len({isinstance(leaf, (str, bytes)) for _, leaf in _leaves(answer, "", 0)}) == 2:
                 return True
@@ -131,7 +150,10 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """What an answer is made of, with its path; JSON in text is opened."""
+    """What an answer is made of, with its path; JSON in text is opened, other text is taken apart.
+
+    The order of a dictionary's keys is told as well.
+    """
     if isinstance(part, str):
         opened = _parsed(part)
         if opened is not part:
@@ -143,12 +165,39 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         items = part.items() if isinstance(part, dict) else enumerate(part)
         if not part:
             yield path, part
+        if isinstance(part, dict) and len(part) > 1:
+            yield f"{path}{_ORDER}", repr([*part])
         for key, child in items:
             plain = isinstance(key, str) and key.isidentifier()
             step = f".{key}" if plain else f"[{key!r}]"
             yield from _leaves(child, path + step, depth + 1)
     else:
         yield path, part
+        if isinstance(part, (str, bytes)):
+            yield from _pieces(part, path)
+
+
+def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
+    """Words of a text from either end; letters where it is one word, and of bytes.
+
+    A fraction is read as a number, and has none.
+    """
+    if isinstance(text, bytes):
+        words, letters = [], text.decode("latin-1")
+    else:
+        words, letters = _WORD.findall(text), text
+        if "." in text and _NUMBER.fullmatch(text):
+            return
+    if len(words) > 1:
+        for index, word in enumerate(words[:_WORDS]):
+            yield f"{path}{_PIECE}{index}", word
+        for index in range(1, min(_LAST_WORDS, len(words)) + 1):
+            yield f"{path}{_PIECE}-{index}", words[-index]
+    elif len(letters) > 1 and not (letters.isalpha() and len(letters) <= _ONE_THING):
+        for index, letter in enumerate(letters[:_LETTERS]):
+            yield f"{path}{_PIECE}{index}", letter
+        for index in range(1, min(_LAST_LETTERS, len(letters)) + 1):
+            yield f"{path}{_PIECE}-{index}", letters[-index]
 
 
 def _parsed(text: str) -> Any:

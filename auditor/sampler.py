@@ -25,8 +25,9 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
 
 
-# Answers of each input that are looked at for what they are made of.
-_LOOKED_AT = 8
+# Answers of each input that are looked at for what they are made of, at the least, and those of
+# all inputs that show whether texts ever repeat.
+_LOOKED_AT, _TELLING = 8, 64
 # Outputs of calls for many that are drawn before the inputs take turns again.
 _TOGETHER = 2_048
 # Calls for one output that follow each other for one input, of which checks compare neighbours.
@@ -71,6 +72,8 @@ class Sampler:
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
     ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
+    ``raising`` says that a call may raise, which is an answer then: {"raised": its class}.
+    ``never_equal`` says that answers are texts of which no two that were looked at are equal.
     """
 
     name: str
@@ -78,6 +81,8 @@ class Sampler:
     sized: bool
     allowance: Allowance | None = None
     reader: Fields | Spelling | None = None
+    raising: bool = False
+    never_equal: bool = False
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -109,7 +114,12 @@ class Sampler:
         for _ in range(size):
             if self.allowance is not None:
                 self.allowance.in_time()
-            answers.append(self._called(value, rng))
+            try:
+                answers.append(self._called(value, rng))
+            except InputError as error:
+                if not self.raising:
+                    raise
+                answers.append({"raised": type(error.__cause__).__name__})
         return answers
 
     def _called(self, value: Any, *arguments: Any) -> Any:
@@ -180,28 +190,43 @@ class Sampler:
         """What answers are read as, if they are structures whose fields are read."""
         return self.reader if isinstance(self.reader, Fields) else None
 
-    def reading(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def reading(
+        self, inputs: Sequence[Any], rng: np.random.Generator, looks: int = _LOOKED_AT
+    ) -> Sampler:
         """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
 
-        Dictionaries, null, lists of several lengths, text beside numbers, JSON, numbers in text.
+        Dictionaries, null, lists of several lengths, text beside numbers, JSON, text of several
+        words, bytes, NaN and, where a call gives one output, calls that raise. ``looks`` answers of
+        each input decide. InputError where all of them raise for an input.
         """
-        return replace(self, reader=Fields.of(self._looked_at(inputs, rng)))
+        answers = replace(self, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
+        texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
+        return replace(
+            self,
+            reader=Fields.of(answers),
+            raising=any(map(_raised, answers)),
+            never_equal=len(answers) >= _TELLING and len(set(texts)) == len(answers),
+        )
 
     def spelling(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """The same randomizer, whose answers are spelt as words if some are no arrays and no words.
 
         For who is to be asked about whole answers.
         """
-        return replace(self, reader=Spelling.of(self._looked_at(inputs, rng)))
+        return replace(self, reader=Spelling.of(self._looked_at(inputs, rng, _LOOKED_AT)))
 
-    def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+    def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
-            answer = self.answer(value, child, _LOOKED_AT)
+            answer = self.answer(value, child, looks)
             if isinstance(answer, (list, tuple)):
+                if answer and all(map(_raised, answer)):
+                    self._called(value, child)  # raises: the input is none
                 answers += answer
-            elif isinstance(answer, np.ndarray) and answer.ndim and answer.dtype.kind in "OU":
-                answers += answer.tolist()
+            elif isinstance(answer, np.ndarray) and answer.ndim:
+                kind = answer.dtype.kind
+                if kind in "OUS" or (kind == "f" and np.isnan(answer).any()):
+                    answers += answer.tolist()
         return answers
 
     def draws(
@@ -256,6 +281,10 @@ class Sampler:
             fields=self.fields,
             mixed=lambda order, rng: self.mixed(inputs, order, [rng] * len(inputs)),
         )
+
+
+def _raised(answer: Any) -> bool:
+    return isinstance(answer, dict) and [*answer] == ["raised"]
 
 
 def _joined(value: Any, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -179,7 +179,8 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
         )
     if array.dtype.kind not in "biufUS":
         objects = array.dtype == object
-        kind = type(array.ravel()[0]).__name__ if objects else array.dtype.name
+        types = [type(each).__name__ for each in array.ravel()[:BLOCK]] if objects else []
+        kind = " and ".join(dict.fromkeys(types)) or array.dtype.name
         raise InputError(
             f"Expected numbers or strings for {origin}, got {kind}. "
             "Return an encoding of it: the numbers in it as an array, or its JSON."

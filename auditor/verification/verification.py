@@ -19,6 +19,9 @@ from fedrec_auditor.reports import notebook
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
 
+UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
+"""The source of a bound on answers that are texts and never repeat, as ciphertexts do."""
+
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
     """The claim that a randomizer is (epsilon, delta)-LDP; InputError for a number that is none."""
@@ -248,6 +251,8 @@ def _too_small(found: Verification, command: str) -> str:
         f"with every guess right, these draws show epsilon {found.largest:.6g} at most, not above "
         f"the claim of {found.epsilon:g}"
     )
+    if found.method == UNREADABLE:
+        return "no number of draws helps: return what is sent before it is encoded, or its parts"
     if found.needed is None:
         return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"
     return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"

@@ -7,6 +7,7 @@ import operator
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
-from fedrec_auditor.auditor.verification.verification import Verification, ldp_claim
+from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds import UnevenOutputs
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ SIZED_SAMPLES = 1_000_000
 SINGLE_SAMPLES = 100_000
 """Default draws per input of a callable that draws one at a time."""
 _PILOTS = 8
+# Answers that are looked at for their form: so small a share of the draws.
+_LOOKS = 50
 # The share of the seconds in which a pair of inputs is looked for.
 _SEARCH = 0.2
 # The share of what is left that draws are planned to take, and that after which they are given up.
@@ -160,7 +163,8 @@ def _verified(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
     if bound is None:
-        sampler = sampler.reading(chosen, np.random.default_rng(reading))
+        looks = draws // _LOOKS if seconds is None else 0
+        sampler = sampler.reading(chosen, np.random.default_rng(reading), looks)
         if not fits:
             draws = _affordable(sampler, chosen, begun, seconds, draws)
         if samples is None and sampler.fields:
@@ -177,8 +181,10 @@ def _verified(
             if not limited.used_up:
                 raise
             bound = _nothing(limited, delta, confidence)
+        if sampler.never_equal and bound.epsilon == 0:
+            bound = replace(bound, source=UNREADABLE, largest=0.0)
     needed = None
-    if not exceeds(bound.largest, epsilon):
+    if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
     checks = run_checks(
         sampler,

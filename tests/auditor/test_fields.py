@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.fields import Fields
 
 Rng = np.random.Generator
@@ -38,6 +41,20 @@ FORMS = {
     "bytes with a NUL": lambda x, rng: b"word" + b"\0" * said(x, rng),
     "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[said(x, rng)]},
     "a number's spelling": lambda x, rng: ("0.5", "0.500")[said(x, rng)],
+    "values behind commas": lambda x, rng: f"{salt(rng)},{said(x, rng)}",
+    "a query": lambda x, rng: f"id={salt(rng)}&bit={said(x, rng)}",
+    "a line of a log": lambda x, rng: f"12:{rng.integers(60):02d} {salt(rng)} bit={said(x, rng)}",
+    "XML": lambda x, rng: f"<r><s>{salt(rng)}</s><bit>{said(x, rng)}</bit></r>",
+    "text in a dictionary": lambda x, rng: {"message": f"{salt(rng)};{said(x, rng)}"},
+    "hexadecimal digits": lambda x, rng: f"{salt(rng)}{said(x, rng):02x}",
+    "digits": lambda x, rng: f"{rng.integers(10**12)}{said(x, rng)}",
+    "packed bytes": lambda x, rng: struct.pack("<qB", rng.integers(2**62), said(x, rng)),
+    "a packed integer": lambda x, rng: int(rng.integers(2**60) & ~(1 << 20) | said(x, rng) << 20),
+    "the order of keys": lambda x, rng: dict(
+        [("a", 1), ("b", rng.random())][:: 1 - 2 * said(x, rng)]
+    ),
+    "NaN": lambda x, rng: math.nan if said(x, rng) else rng.normal(),
+    "a call that raises": lambda x, rng: [0.5][said(x, rng)],
 }
 
 
@@ -55,6 +72,18 @@ EVENTS = {
     "bytes with a NUL": "output = b'word",
     "the sign of a zero": "output.n = ",
     "a number's spelling": "output = '0.5",
+    "values behind commas": "output piece 1 = ",
+    "a query": "output piece 3 = ",
+    "a line of a log": "output piece 4 = ",
+    "XML": "output piece 5 = ",
+    "text in a dictionary": "output.message piece 1 = ",
+    "hexadecimal digits": "output piece 17 = ",
+    "digits": "output piece ",
+    "packed bytes": "output piece 8 = ",
+    "a packed integer": "bit 20 of the output",
+    "the order of keys": "output (order of keys) = ",
+    "NaN": "",
+    "a call that raises": "output",
 }
 
 
@@ -109,19 +138,49 @@ def test_numbers_and_plain_words_are_left_alone() -> None:
         assert Fields.of(odd) is None
 
 
+@pytest.mark.parametrize("odd", [None, [], [0, 0], "none", math.nan])
+def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
+    """Eight answers an input decided on the form: half of the seeds then ended as bad input."""
+
+    def report(x: int, rng: Rng) -> Any:
+        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        return odd if rng.random() < (0.002, 0.02)[x] else answer
+
+    found = verify_ldp(report, epsilon=1.0, samples=20_000)
+    assert found.verdict == "VIOLATED"
+    assert 1.0 < found.epsilon_lower < math.log(10)
+
+
+def test_an_input_that_always_raises_is_bad_input() -> None:
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
+        verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
+
+
+def test_texts_that_never_repeat_and_tell_nothing_are_not_tested() -> None:
+    def sealed(x: int, rng: Rng) -> str:
+        return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()
+
+    found = verify_ldp(sealed, epsilon=1.0, samples=6_000)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.needed is None
+    assert "no two texts are equal" in str(found)
+    assert "before it is encoded" in str(found)
+
+
 def test_what_is_read() -> None:
     fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
     assert fields is not None
-    assert fields.paths == (".a", ".b", ".c")
+    assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
     assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert rows[0, 11] != rows[1, 11] == 0.0  # the order of one key is none
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
     assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
-    assert [fields.value(rows[1], column) for column in (0, 9)] == ["True", "none"]
-    assert fields.value(rows[2], 9) == ".z=7;"
-    names = [fields.column_name(column) for column in (0, 4, 8, 9)]
+    assert [fields.value(rows[1], column) for column in (0, 12)] == ["True", "none"]
+    assert fields.value(rows[2], 12) == ".z=7;"
+    names = [fields.column_name(column) for column in (0, 4, 8, 12)]
     assert names == [
         "kind of output.a",
         "output.b",

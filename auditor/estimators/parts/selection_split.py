@@ -37,6 +37,7 @@ from fedrec_auditor.auditor.estimators.parts.rule_validation import (
 from fedrec_auditor.auditor.estimators.parts.statistics import (
     Outcome,
     as_floats,
+    bits,
     place_in_period,
     plain_numbers,
 )
@@ -272,6 +273,7 @@ class SelectionSplit:
         numbers = plain_numbers(width)
         if width == 1:
             numbers += [place_in_period(as_floats(sample)[:, 0])]
+            numbers += bits(sample) if kind in "iu" else []
         return [outcome, *numbers] if outcome is not None else [*numbers]
 
     def _of_fields(self, sample: NDArray[Any], most: int) -> list[Statistic]:

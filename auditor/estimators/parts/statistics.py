@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -207,6 +208,21 @@ def _modulo(x: Values, period: float) -> Values:
         whole: Values = x if x.itemsize == 8 else x.astype(np.int64)
         return np.asarray(np.mod(whole, period))
     return np.where(np.isfinite(x), np.mod(np.where(np.isfinite(x), x, 0.0), period), -1.0)
+
+
+def bits(sample: Values) -> list[Number]:
+    """The bits of whole numbers (n, ...) of one entry that vary in ``sample``: what is packed."""
+    flat = sample.reshape(-1)
+    varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
+    return [
+        Number(f"bit {place} of the output", partial(_bit, place=place))
+        for place in range(63)
+        if varying >> place & 1
+    ]
+
+
+def _bit(x: Values, place: int) -> Values:
+    return x[:, 0].astype(np.int64) >> place & 1
 
 
 def plain_numbers(width: int) -> list[Number]:
