@@ -210,6 +210,8 @@ _MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not
 def _headline(found: Verification, *, failures: int) -> str:
     claim = f"epsilon {found.epsilon:g} at delta {found.delta:g}"
     text = f"{claim} {_CONCLUSIONS[found.verdict]}"
+    if found.method == UNREADABLE:
+        text = f"{claim} was not tested: outputs never repeat, and what they hold is not read"
     joint = "and" if found.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
     return f"{found.verdict}: {text}{failed}"

@@ -182,7 +182,7 @@ def _verified(
                 raise
             bound = _nothing(limited, delta, confidence)
         if sampler.never_equal and bound.epsilon == 0:
-            bound = replace(bound, source=UNREADABLE, largest=0.0)
+            bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)

@@ -168,7 +168,8 @@ class SelectionSplit:
             a, b = only.a, only.b
             best = replace(self, outputs=(self.outputs[a], self.outputs[b])).choose(common)
         only = found.get((a, b))
-        rule, bold = best.rule if best else None, only.rule if only else None
+        rule = best.rule if best else None
+        bold: ExclusiveRule | DecisionRule | None = only.rule if only else None
         bolder = max(
             (each for each in lucky if size and (each.a, each.b) == (a, b)),
             key=lambda each: each.expected,
