@@ -36,17 +36,26 @@ def shared_in_call(
     """Outputs of one call, which stand for different users, do not share their noise.
 
     ``CALLS`` calls of ``size`` outputs are exchangeable draws, so equal outputs fall into one
-    call by chance only; see ``_repeats``. Nor do calls share it; see ``shared_by_calls``. None if
-    nothing is wrong with them.
+    call by chance only; see ``_repeats``. Nor do calls share it, or outputs within one, such as
+    neighbours and halves; see ``shared_by_calls``. Nor is it set how many outputs of a call are
+    large; see ``_exact_share``. None if nothing is wrong with them.
     """
     if sampler.sized:
         for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
             rng = np.random.default_rng(child)
             calls = stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
-            found = shared_by_calls(calls, value, FALSE_ALARM / len(inputs) / 2)
-            if found.status is Status.FAILED:
-                return found
-            if _repeats(calls.reshape(CALLS, size, -1), FALSE_ALARM / len(inputs) / 2):
+            alpha = FALSE_ALARM / len(inputs) / 4
+            for inside in (False, True):
+                found = shared_by_calls(calls, value, alpha, inside=inside)
+                if found.status is Status.FAILED:
+                    return found
+            if shares := _exact_share(calls, alpha):
+                return CheckResult.failed(
+                    f"{shares} of every one of {CALLS} calls for the input {words(value)}, which "
+                    "independent outputs are not: whoever sees the others knows the last one. Draw "
+                    "every output by itself."
+                )
+            if _repeats(calls.reshape(CALLS, size, -1), alpha):
                 return CheckResult.failed(
                     f"Outputs of one call repeat each other for the input {words(value)}, those of "
                     "different calls do not: users share their noise, and the difference of two "
@@ -81,20 +90,27 @@ def shared_noise(
     return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
 
 
-def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResult:
+def shared_by_calls(
+    calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
+) -> CheckResult:
     """Successive calls for ``value`` do not share their noise, nor take it with changed signs.
 
-    ``calls`` (c, n, *output shape) are n outputs each of c calls. Each of the first entries, and
+    ``calls`` (c, n, *output shape) are n outputs each of c calls; ``inside`` asks the same of
+    successive outputs within a call, and of its halves. Each of the first entries, and
     their sum, is reduced to whether it is large. Two calls some few calls apart make a pair of such
     bits, and two pairs far from each other four bits. Where two of the four are 1 and the draws are
     exchangeable, the bits within the pairs are equal with probability 1/3 exactly (2 of 6 orders);
     noise that is shared makes them equal, opposite noise different. A two-sided binomial test of
     that share, at an error of ``alpha`` over all tests. Not run where no outcome of any could fail.
     """
+    lags = {*_LAGS}
+    if inside:
+        calls = calls.swapaxes(0, 1)
+        lags.add(len(calls) // 2)
     tests = [
         (lag, name, pairs)
         for name, bits in _large(calls)
-        for lag in _LAGS
+        for lag in sorted(lags - {0})
         for start in (0, lag)
         if len(pairs := _pairs(bits[start:], lag)) > 1
     ]
@@ -107,13 +123,14 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
         most = max(most, trials)
         least = min(stats.binom.cdf(alike, trials, 1 / 3), stats.binom.sf(alike - 1, trials, 1 / 3))
         if 2.0 * least * len(tests) < alpha:
-            apart = "the next call" if lag == 1 else f"the call {lag} later"
+            what = "output" if inside else "call"
+            apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
             return CheckResult.failed(
                 f"{name} for the input {words(value)} goes with that of {apart}: of {trials} cases "
-                f"in which independent calls would agree in a third, {alike} agree. Whoever sees "
+                f"in which independent {what}s would agree in a third, {alike} agree. Whoever sees "
                 "both takes noise off, and a bound measured here, which takes calls as "
-                "independent, may not hold. Draw fresh noise in every call; if this is the time or "
-                "a count of calls, verify what is sent without it."
+                f"independent, may not hold. Draw fresh noise in every {what}; if this is the time "
+                "or a count of calls, verify what is sent without it."
             )
     if 2.0 * (2 / 3) ** most * len(tests) >= alpha:
         return CheckResult.not_run(
@@ -121,6 +138,27 @@ def shared_by_calls(calls: NDArray[Any], value: Any, alpha: float) -> CheckResul
             "they share noise."
         )
     return CheckResult.passed("Outputs of successive calls are as alike as those of any.")
+
+
+def _exact_share(calls: NDArray[Any], alpha: float) -> str:
+    """What is large in as many outputs of each call; empty if independent draws may be so.
+
+    Were all draws put into c calls of n at random, k of the large ones would fall into each with
+    probability C(n, k)^c / C(cn, ck).
+    """
+    c, n = calls.shape[:2]
+    columns = list(_large(calls))
+    for name, bits in columns:
+        counts = bits.sum(axis=1)
+        if (counts == counts[0]).all():
+            k = int(counts[0])
+            if c * _log_choose(n, k) - _log_choose(c * n, c * k) < math.log(alpha / len(columns)):
+                return f"{name} is large in exactly {k} of the {n} outputs"
+    return ""
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -145,7 +183,7 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
     """Bits of calls with those of calls ``lag`` later, no call twice: (pairs, 2)."""
     blocks = len(bits) // (2 * lag)
-    cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, -1)
+    cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, bits.shape[1])
     return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 

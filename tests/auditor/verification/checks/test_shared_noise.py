@@ -49,6 +49,60 @@ def test_noise_of_a_call_is_found(f: Any) -> None:
     assert found.status is Status.FAILED
 
 
+def antithetic_halves(x: Any, rng: Rng, size: int) -> Any:
+    noise = rng.laplace(size=size - size // 2)
+    return x + np.concatenate([noise, -noise])[:size]
+
+
+def antithetic_neighbours(x: Any, rng: Rng, size: int) -> Any:
+    noise = rng.laplace(size=(size + 1) // 2)
+    return x + np.stack([noise, -noise], axis=1).ravel()[:size]
+
+
+def moving_average(x: Any, rng: Rng, size: int) -> Any:
+    noise = rng.normal(size=size + 3)
+    return x + noise[3:] + noise[2:-1] + noise[1:-2] + noise[:-3]
+
+
+def telescoping(x: Any, rng: Rng, size: int) -> Any:
+    return x + np.diff(rng.laplace(size=size + 1))
+
+
+def stratified(x: Any, rng: Rng, size: int) -> Any:
+    uniform = (rng.permutation(size) + rng.random(size)) / size
+    return x - np.log(1 / uniform - 1)
+
+
+def exact_share(x: Any, rng: Rng, size: int) -> Any:
+    return np.where(rng.permutation(size) < round(0.73 * size), x, 1 - x)
+
+
+def copied(x: Any, rng: Rng, size: int) -> Any:
+    bits = np.where(rng.random(size) < 0.73, x, 1 - x)
+    odd = np.arange(1, size, 2)
+    bits[odd] = np.where(rng.random(len(odd)) < 0.8, bits[odd - 1], bits[odd])
+    return bits
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        antithetic_halves,
+        antithetic_neighbours,
+        moving_average,
+        telescoping,
+        stratified,
+        exact_share,
+        copied,
+    ],
+)
+def test_dependence_within_a_call_is_found(f: Any) -> None:
+    for seed in range(3):
+        found = in_call(f, seed=seed)
+        assert found is not None
+        assert found.status is Status.FAILED
+
+
 @pytest.mark.parametrize(
     "f",
     [
