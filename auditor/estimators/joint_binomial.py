@@ -43,7 +43,8 @@ class JointBinomial(Estimator):
     correction is owed (``GuessCounts``).
 
     A second rule guesses where a value shows that the split saw in one of the two worlds only: a
-    leak of one output in ten thousand, which a harmless larger ratio would hide. It is counted on
+    leak of one output in ten thousand, which a harmless larger ratio would hide. Where more is to
+    be expected of the boldest of the competing rules, it takes that one's place. It is counted on
     the same draws with a limit of its own at a tenth of the error; the first one keeps nine tenths
     (Bonferroni), and the larger bound is given.
 
