@@ -18,8 +18,10 @@ _DEEPEST, _MOST = 8, 64
 # Words of a text that stand by themselves; and pieces of it that are read, from either end.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
-# A word of more letters, or bytes of more, may encode several things.
-_ONE_THING, _ONE_BYTE = 16, 1
+# A word of more letters may encode several things.
+_ONE_THING = 16
+# What hexadecimal digits, base64 and the like are made of.
+_ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER = " piece ", " (order of keys)"
 # Texts that are remembered, so that a witness can be told in words.
 _REMEMBERED, _LONGEST = 4096, 200
@@ -51,7 +53,7 @@ class Fields:
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
             return None
-        if all(isinstance(answer, float) and math.isnan(answer) for answer in answers):
+        if all(map(_nothing_but_nan, answers)):
             return None
         found = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
         return cls(tuple(sorted(found, key=_derived))[:_MOST])
@@ -114,6 +116,21 @@ class Fields:
             self.texts.setdefault(checksum, text[:_LONGEST])
 
 
+def opaque(answers: Sequence[Any]) -> bool:
+    """Whether these are all different, and texts of one word that is no number, or bytes."""
+    texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
+    return len(set(texts)) == len(answers) > 0 and all(
+        isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
+        for text in texts
+    )
+
+
+def _nothing_but_nan(answer: Any) -> bool:
+    if isinstance(answer, (list, tuple)):
+        return bool(answer) and all(map(_nothing_but_nan, answer))
+    return isinstance(answer, float) and math.isnan(answer)
+
+
 def _derived(path: str) -> bool:
     """Whether it is a path to a part, or a property, of what stands at another one."""
     return _PIECE in path or path.endswith(_ORDER)
@@ -121,7 +138,7 @@ def _derived(path: str) -> bool:
 
 def _structured(answer: Any) -> bool:
     if isinstance(answer, (bytes, bytearray)):
-        return len(answer) > _ONE_BYTE
+        return len(answer) > 1
     if isinstance(answer, str):
         plain = answer.isalpha() and len(answer) <= _ONE_THING
         return bool(answer) and not plain

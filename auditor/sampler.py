@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.fields import Fields
+from fedrec_auditor.auditor.fields import Fields, opaque
 from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
@@ -25,9 +25,8 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
 
 
-# Answers of each input that are looked at for what they are made of, at the least, and those of
-# all inputs that show whether texts ever repeat.
-_LOOKED_AT, _TELLING = 8, 64
+# Answers of each input that are looked at for what they are made of, at the least.
+_LOOKED_AT = 32
 # Outputs of calls for many that are drawn before the inputs take turns again.
 _TOGETHER = 2_048
 # Calls for one output that follow each other for one input, of which checks compare neighbours.
@@ -73,7 +72,7 @@ class Sampler:
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
     ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
     ``raising`` says that a call may raise, which is an answer then: {"raised": its class}.
-    ``never_equal`` says that answers are texts of which no two that were looked at are equal.
+    ``opaque`` says that answers are texts or bytes that never repeat; see ``fields.opaque``.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Sampler:
     allowance: Allowance | None = None
     reader: Fields | Spelling | None = None
     raising: bool = False
-    never_equal: bool = False
+    opaque: bool = False
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -200,12 +199,11 @@ class Sampler:
         each input decide. InputError where all of them raise for an input.
         """
         answers = replace(self, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
-        texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
         return replace(
             self,
             reader=Fields.of(answers),
             raising=any(map(_raised, answers)),
-            never_equal=len(answers) >= _TELLING and len(set(texts)) == len(answers),
+            opaque=opaque(answers),
         )
 
     def spelling(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
@@ -217,6 +215,7 @@ class Sampler:
 
     def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
+        arrays = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
             answer = self.answer(value, child, looks)
             if isinstance(answer, (list, tuple)):
@@ -224,9 +223,11 @@ class Sampler:
                     self._called(value, child)  # raises: the input is none
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
-                kind = answer.dtype.kind
-                if kind in "OUS" or (kind == "f" and np.isnan(answer).any()):
-                    answers += answer.tolist()
+                arrays.append(answer)
+        nan = any(array.dtype.kind == "f" and np.isnan(array).any() for array in arrays)
+        for array in arrays:
+            if nan or array.dtype.kind in "OUS":
+                answers += array.tolist()
         return answers
 
     def draws(

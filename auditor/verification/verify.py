@@ -181,7 +181,7 @@ def _verified(
             if not limited.used_up:
                 raise
             bound = _nothing(limited, delta, confidence)
-        if sampler.never_equal and bound.epsilon == 0:
+        if sampler.opaque and bound.epsilon == 0:
             bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:

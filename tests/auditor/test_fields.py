@@ -156,11 +156,34 @@ def test_an_input_that_always_raises_is_bad_input() -> None:
         verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
 
 
-def test_texts_that_never_repeat_and_tell_nothing_are_not_tested() -> None:
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_nan_under_one_input_alone_is_an_event(width: tuple[int, ...]) -> None:
+    def broken(x: int, rng: Rng, size: int) -> Any:
+        return np.full((size, *width), np.nan) if x else rng.normal(size=(size, *width))
+
+    assert verify_ldp(broken, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_nan_alone_is_bad_input(width: tuple[int, ...]) -> None:
+    def broken(x: int, rng: Rng, size: int) -> Any:
+        return np.full((size, *width), np.nan)
+
+    with pytest.raises(InputError, match="without NaN"):
+        verify_ldp(broken, epsilon=1.0, samples=1_000)
+
+
+def test_numbers_in_text_that_never_repeat_are_tested() -> None:
+    found = verify_ldp(lambda x, rng: f"{rng.normal():.12f}", epsilon=1.0, samples=6_000)
+    assert found.verdict == "UNSUBSTANTIATED"
+
+
+@pytest.mark.parametrize("draws", [{"samples": 1_000}, {"samples": 6_000}, {"seconds": 4.0}])
+def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(draws: dict[str, Any]) -> None:
     def sealed(x: int, rng: Rng) -> str:
         return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()
 
-    found = verify_ldp(sealed, epsilon=1.0, samples=6_000)
+    found = verify_ldp(sealed, epsilon=1.0, **draws)
     assert found.verdict == "INCONCLUSIVE"
     assert found.needed is None
     told = " ".join(str(found).split())
