@@ -18,6 +18,10 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.worlds import Worlds
 
+_FEW, _UNEVEN = 200, 4
+"""Of fewer scores, with more than so many times as many beside, a coin would leave too many over.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryScores:
@@ -54,8 +58,15 @@ class CanaryScores:
 
     @property
     def size(self) -> int:
-        """How many of each side an estimator uses: as many as there are of the fewer."""
+        """How many there are of the fewer side."""
         return min(len(self.inside), len(self.outside))
+
+    @property
+    def estimator(self) -> str:
+        """The default: the one that shows most of so many scores, whatever they are."""
+        if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
+            return "clopper-pearson" if self.inside.ndim == 1 else "likelihood-ratio"
+        return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """The two sides, handed out in a random order, each score once."""
@@ -89,7 +100,7 @@ class CanaryScores:
     ) -> Bound:
         """The lower bound of the estimator of this name, see ``from_scores``."""
         ordering, rest = np.random.default_rng(seed).spawn(2)
-        member: Estimator = FAMILIES["estimators"].member(estimator or "joint-binomial")()
+        member: Estimator = FAMILIES["estimators"].member(estimator or self.estimator)()
         return member.bound(
             self.worlds(scope, ordering),
             delta=delta,
@@ -134,9 +145,11 @@ def from_scores(
 
     Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
     are independent, and says nothing of what was not scored. ``estimator`` is a name of ``auditor
-    list estimators``, by default "joint-binomial"; ``scope`` is what the canary stands for, by
-    default a user added to a training of which the model is released. ``in_ids`` and ``out_ids``
-    name the canaries. ``seed`` splits the scores into those that choose and those that count.
+    list estimators``, by default "joint-binomial"; of fewer than 200 scores beside more than four
+    times as many "clopper-pearson", or "likelihood-ratio" if a score is an array. ``scope`` is what
+    the canary stands for, by default a user added to a training of which the model is released.
+    ``in_ids`` and ``out_ids`` name the canaries. ``seed`` splits the scores into those that choose
+    and those that count.
 
     With ``one_run`` all scores come from a single training, into which each of the n + m canaries
     was put by a fair coin of its own; then ``estimator`` is a name of ``OneRunMethod``, by default

@@ -66,10 +66,11 @@ class Worlds:
         None
     )
 
-    @property
-    def available(self) -> int | None:
-        """How many stored outputs there are of each world; None where they are drawn afresh."""
-        return None if self.stored is None else min(map(len, self.stored))
+    def sizes(self, samples: int) -> tuple[int, ...]:
+        """How many outputs of each world to draw: ``samples``, or all of those that are stored."""
+        if self.stored is None:
+            return (samples,) * len(self.names)
+        return tuple(map(len, self.stored))
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """``size`` outputs of one world, (size, *shape).

@@ -39,8 +39,9 @@ def command(
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="A name of `auditor list estimators`, by default joint-binomial; with --one-run "
-            "auto, guesses, trade-off or gaussian-trade-off, by default auto."
+            help="A name of `auditor list estimators`, by default joint-binomial (clopper-pearson "
+            "of fewer than 200 scores beside many); with --one-run auto, guesses, trade-off or "
+            "gaussian-trade-off, by default auto."
         ),
     ] = None,
     one_run: Annotated[
@@ -123,6 +124,9 @@ def command(
         else:
             width = columns()
             said = [*describe(bound, judgement), *_describe_curve(shown, bound)]
+            unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
+            if unused > 0:
+                said.append(("unused", f"{unused:,} of the scores"))
             if power and judgement and judgement.verdict is Verdict.UNSUBSTANTIATED:
                 said.append(("power", f"as often as not, {power}"))
             for label, text in said:

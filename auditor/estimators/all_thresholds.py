@@ -55,23 +55,21 @@ class AllThresholds(Estimator):
         """See ``Estimator``; an output is one number, which may be infinite."""
         check_delta(delta)
         levels = [check_confidence(confidence) for confidence in confidences]
-        scores = drawn_scores(worlds, check_samples(samples), rng)
+        scores = drawn_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         return tuple(self._bound(worlds, scores, delta=delta, confidence=level) for level in levels)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
         """The band over all epsilon and delta of two worlds, see ``ThresholdBand``."""
-        one, other = drawn_scores(worlds, check_samples(samples), rng)
+        one, other = drawn_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
         """The bound if all scores of one world are above all of the other, of two worlds."""
-        return largest_epsilon(
-            check_samples(samples),
-            delta=check_delta(delta),
-            alpha=1 - check_confidence(confidence),
-        )
+        check_samples(samples)
+        alpha = 1 - check_confidence(confidence)
+        return largest_epsilon(samples, samples, delta=check_delta(delta), alpha=alpha)
 
     def _bound(
         self,
@@ -97,7 +95,10 @@ class AllThresholds(Estimator):
             source="Clopper-Pearson at all thresholds",
             confidence=confidence,
             samples=sum(map(len, scores)),
-            largest=largest_epsilon(len(scores[0]), delta=delta, alpha=alpha),
+            largest=max(
+                largest_epsilon(len(scores[a]), len(scores[b]), delta=delta, alpha=alpha)
+                for a, b in bands
+            ),
             witness=Witness(
                 input_a=worlds.names[one],
                 input_b=worlds.names[other],

@@ -58,10 +58,10 @@ class Anytime(Estimator):
         check_delta(delta)
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         selecting, counting = rng.spawn(2)
-        size = _split_size(check_samples(samples))
-        split = SelectionSplit.drawn(worlds, size, selecting)
-        left = samples - split.size
-        most = 2 * left if worlds.available is None else tosses(left)
+        sizes = worlds.sizes(check_samples(samples))
+        split = SelectionSplit.drawn(worlds, _split_size(min(sizes)), selecting)
+        left = np.array(sizes[:2]) - split.size
+        most, share = (2 * int(left[0]), 0.5) if worlds.stored is None else tosses(*left.tolist())
         chosen = split.choose(SampleBudget(draws=most, delta=delta, alpha=errors[0]))
         a, b = (chosen.a, chosen.b) if chosen else (0, 1)
         rule = chosen.rule if chosen else None
@@ -73,12 +73,11 @@ class Anytime(Estimator):
         for look, total in enumerate(_looks(most), 1):
             stream = counting.spawn(1)[0]
             more = total - int(drawn.sum())
-            first = int(stream.binomial(more, 0.5))
-            sizes = np.array([first, more - first])
-            if worlds.available is not None and (drawn + sizes).max() > left:
+            first = int(stream.binomial(more, share))
+            asked = {a: first, b: more - first}
+            if worlds.stored is not None and (drawn + list(asked.values()) > left).any():
                 break
-            drawn += sizes
-            asked = dict(zip((a, b), sizes.tolist(), strict=True))
+            drawn += list(asked.values())
             for world, block in worlds.drawn(asked, stream.spawn(2), shape):
                 if rule is not None:
                     table[int(world == b)] += rule.count(block)
@@ -87,6 +86,7 @@ class Anytime(Estimator):
                 first=(int(table[0, 0]), int(table[1, 0])),
                 second=(int(table[1, 1]), int(table[0, 1])),
                 both=rule is not None and SECOND in rule.sides,
+                share=share,
             )
             shown = [counts.epsilon(delta=delta, alpha=_share(look) * error) for error in errors]
             best = np.maximum(best, shown)
@@ -102,7 +102,7 @@ class Anytime(Estimator):
                 source=f"guesses of the input, by a rule that other draws chose; {look} looks paid",
                 confidence=1 - error,
                 samples=used + int(drawn.sum()),
-                largest=_largest(most, delta, error),
+                largest=_largest(most, delta, error, share),
                 witness=None
                 if rule is None
                 else guess_witness(
@@ -142,8 +142,8 @@ def _settled(counts: GuessCounts, bound: float, precision: float) -> bool:
     return precision > 0 and counts.right < math.exp(bound + precision) * counts.wrong
 
 
-def _largest(most: int, delta: float, alpha: float) -> float:
+def _largest(most: int, delta: float, alpha: float, share: float = 0.5) -> float:
     return max(
-        GuessCounts.all_right(total).epsilon(delta=delta, alpha=_share(look) * alpha)
+        GuessCounts.all_right(total, share).epsilon(delta=delta, alpha=_share(look) * alpha)
         for look, total in enumerate(_looks(most), 1)
     )

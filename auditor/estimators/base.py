@@ -55,11 +55,11 @@ class Estimator(Protocol):
     ) -> tuple[Bound, ...]:
         """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
 
-        ``samples`` are the draws of each world, those that choose what to look at included. What
-        is looked at is chosen for the first confidence; each bound holds at its own. Draws are
-        streamed: memory does not grow with ``samples``. InputError for outputs of which the
-        estimator can make nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a
-        confidence that is none.
+        ``samples`` are the draws of each world, those that choose what to look at included; of
+        stored outputs all are used, however many there are of either world. What is looked at is
+        chosen for the first confidence; each bound holds at its own. Draws are streamed: memory
+        does not grow with ``samples``. InputError for outputs of which the estimator can make
+        nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a confidence that is none.
         """
         ...
 

@@ -33,7 +33,15 @@ class Bayesian(ClopperPearson):
     assumptions: ClassVar[tuple[str, ...]] = ("Jeffreys' prior of the two chances of the event",)
 
     def epsilon(
-        self, hits: int, misses: int, trials: int, *, delta: float, alpha: float, share: float
+        self,
+        hits: int,
+        trials: int,
+        misses: int,
+        others: int,
+        *,
+        delta: float,
+        alpha: float,
+        share: float,
     ) -> float:
         """The posterior quantile at ``alpha``; ``share`` does not matter.
 
@@ -41,7 +49,7 @@ class Bayesian(ClopperPearson):
         delta + e^epsilon Q over Q's, here by Gauss and Legendre over the quantiles of Q.
         """
         a, b = hits + _PRIOR, trials - hits + _PRIOR
-        q = special.betaincinv(misses + _PRIOR, trials - misses + _PRIOR, (_NODES + 1) / 2)
+        q = special.betaincinv(misses + _PRIOR, others - misses + _PRIOR, (_NODES + 1) / 2)
 
         def excess(epsilon: float) -> float:
             reached = np.minimum(delta + np.exp(epsilon) * q, 1.0)

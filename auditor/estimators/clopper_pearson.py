@@ -23,8 +23,8 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_upper,
     event_epsilon,
 )
-from fedrec_auditor.auditor.estimators.parts.scores import as_scores
-from fedrec_auditor.auditor.estimators.parts.selection_split import SelectionSplit, split_size
+from fedrec_auditor.auditor.estimators.parts.scores import drawn_scores
+from fedrec_auditor.auditor.estimators.parts.selection_split import split_size
 from fedrec_auditor.auditor.worlds import Worlds
 
 _MANY = 4_096  # thresholds that are tried
@@ -81,14 +81,23 @@ class ClopperPearson(Estimator):
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     def epsilon(
-        self, hits: int, misses: int, trials: int, *, delta: float, alpha: float, share: float
+        self,
+        hits: int,
+        trials: int,
+        misses: int,
+        others: int,
+        *,
+        delta: float,
+        alpha: float,
+        share: float,
     ) -> float:
-        """The bound at level 1 - ``alpha`` if an event came so often in ``trials`` of each world.
+        """The bound at level 1 - ``alpha``.
 
-        The limit of its chance in the first takes ``share`` of the error.
+        The event came in ``hits`` of ``trials`` outputs of one world, in ``misses`` of ``others``
+        of the other. The limit of its chance in the first takes ``share`` of the error.
         """
         return float(
-            event_epsilon(hits, trials, misses, trials, delta=delta, alpha=alpha, share=share)
+            event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
         )
 
     def merit(
@@ -118,9 +127,9 @@ class ClopperPearson(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
-        scores = [as_scores(outputs) for outputs in split.outputs]
-        trials = samples - split.size
+        sizes = worlds.sizes(check_samples(samples))
+        scores = drawn_scores(worlds, [split_size(size) for size in sizes], selecting)
+        trials = [size - len(chosen) for size, chosen in zip(sizes, scores, strict=True)]
         event = max(
             (
                 choose(scores, pair, trials, delta=delta, alpha=alpha, merit=self.merit)
@@ -129,27 +138,23 @@ class ClopperPearson(Estimator):
             key=lambda event: event.expected,
         )
         seen = dict.fromkeys(event.worlds, 0)
-        for world, block in worlds.drawn(
-            dict.fromkeys(event.worlds, trials), counting.spawn(2), ()
-        ):
+        fresh = {world: trials[world] for world in event.worlds}
+        for world, block in worlds.drawn(fresh, counting.spawn(2), ()):
             seen[world] += event.count(block)
-        hits, misses = (seen[world] for world in event.worlds)
+        n, m = fresh.values()
+        counts = seen[event.worlds[0]], n, seen[event.worlds[1]], m
         return tuple(
             Bound(
-                epsilon=self.epsilon(
-                    hits, misses, trials, delta=delta, alpha=1 - level, share=event.share
-                ),
+                epsilon=self.epsilon(*counts, delta=delta, alpha=1 - level, share=event.share),
                 delta=delta,
                 side=Side.LOWER,
                 scope=worlds.scope,
                 source=self.source,
                 assumptions=self.assumptions,
                 confidence=level,
-                samples=split.size * len(scores) + 2 * trials,
-                largest=self.epsilon(
-                    trials, 0, trials, delta=delta, alpha=1 - level, share=event.share
-                ),
-                witness=_witness(worlds, event, hits, misses, trials, 1 - level),
+                samples=sum(map(len, scores)) + n + m,
+                largest=self.epsilon(n, n, 0, m, delta=delta, alpha=1 - level, share=event.share),
+                witness=_witness(worlds, event, counts, 1 - level),
             )
             for level in map(check_confidence, confidences)
         )
@@ -160,22 +165,23 @@ class ClopperPearson(Estimator):
         alpha = 1 - check_confidence(confidence)
         n = samples - split_size(check_samples(samples))
         return max(
-            self.epsilon(n, 0, n, delta=delta, alpha=alpha, share=share) for share in _SHARES
+            self.epsilon(n, n, 0, n, delta=delta, alpha=alpha, share=share) for share in _SHARES
         )
 
 
 def _witness(
-    worlds: Worlds, event: ThresholdEvent, hits: int, misses: int, trials: int, alpha: float
+    worlds: Worlds, event: ThresholdEvent, counts: tuple[int, int, int, int], alpha: float
 ) -> Witness:
     one, other = event.worlds
+    hits, trials, misses, others = counts
     return Witness(
         input_a=worlds.names[one],
         input_b=worlds.names[other],
         output=f"{worlds.statistic}: {event}" if worlds.statistic else str(event),
         probability_a=float(clopper_pearson_lower(hits, trials, alpha * event.share)),
-        probability_b=float(clopper_pearson_upper(misses, trials, alpha * (1 - event.share))),
+        probability_b=float(clopper_pearson_upper(misses, others, alpha * (1 - event.share))),
         note=(
-            f"seen in {hits} of {trials} held-out samples against {misses} of {trials}; the "
+            f"seen in {hits} of {trials} held-out samples against {misses} of {others}; the "
             "probabilities are the confidence limits"
         ),
     )
@@ -193,7 +199,7 @@ def _thinned(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
 def choose(
     scores: Sequence[NDArray[np.float64]],
     pair: tuple[int, int],
-    trials: int,
+    trials: Sequence[int],
     *,
     delta: float,
     alpha: float,
@@ -202,7 +208,8 @@ def choose(
     """The event with the largest ``merit`` on the scores of two worlds, of all thresholds at once.
 
     Of many thresholds, some thousands are tried: their ranks from either end grow geometrically.
-    Then the split of alpha with the largest bound at the counts to expect of ``trials`` others.
+    Then the split of alpha with the largest bound at the counts to expect of ``trials`` others, a
+    number for each world.
     """
     ordered = {world: np.sort(scores[world]) for world in pair}
     thresholds = _thinned(np.unique(np.concatenate(list(ordered.values()))))
@@ -214,7 +221,8 @@ def choose(
             n, m = len(scores[one]), len(scores[other])
             bounds = merit(inside[one], n, inside[other], m, delta=delta, alpha=alpha)
             k = int(np.argmax(bounds))
-            counts = inside[one][k] / n * trials, trials, inside[other][k] / m * trials, trials
+            p, q = inside[one][k] / n, inside[other][k] / m
+            counts = p * trials[one], trials[one], q * trials[other], trials[other]
             tried.append((float(bounds[k]), float(thresholds[k]), is_above, (one, other), counts))
     _, threshold, is_above, worlds, counts = max(tried, key=lambda found: found[0])
     expected, share = max(

@@ -67,7 +67,7 @@ class GaussianEstimator(Estimator):
         """See ``Estimator``; an output is one number, and ``delta`` is above 0."""
         check_positive_delta(delta)
         levels = [check_confidence(confidence) for confidence in confidences]
-        scores = drawn_scores(worlds, check_samples(samples), rng)
+        scores = drawn_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
         refusal = _not_gaussian(scores)
         found = []

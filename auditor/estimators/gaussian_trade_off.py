@@ -55,9 +55,17 @@ class GaussianTradeOff(ClopperPearson):
         return np.asarray(np.maximum(apart, 0.0))
 
     def epsilon(
-        self, hits: int, misses: int, trials: int, *, delta: float, alpha: float, share: float
+        self,
+        hits: int,
+        trials: int,
+        misses: int,
+        others: int,
+        *,
+        delta: float,
+        alpha: float,
+        share: float,
     ) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
         check_positive_delta(delta)
-        mu = self.merit(hits, trials, misses, trials, delta=delta, alpha=alpha, share=share)
+        mu = self.merit(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
         return gaussian_epsilon(delta, float(mu))

@@ -77,28 +77,32 @@ class JointBinomial(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting, judging = rng.spawn(3)
-        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
-        budget = SampleBudget(draws=2 * (samples - split.size), delta=delta, alpha=alpha)
+        sizes = worlds.sizes(check_samples(samples))
+        split = SelectionSplit.drawn(worlds, split_size(min(sizes)), selecting)
+        budget = SampleBudget(draws=2 * (min(sizes) - split.size), delta=delta, alpha=alpha)
         a, b, *rules, judged, size = split.select(budget, worlds, judging)
-        left = samples - split.size - size
-        draws = 2 * left if worlds.available is None else tosses(left)
+        left = [sizes[world] - split.size - size for world in (a, b)]
+        draws, share = (sum(left), 0.5) if worlds.stored is None else tosses(*left)
         used, shape = split.size * len(worlds.names) + judged + draws, split.shape
         del split
         choosing, *streams = counting.spawn(3)
-        first = int(choosing.binomial(draws, 0.5))
+        first = int(choosing.binomial(draws, share))
         drawn = (first, draws - first)
+        enough = worlds.stored is None or (first <= left[0] and draws - first <= left[1])
         limits = [
-            _Limit(rule, share)
-            for rule, share in zip(rules, (1.0 - RARE, RARE), strict=True)
-            if rule and (worlds.available is None or max(drawn) <= left)
+            _Limit(rule, error)
+            for rule, error in zip(rules, (1.0 - RARE, RARE), strict=True)
+            if rule and enough
         ]
         counts = np.zeros((len(limits), 2, 2), dtype=np.int64)
         sizes = dict(zip((a, b), drawn, strict=True))
         for world, block in worlds.drawn(sizes, streams, shape) if limits else ():
             for limit, table in zip(limits, counts, strict=True):
                 table[int(world == b)] += limit.rule.count(block)
-        limits = [limit.of(table, draws) for limit, table in zip(limits, counts, strict=True)]
-        most = GuessCounts.all_right(draws)
+        limits = [
+            limit.of(table, draws, share) for limit, table in zip(limits, counts, strict=True)
+        ]
+        most = GuessCounts.all_right(draws, share)
         names = worlds.names[a], worlds.names[b]
         best = max(limits, key=lambda each: each.epsilon(delta, alpha), default=None)
         witness = None
@@ -137,22 +141,23 @@ class JointBinomial(Estimator):
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A rule, its share of the error, and what came of it."""
+    """A rule, its part of the error, and what came of it."""
 
     rule: DecisionRule | ExclusiveRule
-    share: float
+    error: float
     counts: GuessCounts = field(default_factory=lambda: GuessCounts.all_right(0))
 
-    def of(self, table: NDArray[np.int64], draws: int) -> _Limit:
-        """With guesses of (first, second) under either world, (2, 2)."""
+    def of(self, table: NDArray[np.int64], draws: int, share: float) -> _Limit:
+        """With guesses of (first, second) under either world, (2, 2); ``share`` is the coin's."""
         counts = GuessCounts(
             draws=draws,
             first=(int(table[0, 0]), int(table[1, 0])),
             second=(int(table[1, 1]), int(table[0, 1])),
             both=SECOND in self.rule.sides,
+            share=share,
         )
         return replace(self, counts=counts)
 
     def epsilon(self, delta: float, alpha: float) -> float:
         """The bound where ``alpha`` is the error of all rules together."""
-        return self.counts.epsilon(delta=delta, alpha=self.share * alpha)
+        return self.counts.epsilon(delta=delta, alpha=self.error * alpha)

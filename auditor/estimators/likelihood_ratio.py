@@ -59,16 +59,18 @@ class LikelihoodRatioEstimator(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidences[0])
         selecting, counting = rng.spawn(2)
-        split = SelectionSplit.drawn(worlds, split_size(check_samples(samples)), selecting)
-        trials, shape = samples - split.size, split.shape
-        budget = SampleBudget(draws=2 * trials, delta=delta, alpha=alpha)
+        sizes = worlds.sizes(check_samples(samples))
+        split = SelectionSplit.drawn(worlds, split_size(min(sizes)), selecting)
+        budget = SampleBudget(draws=2 * (min(sizes) - split.size), delta=delta, alpha=alpha)
         chosen = split.choose(budget)
         a, b = (chosen.a, chosen.b) if chosen else (0, 1)
         rule = chosen.rule if chosen else None
-        used = split.size * len(worlds.names) + 2 * trials
+        trials, shape = [sizes[world] - split.size for world in (a, b)], split.shape
+        used = split.size * len(worlds.names) + sum(trials)
         del split
         counts = np.zeros((2, 2), dtype=np.int64)  # world, then the world guessed
-        for world, block in worlds.drawn({a: trials, b: trials}, counting.spawn(2), shape):
+        fresh = dict(zip((a, b), trials, strict=True))
+        for world, block in worlds.drawn(fresh, counting.spawn(2), shape):
             if rule is not None:
                 counts[int(world == b)] += rule.count(block)
         found = []
@@ -78,9 +80,9 @@ class LikelihoodRatioEstimator(Estimator):
                     float(
                         event_epsilon(
                             counts[side, side],
-                            trials,
+                            trials[side],
                             counts[1 - side, side],
-                            trials,
+                            trials[1 - side],
                             delta=delta,
                             alpha=(1 - confidence) / 2,
                         )
@@ -101,7 +103,7 @@ class LikelihoodRatioEstimator(Estimator):
                     source="Clopper-Pearson on the event of a rule that other draws chose",
                     confidence=confidence,
                     samples=used,
-                    largest=self._largest(trials, delta, 1 - confidence),
+                    largest=_largest(*trials, delta=delta, alpha=1 - confidence),
                     witness=None
                     if rule is None
                     else Witness(
@@ -111,13 +113,14 @@ class LikelihoodRatioEstimator(Estimator):
                             filter(None, [worlds.statistic, rule.words((FIRST, SECOND)[side])])
                         ),
                         probability_a=float(
-                            clopper_pearson_lower(counts[side, side], trials, error)
+                            clopper_pearson_lower(counts[side, side], trials[side], error)
                         ),
                         probability_b=float(
-                            clopper_pearson_upper(counts[1 - side, side], trials, error)
+                            clopper_pearson_upper(counts[1 - side, side], trials[1 - side], error)
                         ),
-                        note=f"seen in {counts[side, side]} of {trials} held-out samples against "
-                        f"{counts[1 - side, side]}; the probabilities are the confidence limits",
+                        note=f"seen in {counts[side, side]} of {trials[side]} held-out samples "
+                        f"against {counts[1 - side, side]} of {trials[1 - side]}; the "
+                        "probabilities are the confidence limits",
                     ),
                 )
             )
@@ -126,7 +129,12 @@ class LikelihoodRatioEstimator(Estimator):
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
         """The bound if an event is seen in all samples of one world and none of the other."""
         trials = samples - split_size(check_samples(samples))
-        return self._largest(trials, check_delta(delta), 1 - check_confidence(confidence))
+        alpha = 1 - check_confidence(confidence)
+        return _largest(trials, trials, delta=check_delta(delta), alpha=alpha)
 
-    def _largest(self, trials: int, delta: float, alpha: float) -> float:
-        return float(event_epsilon(trials, trials, 0, trials, delta=delta, alpha=alpha / 2))
+
+def _largest(n: int, m: int, *, delta: float, alpha: float) -> float:
+    """The bound of an event that is seen in every output of one world and in none of the other."""
+    sizes = np.array([n, m])
+    hits = event_epsilon(sizes, sizes, 0, sizes[::-1], delta=delta, alpha=alpha / 2)
+    return float(hits.max())

@@ -16,18 +16,20 @@ def clopper_pearson_lower(
     return np.where(k > 0, limit, 0.0)
 
 
-def clopper_pearson_upper(successes: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+def clopper_pearson_upper(
+    successes: ArrayLike, trials: ArrayLike, alpha: float
+) -> NDArray[np.float64]:
     """Exact upper confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
-    limit = special.betaincinv(k + 1, np.maximum(trials - k, 1), 1 - alpha)
+    limit = special.betaincinv(k + 1, np.maximum(np.asarray(trials) - k, 1), 1 - alpha)
     return np.where(k < trials, limit, 1.0)
 
 
 def event_epsilon(
     hits: ArrayLike,
-    trials: int,
+    trials: ArrayLike,
     misses: ArrayLike,
-    others: int,
+    others: ArrayLike,
     *,
     delta: float,
     alpha: float,

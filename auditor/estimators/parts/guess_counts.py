@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pearson_lower
 
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
+_FAR = 700.0  # no epsilon is larger: e to it is the largest double
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessCounts:
-    """What came of ``draws`` outputs, each of a world that a fair coin chose.
+    """What came of ``draws`` outputs, each of a world that a coin chose.
 
     The decision rule abstains on some outputs. ``first`` holds (right, wrong) where it guessed the
     first world, ``second`` where it guessed the second. ``both`` says whether it ever guesses the
-    second.
+    second. The coin is fair, or shows the first world with chance ``share``.
     """
 
     draws: int
     first: tuple[int, int]
     second: tuple[int, int] = (0, 0)
     both: bool = False
+    share: float = 0.5
 
     @property
     def right(self) -> int:
@@ -41,38 +42,71 @@ class GuessCounts:
         return self.first[1] + self.second[1]
 
     @classmethod
-    def all_right(cls, draws: int) -> GuessCounts:
+    def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """The most that ``draws`` outputs can show: every guess made, and right."""
-        return cls(draws=draws, first=(draws, 0), both=True)
+        first = round(draws * share)
+        return cls(draws=draws, first=(first, 0), second=(draws - first, 0), both=True, share=share)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """See ``joint_binomial_epsilon``."""
-        revealed, left = failure_mass(self.draws, both=self.both, delta=delta, alpha=alpha)
-        return float(joint_binomial_epsilon(self.right, self.wrong, revealed, left))
+        """See ``joint_binomial_epsilon``, and ``_chance`` for a coin that is not fair."""
+        revealed, left = failure_mass(
+            self.draws, both=self.both, delta=delta, alpha=alpha, share=self.share
+        )
+        if self.share == 0.5:
+            return float(joint_binomial_epsilon(self.right, self.wrong, revealed, left))
+
+        def excess(epsilon: float) -> float:
+            return self._chance(epsilon, revealed) - left
+
+        return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, _FAR))
+
+    def _chance(self, epsilon: float, revealed: int) -> float:
+        """Of so many right guesses, at most, if no output but ``revealed`` tells more than epsilon.
+
+        By Bayes, a guess of a world that the coin shows with chance p is right with odds of at most
+        e^epsilon p / (1 - p). The revealed ones are taken from the guesses of the rarer world: what
+        is left is then explained most easily.
+        """
+        prior = float(special.logit(self.share))
+        sides = [(*self.first, prior), (*self.second, -prior)]
+        (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
+        taken = min(revealed, right)
+        right, others = right - taken, max(others - revealed + taken, 0)
+        hits = np.arange(right + wrong + 1)
+        chances = stats.binom.pmf(hits, right + wrong, special.expit(odds + epsilon))
+        beyond = stats.binom.sf(
+            right + others - hits - 1, others + errors, special.expit(other_odds + epsilon)
+        )
+        return float(chances @ beyond)
 
 
-def tosses(available: int) -> int:
-    """How often a fair coin may be tossed so that no side comes up more than ``available`` times.
+def tosses(*available: int) -> tuple[int, float]:
+    """How often a coin may be tossed so that no side comes up more often than is ``available``.
 
-    It does with probability 6 in 100,000: four deviations.
+    And the chance of the first side: its share of what is available. A side comes up too often
+    with probability 3 in 100,000: four deviations.
     """
-    return int((math.sqrt(4 + 2 * available) - 2) ** 2)
+    shares = np.array(available) / max(1, sum(available))
+    spread = np.sqrt(4 * shares * (1 - shares))
+    roots = (np.sqrt(spread**2 + shares * available) - spread) / np.maximum(shares, 1e-300)
+    return int(roots.min() ** 2), float(shares[0])
 
 
 @lru_cache(maxsize=256)
-def failure_mass(draws: int, *, both: bool, delta: float, alpha: float) -> tuple[int, float]:
+def failure_mass(
+    draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
+) -> tuple[int, float]:
     """How many of the right guesses delta excuses, and the error left for the rest.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture that
     with probability delta reveals its input and otherwise is of a pair that is epsilon-close
     (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A guesser of one input only gains by the
-    revealed outputs of that one, half of them.
+    revealed outputs of that one, the ``share`` of them that the coin gives it.
     """
     if delta == 0:
         return 0, alpha
     spent = _REVEALED * alpha
-    share = delta if both else delta / 2
-    return int(stats.binom.isf(spent, draws, share)), alpha - spent
+    return int(stats.binom.isf(spent, draws, delta if both else delta * share)), alpha - spent
 
 
 def joint_binomial_epsilon(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,12 @@ def as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def drawn_scores(
-    worlds: Worlds, samples: int, rng: np.random.Generator
+    worlds: Worlds, sizes: Sequence[int], rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
-    """``samples`` scores of every world, (samples,) each, in no order."""
-    if worlds.stored is not None and all(len(side) == samples for side in worlds.stored):
+    """So many scores of every world, in no order."""
+    if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
         return [as_scores(side) for side in worlds.stored]
     scores: list[list[NDArray[np.float64]]] = [[] for _ in worlds.names]
-    sizes = dict.fromkeys(range(len(worlds.names)), samples)
-    for world, block in worlds.drawn(sizes, rng.spawn(len(worlds.names))):
+    for world, block in worlds.drawn(dict(enumerate(sizes)), rng.spawn(len(worlds.names))):
         scores[world].append(as_scores(block))
     return [np.concatenate(parts) for parts in scores]

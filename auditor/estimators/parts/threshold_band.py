@@ -123,12 +123,12 @@ class ThresholdBand:
         return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
-def largest_epsilon(samples: int, *, delta: float, alpha: float) -> float:
-    """What the band shows of so many scores of each world that do not overlap."""
-    error = alpha * _SHARES[0] / _FAMILIES / 2
-    high = float(special.betaincinv(1, samples, 1 - error))
-    sure = float(clopper_pearson_lower(samples, samples, error)) - delta
-    return float(np.log(sure / high)) if sure > high else 0.0
+def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
+    """What the band shows of ``n`` and ``m`` scores of two worlds that do not overlap."""
+    error, sizes = alpha * _SHARES[0] / _FAMILIES / 2, np.array([n, m])
+    high = special.betaincinv(1, sizes[::-1], 1 - error)
+    sure = clopper_pearson_lower(sizes, sizes, error) - delta
+    return float(np.log(np.maximum(sure / high, 1.0)).max())
 
 
 def _lower(hits: NDArray[np.integer], trials: int, error: Array) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from fedrec_auditor.auditor.estimators.parts.guess_counts import (
     expected_epsilon,
     failure_mass,
     joint_binomial_epsilon,
+    tosses,
 )
 from fedrec_auditor.auditor.estimators.parts.selection_split import RARE, split_size
 from fedrec_auditor.auditor.sampler import ONE_REPORT
@@ -59,6 +62,56 @@ def test_the_bound_is_above_the_truth_no_more_often_than_stated(
     if not both:
         share /= 2
     assert misses(epsilon, delta, share, draws, both=both) <= ALPHA + 1e-9
+
+
+def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> float:
+    """The same by enumeration, where the coin shows the first world with chance ``coin``.
+
+    Randomized response, of which delta reveals its input: right and wrong guesses of each world.
+    """
+    told, p = (1 - delta) / (1 + math.exp(-epsilon)) + delta, (1 - delta) / (1 + math.exp(epsilon))
+    law = stats.multinomial(
+        draws, [coin * told, (1 - coin) * p, (1 - coin) * told, coin * p]
+    )  # first right and wrong, second right and wrong
+    missed = 0.0
+    for a, b, c in itertools.product(range(draws + 1), repeat=3):
+        if (d := draws - a - b - c) >= 0:
+            counts = GuessCounts(draws=draws, first=(a, b), second=(c, d), both=True, share=coin)
+            above = counts.epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
+            missed += float(law.pmf([a, b, c, d])) if above else 0.0
+    return missed
+
+
+@pytest.mark.parametrize("coin", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.0), (1.0, 0.2)])
+def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> None:
+    missed = _misses_by_coin(epsilon, delta, coin, 11)
+    assert missed <= ALPHA + 1e-9
+    assert missed > 0.01 or delta or epsilon > 1  # of eleven draws few show so much
+
+
+@given(
+    first=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    second=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    delta=st.sampled_from([0.0, 0.01]),
+)
+def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
+    first: tuple[int, int], second: tuple[int, int], delta: float
+) -> None:
+    fair = GuessCounts(draws=1_200, first=first, second=second, both=True)
+    near = replace(fair, share=0.5 - 1e-12).epsilon(delta=delta, alpha=ALPHA)
+    assert near == pytest.approx(fair.epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
+    draws, share = tosses(n, m)
+    assert share == pytest.approx(n / (n + m))
+    assert stats.binom.sf(n, draws, share) < 3e-3  # of few, Poisson's tail is longer
+    assert stats.binom.sf(m, draws, 1 - share) < 3e-3
+    if min(n, m) > 1_000:
+        assert stats.binom.sf(n, draws, share) + stats.binom.sf(m, draws, 1 - share) < 1e-4
+        assert draws > 0.85 * (n + m)
 
 
 def test_it_is_not_far_from_the_stated_rate_either() -> None:

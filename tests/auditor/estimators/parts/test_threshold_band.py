@@ -80,7 +80,7 @@ def test_scores_apart_show_the_most_there_is() -> None:
     band = ThresholdBand.of(np.ones(500), np.zeros(500), ALPHA)
     for delta in (0.0, 1e-3, 0.2):
         assert band.epsilon(delta) == pytest.approx(
-            largest_epsilon(500, delta=delta, alpha=ALPHA), rel=1e-12
+            largest_epsilon(500, 500, delta=delta, alpha=ALPHA), rel=1e-12
         )
     assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).epsilon(0.0) == 0
     assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).renyi(2.0) == 0
