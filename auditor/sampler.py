@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 
+T = TypeVar("T")
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
 
@@ -29,8 +30,35 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _LOOKED_AT = 32
 # Outputs of calls for many that are drawn before the inputs take turns again.
 _TOGETHER = 2_048
+# Entries of an array that is read as a list, at most.
+_SHORT = 64
+# How often answers of a form that nobody had seen may come before they are an error.
+_FORMS = 4
 # Calls for one output that follow each other for one input, of which checks compare neighbours.
 _RUN = 12
+
+
+class UnreadForm(InputError):
+    """Answers of a form that is not read: the first ``answers`` that were looked at had another."""
+
+    def __init__(self, message: str, answers: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.answers = answers
+
+
+def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
+    """What ``attempt`` returns; where answers of another form come, it begins again, told of them.
+
+    What a first attempt drew is thrown away, so a form that is rare costs draws and no confidence.
+    """
+    unread: list[Any] = []
+    for _ in range(_FORMS):
+        try:
+            return attempt(unread)
+        except UnreadForm as error:
+            unread += error.answers
+            last = error
+    raise last
 
 
 @dataclass(slots=True)
@@ -115,19 +143,20 @@ class Sampler:
                 self.allowance.in_time()
             try:
                 answers.append(self._called(value, rng))
-            except InputError as error:
+            except UnreadForm as error:
                 if not self.raising:
                     raise
-                answers.append({"raised": type(error.__cause__).__name__})
+                answers += error.answers
         return answers
 
     def _called(self, value: Any, *arguments: Any) -> Any:
         try:
             return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
-            raise InputError(
+            raise UnreadForm(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
-                "Mend the callable or leave that input out."
+                "Mend the callable or leave that input out.",
+                [{"raised": type(error).__name__}],
             ) from error
 
     def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
@@ -140,7 +169,11 @@ class Sampler:
     def _read(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
         if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
             answer = self.reader.read(answer)
-        return checked_outputs(answer, size, f"the input {value!r}")
+        try:
+            return checked_outputs(answer, size, f"the input {value!r}")
+        except InputError as error:
+            sent = answer if isinstance(answer, list) else np.asarray(answer).tolist()
+            raise UnreadForm(str(error), [_as_list(one) for one in sent]) from error
 
     def mixed(
         self,
@@ -190,17 +223,26 @@ class Sampler:
         return self.reader if isinstance(self.reader, Fields) else None
 
     def reading(
-        self, inputs: Sequence[Any], rng: np.random.Generator, looks: int = _LOOKED_AT
+        self,
+        inputs: Sequence[Any],
+        rng: np.random.Generator,
+        looks: int = _LOOKED_AT,
+        unread: Sequence[Any] = (),
     ) -> Sampler:
         """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
 
         Dictionaries, null, lists of several lengths, text beside numbers, JSON, text of several
-        words, bytes, NaN and, where a call gives one output, calls that raise. ``looks`` answers of
-        each input decide. InputError where all of them raise for an input.
+        words, bytes, NaN and calls that raise. ``looks`` answers of each input decide, and those
+        that were ``unread`` before; see ``beginning_again``. A callable for many outputs that
+        raised is called for one at a time. InputError where all answers raise for an input.
         """
-        answers = replace(self, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
+        alone = self
+        if self.sized and any(map(_raised, unread)):
+            alone = replace(self, call=lambda value, rng: self.call(value, rng, 1)[0], sized=False)
+        answers = replace(alone, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
+        answers += unread
         return replace(
-            self,
+            alone,
             reader=Fields.of(answers),
             raising=any(map(_raised, answers)),
             opaque=opaque(answers),
@@ -220,7 +262,11 @@ class Sampler:
             answer = self.answer(value, child, looks)
             if isinstance(answer, (list, tuple)):
                 if answer and all(map(_raised, answer)):
-                    self._called(value, child)  # raises: the input is none
+                    raise InputError(
+                        f"Expected outputs for the input {value!r}, got {answer[0]['raised']} in "
+                        f"each of {len(answer)} calls. Leave that input out; if clients send it, "
+                        "that they fail tells it."
+                    )
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
                 arrays.append(answer)
@@ -282,6 +328,12 @@ class Sampler:
             fields=self.fields,
             mixed=lambda order, rng: self.mixed(inputs, order, [rng] * len(inputs)),
         )
+
+
+def _as_list(answer: Any) -> Any:
+    """A short array as a list, which may have several lengths."""
+    short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
+    return answer.tolist() if short else answer
 
 
 def _raised(answer: Any) -> bool:

@@ -95,8 +95,8 @@ class JointBinomial(Estimator):
             if rule and enough
         ]
         counts = np.zeros((len(limits), 2, 2), dtype=np.int64)
-        sizes = dict(zip((a, b), drawn, strict=True))
-        for world, block in worlds.drawn(sizes, streams, shape) if limits else ():
+        fresh = dict(zip((a, b), drawn, strict=True))
+        for world, block in worlds.drawn(fresh, streams, shape) if limits else ():
             for limit, table in zip(limits, counts, strict=True):
                 table[int(world == b)] += limit.rule.count(block)
         limits = [

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.exact.output_distribution import identity
 from fedrec_auditor.auditor.exact.steering import simplest, worst
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.sampler import Sampler, beginning_again
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -53,15 +53,18 @@ def pair_from(
         if key not in scores:
             if len(scores) >= most or (scores and sampler.used_up):
                 return -1.0
-            try:
-                bound = JointBinomial().bound(
-                    sampler.reading(pair, np.random.default_rng(entropy)).worlds(pair),
-                    delta=delta,
-                    confidence=0.95,
-                    samples=draws,
-                    rng=np.random.default_rng(entropy),
+
+            def shown(unread: list[Any]) -> float:
+                rng = np.random.default_rng([entropy, len(unread)])
+                read = sampler.reading(pair, rng, unread=unread)
+                return (
+                    JointBinomial()
+                    .bound(read.worlds(pair), delta=delta, confidence=0.95, samples=draws, rng=rng)
+                    .epsilon
                 )
-                scores[key] = bound.epsilon
+
+            try:
+                scores[key] = beginning_again(shown)
             except InputError:
                 if not sampler.used_up:
                     raise

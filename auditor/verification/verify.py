@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.progress import shown_stages
-from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler, beginning_again
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
@@ -162,27 +162,35 @@ def _verified(
             bound = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
-    if bound is None:
+
+    def measured(unread: Sequence[Any]) -> tuple[Bound, Sampler, int]:
+        """The bound, how answers are read for it, and how many of each input were planned."""
         looks = draws // _LOOKS if seconds is None else 0
-        sampler = sampler.reading(chosen, np.random.default_rng(reading), looks)
+        looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
+        read = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
+        planned = draws
         if not fits:
-            draws = _affordable(sampler, chosen, begun, seconds, draws)
-        if samples is None and sampler.fields:
-            draws = min(draws, SINGLE_SAMPLES)
+            planned = _affordable(read, chosen, begun, seconds, planned)
+        if samples is None and (read.fields or not read.sized):
+            planned = min(planned, SINGLE_SAMPLES)
         if samples is None and not fits:
-            width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-            draws = min(draws, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-        limited = sampler.allowed(math.inf, _until(begun, seconds, _LATE))
+            width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+            planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+        limited = read.allowed(math.inf, _until(begun, seconds, _LATE))
         try:
-            bound = _measured(
-                limited, chosen, claim, samples=draws, confidence=confidence, seed=measuring
+            shown = _measured(
+                limited, chosen, claim, samples=planned, confidence=confidence, seed=counting
             )
         except InputError:
             if not limited.used_up:
                 raise
-            bound = _nothing(limited, delta, confidence)
-        if sampler.opaque and bound.epsilon == 0:
-            bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
+            shown = _nothing(limited, delta, confidence)
+        if read.opaque and shown.epsilon == 0:
+            shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
+        return shown, read, planned
+
+    if bound is None:
+        bound, sampler, draws = beginning_again(measured)
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)

@@ -151,9 +151,50 @@ def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
     assert 1.0 < found.epsilon_lower < math.log(10)
 
 
+@pytest.mark.parametrize("odd", [None, [0, 0], "none", math.nan, RuntimeError()])
+def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
+    """Rarer than what the first answers show: it ended as bad input."""
+
+    def report(x: int, rng: Rng) -> Any:
+        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        if x and rng.random() < 0.003:
+            if isinstance(odd, Exception):
+                raise odd
+            return odd
+        return answer
+
+    found = verify_ldp(report, epsilon=1.0, samples=8_000)
+    assert found.verdict == "VIOLATED", found.reason
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_arrays_of_which_few_are_longer_are_read(sized: bool) -> None:
+    def one(x: int, rng: Rng) -> Any:
+        return np.zeros(3 if x and rng.random() < 0.01 else 2)
+
+    def many(x: int, rng: Rng, size: int) -> Any:
+        return [one(x, rng) for _ in range(size)]
+
+    assert verify_ldp(many if sized else one, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+
+
+def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
+    def report(x: int, rng: Rng, size: int) -> Any:
+        if x and (rng.random(size) < 0.01).any():
+            raise OverflowError("too large")
+        return rng.random(size)
+
+    found = verify_ldp(report, epsilon=1.0, samples=4_000)
+    assert found.verdict == "VIOLATED"
+    assert found.witness is not None
+    assert "OverflowError" in found.witness.output
+
+
 def test_an_input_that_always_raises_is_bad_input() -> None:
-    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError in each of"):
         verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError in each of"):
+        verify_ldp(lambda x, rng, size: [1 / (1 - x)] * size, epsilon=1.0, samples=1000)
 
 
 @pytest.mark.parametrize("width", [(), (3,)])

@@ -21,8 +21,8 @@ def clopper_pearson_upper(
 ) -> NDArray[np.float64]:
     """Exact upper confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
-    limit = special.betaincinv(k + 1, np.maximum(np.asarray(trials) - k, 1), 1 - alpha)
-    return np.where(k < trials, limit, 1.0)
+    rest = np.asarray(trials) - k
+    return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
 
 
 def event_epsilon(
