@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.alike import alike
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
 from tests.docs.session import Session, unmet
 
 TIME = re.compile(r"(?<= in )\d+\.\d+s")
 
 
-def told(output: str) -> list[str]:
-    """Lines without times, and of pytest those that are not its own, which change by version."""
+def told(output: str) -> str:
+    """What is printed, of pytest the lines that are not its own, which change by version."""
     lines = output.splitlines()
-    return [line for line in lines if line.startswith("E  ")] or lines
+    return "\n".join([line for line in lines if line.startswith("E  ")] or lines)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
@@ -35,7 +36,7 @@ def test_the_blocks_of_a_page(page: str, tmp_path: Path) -> None:
                 left.append(f"{block} needs {module}")
                 continue
             for shown, output in session.outputs(block):
-                assert told(output) == told(shown), block
+                assert alike(*map(told, (shown, output))), f"{block} prints {output}"
     if left:
         pytest.skip(f"all but {', '.join(left)}")
 
