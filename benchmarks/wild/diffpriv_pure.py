@@ -92,8 +92,8 @@ def findings() -> tuple[Finding, ...]:
             "any epsilon above 0. Counts of two neighbours are 1 apart",
             remark="where 1 - e^-epsilon is 1e-15 or less, `geometric_noise` returns 0, a "
             "fallback by its comment: the count itself, at the epsilon that asks for the most "
-            "noise. Few will ask for so little; refusing it would do. It returns 0 from epsilon "
-            "34.6 on, too, where the noise would be 0 but for one draw in 1e15",
+            "noise. Few will ask for so small an epsilon; an error would do. It returns 0 from "
+            "epsilon 34.6 on, too, where the noise would be 0 but for one draw in 1e15",
         ),
         finding(
             Gaussian(sigma=SIGMA, low=0.0, high=1.0),

@@ -157,11 +157,11 @@ def findings() -> tuple[Finding, ...]:
             claim="docstring: `epsilon` is the privacy budget, and the equivalent f is returned; "
             "the client's docstring names it as the way to set f by an epsilon. One report, two "
             "items",
-            remark="f is rounded to two places: from epsilon 12 on it is 0, and the bits of the "
+            remark="f is rounded to two places: from epsilon 11.98 on it is 0, and the bits of the "
             "item are sent as they are. Below, by the package's own `convert_f_to_eps`, a little "
             "more or less than asked is spent: 5.025 for 5, 9.19 for 9, 0.979 for 1. The number of "
-            "hash functions is not asked for: with k of them, k times as much. (That set bits are "
-            "never cleared, as above, changes nothing where f is 0.)",
+            "hash functions is not asked for: with k of them, k times as much. That set bits are "
+            "never cleared, as above, changes nothing where f is 0",
         ),
         honest(direct, "DEClient", "4 items"),
         honest(symmetric, "UEClient", "4 items, symmetric"),

@@ -148,7 +148,7 @@ def findings() -> tuple[Finding, ...]:
             remark="the frame returned has a column `radius_m`, how far the point was moved: the "
             "true place is on a circle. The docstring says that it is there; that it must not be "
             "released is said nowhere",
-            holds_if="the column is dropped and the frame has one place (see below)",
+            holds_if="the column is dropped and the frame is of one user at one place (see below)",
         ),
         finding(
             together,
@@ -161,7 +161,7 @@ def findings() -> tuple[Finding, ...]:
             "point, others never are. Whoever knows where one user stands learns whether another "
             "stands there. For one user's own visits the shared draw has a good side: they "
             "cannot be averaged",
-            holds_if="the frame has one place (see below)",
+            holds_if="the frame is of one user at one place (see below)",
         ),
         finding(
             categories,
@@ -177,7 +177,7 @@ def findings() -> tuple[Finding, ...]:
             alone,
             "metric_privacy",
             setting=f"two places {APART:g} m apart on a parallel, epsilon {PER_METRE:g} a metre; a "
-            "fresh seed, `radius_m` dropped, one place",
+            "fresh seed, `radius_m` dropped, one user",
             claim=metric,
         ),
         finding(
