@@ -48,7 +48,7 @@ How a row comes about:
 
 - **The claim** is what the package's documentation, docstrings or arguments say, by place, in our
   words, read as mildly as they allow. Under which reading more is spent than claimed is said with
-  each; where a milder one holds, that is said too.
+  each. **Holds if** names a milder reading or use, where there is one, under which the claim holds.
 - **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
   code, by hand or by listing every output, before anything was measured. It is the largest over
   these inputs; others may spend more.
@@ -95,7 +95,9 @@ def measured(finding: Finding, found: Verification) -> str:
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
     cells = [number(found.epsilon_lower), str(found.verdict), draws, failed]
-    if not finding.broken:  # these have no paragraph of their own
+    if finding.broken:
+        cells.append(finding.holds_if)
+    else:  # these have no paragraph of their own
         cells += [finding.claim, f"`{finding.command}`"]
     return "".join(f" | {cell}" for cell in cells) + " |"
 
@@ -128,6 +130,8 @@ def details(finding: Finding, found: Verification) -> str:
         f"- **Claimed.** Epsilon {claimed(finding)}: {finding.claim}.",
         f"- **Exact.** Epsilon {number(finding.exact)}: {finding.remark}.",
     ]
+    if finding.holds_if:
+        lines.append(f"- **Holds if** {finding.holds_if}.")
     if (seen := found.witness) is not None:
         sure = "exactly" if found.exact else f"at confidence {found.confidence}"
         share = "probability" if found.exact else "share of the draws"
@@ -154,7 +158,7 @@ def page(
         INTRODUCTION,
         f"## More is spent than claimed ({len(broken)})",
         "The place of each claim and the command are below, under [Why](#why).",
-        table(broken),
+        table(broken, "holds if"),
         "## Why",
         *(details(finding, found) for finding, found in broken),
         f"## Not refuted ({len(honest)})",

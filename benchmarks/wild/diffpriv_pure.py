@@ -18,6 +18,8 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 EPSILON = 1.0
 USES, EACH = 100, 1e-5
 """Responses of epsilon 1 that are composed, and the delta of each."""
+TINY = 1e-15
+"""An epsilon at which ``geometric_noise`` gives up."""
 LARGE, DELTA = 10.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / LARGE
 """What ``gaussian_sigma(1, LARGE, DELTA)`` gives."""
@@ -29,6 +31,11 @@ KEPT = math.e / (1.0 + math.e)
 @one_by_one()
 def count(x: int) -> int:
     return int(load("diffpriv_pure").private_count(int(x), EPSILON))
+
+
+@one_by_one()
+def tiny_count(x: int) -> int:
+    return int(load("diffpriv_pure").private_count(int(x), TINY))
 
 
 @one_by_one()
@@ -67,11 +74,26 @@ def findings() -> tuple[Finding, ...]:
             "private_count",
             inputs=(0, 1),
             exact=exact.epsilon(count_distribution(x, EPSILON) for x in (0, 1)),
+            setting=f"any epsilon, here {EPSILON:g}",
             claim="README: geometric (discrete Laplace) noise on a count; `geometric_noise`: pure "
             "epsilon-DP for integer counts. Counts of two neighbours are 1 apart",
             remark="the noise is one geometric number, 0 or more, where a difference of two is "
             "called for: the true count or above, never below. An answer of 0 proves that the "
             "count is 0, and the smallest of some answers is the count",
+        ),
+        finding(
+            tiny_count,
+            "private_count",
+            epsilon=TINY,
+            inputs=(0, 1),
+            exact=math.inf,
+            setting=f"epsilon {TINY:g}",
+            claim="README: geometric (discrete Laplace) noise on a count; `geometric_noise` takes "
+            "any epsilon above 0. Counts of two neighbours are 1 apart",
+            remark="where 1 - e^-epsilon is 1e-15 or less, `geometric_noise` returns 0, a "
+            "fallback by its comment: the count itself, at the epsilon that asks for the most "
+            "noise. Few will ask for so small an epsilon; an error would do. It returns 0 from "
+            "epsilon 34.6 on, too, where the noise would be 0 but for one draw in 1e15",
         ),
         finding(
             Gaussian(sigma=SIGMA, low=0.0, high=1.0),

@@ -15,11 +15,13 @@ class Finding(Case):
     ``exact`` is the epsilon that it has at the claimed delta, for the inputs named: by derivation
     or by listing its outputs. ``claim`` says in which place of the package the epsilon is claimed
     and how it is read, ``remark`` what the code does, and from where the exact epsilon follows,
-    ``again`` the command that measures it where ``call`` cannot be named on the command line.
+    ``holds_if`` the milder reading or use under which the claim holds, ``again`` the command that
+    measures it where ``call`` cannot be named on the command line.
     """
 
     exact: float
     claim: str
+    holds_if: str = ""
     again: str = ""
 
     @property

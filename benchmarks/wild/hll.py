@@ -28,7 +28,8 @@ def findings() -> tuple[Finding, ...]:
             epsilon=EPSILON,
             inputs=(0, 1),
             exact=math.log(1.0 + math.exp(EPSILON) * 2.0**BITS),
-            setting="the default epsilon; one hash of 64 bits",
+            setting="the default epsilon; one hash of 64 bits; a course's final project, by the "
+            "name of its repository",
             claim="summary of the package: locally differentially private counting; "
             "`SketchConfig(epsilon=4.0)`. Read for one hash, the word replaced",
             remark="the true hash is kept with probability e^epsilon / (e^epsilon + 1), and else "

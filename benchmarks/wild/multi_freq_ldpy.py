@@ -21,9 +21,11 @@ SUBSETS = 4, 0.5
 TUPLE = (
     "; `input_tuple` is the user's true tuple and `epsilon` its privacy guarantee, and the "
     "splitting solution beside it shares epsilon among the attributes so that the tuple has it. "
-    "Read for the tuple, replaced as a whole. If one attribute is replaced, exactly epsilon is "
-    "spent, and the claim holds"
+    "Read for the tuple, replaced as a whole"
 )
+ATTRIBUTE = "one attribute is replaced: exactly epsilon"
+PERMANENT, REPORTS = 2.0, 4
+"""The epsilon of all reports of a user, where each spends ``EPSILON``, and how many are drawn."""
 ONE = "docstring: `epsilon` is the privacy guarantee; one report, replaced"
 ORACLES = "multi_freq_ldpy.pure_frequency_oracles."
 FAKES = "multi_freq_ldpy.mdim_freq_est.RSpFD_solution"
@@ -95,7 +97,13 @@ def sampled(x: NDArray[np.int64]) -> list[int]:
 @one_by_one(_seed)
 def repeated_unary(x: int) -> NDArray[np.float64]:
     client = _of("multi_freq_ldpy.long_freq_est.L_SUE", "L_SUE_Client")
-    return np.asarray(client(x, K, 2.0, EPSILON))
+    return np.asarray(client(x, K, PERMANENT, EPSILON))
+
+
+@one_by_one(_seed)
+def several_unary(x: int) -> NDArray[np.float64]:
+    client = _of("multi_freq_ldpy.long_freq_est.L_SUE", "L_SUE_Client")
+    return np.concatenate([client(x, K, PERMANENT, EPSILON) for _ in range(REPORTS)])
 
 
 def subset_distribution(x: int, k: int, epsilon: float, *, ordered: bool) -> exact.Distribution:
@@ -173,8 +181,8 @@ def findings() -> tuple[Finding, ...]:
             exact=exact.epsilon(subset_distribution(x, k, epsilon, ordered=True) for x in range(k)),
             setting=f"{k} values, so two are sent",
             claim="docstring: `epsilon` is the privacy guarantee, and a set is returned. What is "
-            "returned is an array. Read for the array as it is returned, one report; sorted before "
-            "it is sent, the claim holds (see below)",
+            "returned is an array. Read for the array as it is returned, one report",
+            holds_if="the subset is sorted before it is sent (see below)",
             remark="the true value, if it is among those sent, is written first. Its second place "
             "is therefore impossible, and a report (a, b) has probability 0 under b, not under a",
         ),
@@ -185,6 +193,7 @@ def findings() -> tuple[Finding, ...]:
             exact=both("response", D, K),
             setting=f"{D} attributes of {K} values",
             claim="docstring" + TUPLE,
+            holds_if=ATTRIBUTE,
             remark=everywhere,
         ),
         finding(
@@ -194,6 +203,7 @@ def findings() -> tuple[Finding, ...]:
             exact=both("zero", 2, 2),
             setting="2 attributes of 2 values, optimized unary encoding",
             claim="docstring" + TUPLE,
+            holds_if=ATTRIBUTE,
             remark=everywhere,
         ),
         finding(
@@ -215,6 +225,21 @@ def findings() -> tuple[Finding, ...]:
             f"{amplified(EPSILON, 2):.4f} is spent",
         ),
         finding(
+            several_unary,
+            "L_SUE_Client",
+            epsilon=PERMANENT,
+            exact=REPORTS * EPSILON,
+            setting=f"{REPORTS} reports, eps_perm {PERMANENT:g}, eps_1 {EPSILON:g}; {K} values",
+            claim="docstring: `eps_perm` is the upper bound of the privacy guarantee, for "
+            "infinitely many reports; the README calls it the longitudinal one. Read for the "
+            f"reports of a user whose value stays the same, {REPORTS} calls alike",
+            remark="the first round, which its comment calls permanent, is drawn anew in every "
+            "call and not returned, so that it can be kept nowhere: r reports are independent and "
+            "spend r eps_1, without a bound. The other `L_*_Client` do the same. The package "
+            "simulates collections, and in its README's example every user reports once",
+            holds_if="every user reports once: eps_1 (see below)",
+        ),
+        finding(
             subset_sorted,
             "SS_Client, sorted",
             epsilon=epsilon,
@@ -229,6 +254,6 @@ def findings() -> tuple[Finding, ...]:
         finding(split, "SPL_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
         finding(sampled, "SMP_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
         finding(
-            repeated_unary, "L_SUE_Client", setting=f"first report, eps_perm 2, eps_1 1; {K} values"
+            repeated_unary, "L_SUE_Client", setting=f"one report, eps_perm 2, eps_1 1; {K} values"
         ),
     )

@@ -86,6 +86,7 @@ def findings() -> tuple[Finding, ...]:
             remark="the one-hot vector is multiplied by sqrt(k) and integer noise is added: unless "
             "k is a square, the one coordinate that is no integer is the value. The README's "
             "example has k = 4, where all is well",
+            holds_if="k is a square (see below)",
         ),
         finding(discrete_four, "disclapu", 4),
         finding(laplace, "lapu", 4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 
 import numpy as np
@@ -30,8 +32,16 @@ def slope(x: int, rng: np.random.Generator) -> float:
     return float(np.sign(package.Vector_creator(series, noise).new_gradients[0]))
 
 
+@one_by_one()
+def last(x: int) -> float:
+    """What the last of three values becomes; it is 2 or 3."""
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints
+        return float(load("syndp").timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])
+
+
 def findings() -> tuple[Finding, ...]:
     local = "README: data synthesis by local differential privacy; "
+    small = "; a package of one author, with a README of a few lines"
     return (
         Finding(
             library="syndp",
@@ -54,10 +64,26 @@ def findings() -> tuple[Finding, ...]:
             inputs=(0, 1),
             exact=math.inf,
             samples=2_000,
-            setting="series of two values, a fresh seed for every call",
+            setting="series of two values, a fresh seed for every call" + small,
             claim=local + "the arguments `epsilon` and `delta` of `TimeDP`; a series replaced",
             remark="the noisy slope is drawn from the half-line on which the true one lies "
             "(`create_boundary`): every rise and fall of the series is published as it is",
+        ),
+        Finding(
+            library="syndp",
+            name="timeseries_dp",
+            call=last,
+            epsilon=EPSILON,
+            inputs=(0, 1),
+            exact=math.inf,
+            samples=2_000,
+            setting="series 0, 1 and 2 or 3" + small,
+            claim=local + "the argument `epsilon`; one value replaced",
+            remark="a value is scaled to [-1, 1] by its true neighbours in the series, noised at "
+            "epsilon within that range, and scaled back: what is returned lies between two true "
+            "values, and beyond 2 only if the last is more. If the range were public, one "
+            "value would spend epsilon. The file is called `original_timedp`, and `TimeDP` (above) "
+            "is the later one; the package exports both",
         ),
         Finding(
             library="syndp",

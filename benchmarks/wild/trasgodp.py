@@ -30,23 +30,23 @@ def _numerical() -> Any:
     return load("trasgodp.numerical")
 
 
-def _moved(x: int, metres: NDArray[np.float64], **seed: int) -> NDArray[np.float64]:
-    """What ``metric_privacy`` returns for users so many metres north of place 0 or 1.
+def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArray[np.float64]:
+    """What ``metric_privacy`` returns for users so many metres north and east of place 0.
 
     Latitude, longitude and radius, (users, 3).
     """
     import pandas as pd
 
     metric_privacy = load("trasgodp.geoindis", "folium").metric_privacy
-    north = PLACE[0] + (x * APART + metres) / METRES
-    frame = pd.DataFrame({"lat": north, "lon": PLACE[1]})
+    aside = east / METRES / math.cos(math.radians(PLACE[0]))
+    frame = pd.DataFrame({"lat": PLACE[0] + north / METRES, "lon": PLACE[1] + aside})
     returned = metric_privacy(frame, "lat", "lon", PER_METRE, **seed)
     return np.asarray(returned[["lat", "lon", "radius_m"]].to_numpy(float))
 
 
 def location(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     """All users at one place, which moves them together."""
-    return _moved(x, np.zeros(size))[:, :2]
+    return _moved(np.full(size, x * APART))[:, :2]
 
 
 def radius(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
@@ -54,10 +54,28 @@ def radius(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
 
     The users stand a micrometre apart: each is moved alone.
     """
-    lat, lon, metres = _moved(x, 1e-6 * np.arange(size), seed=int(rng.integers(2**32))).T
+    north = x * APART + 1e-6 * np.arange(size)
+    lat, lon, metres = _moved(north, seed=int(rng.integers(2**32))).T
     north = (lat - PLACE[0]) * METRES
     east = (lon - PLACE[1]) * METRES * math.cos(math.radians(PLACE[0]))
     return np.asarray(np.abs(np.hypot(north, east) - metres) < 1.0)
+
+
+def together(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
+    """With a fresh seed: whether a user at place 0 or 1 is returned where one at place 0 is.
+
+    The pairs stand a micrometre apart: each pair is a frame of its own.
+    """
+    first = 1e-6 * np.arange(size)
+    both = np.concatenate([first, first + x * APART])
+    lat, lon, _ = _moved(both, seed=int(rng.integers(2**32))).reshape(2, size, 3).transpose(2, 0, 1)
+    return np.asarray((lat[0] == lat[1]) & (lon[0] == lon[1]))
+
+
+def alone(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """With a fresh seed: latitude and longitude of one user at place 0 or east of it."""
+    north = 1e-6 * np.arange(size)
+    return _moved(north, x * APART, seed=int(rng.integers(2**32)))[:, :2]
 
 
 @one_by_one()
@@ -130,6 +148,20 @@ def findings() -> tuple[Finding, ...]:
             remark="the frame returned has a column `radius_m`, how far the point was moved: the "
             "true place is on a circle. The docstring says that it is there; that it must not be "
             "released is said nowhere",
+            holds_if="the column is dropped and the frame is of one user at one place (see below)",
+        ),
+        finding(
+            together,
+            "metric_privacy",
+            exact=math.inf,
+            setting=places + "; a fresh seed, `radius_m` dropped; another user stands at one",
+            claim=metric + ", for a frame of two users, one of whom is moved",
+            remark="one point is drawn for each distinct pair of coordinates (`drop_duplicates`) "
+            "and merged back to every row that has it: two users at one place are returned at one "
+            "point, others never are. Whoever knows where one user stands learns whether another "
+            "stands there. For one user's own visits the shared draw has a good side: they "
+            "cannot be averaged",
+            holds_if="the frame is of one user at one place (see below)",
         ),
         finding(
             categories,
@@ -138,8 +170,15 @@ def findings() -> tuple[Finding, ...]:
             setting='records x and "a"; x alone may be "b"',
             claim=local + "the column is returned, one record replaced",
             remark="the categories are those that occur in the data: one that a single user has "
-            "comes up only if that user has it. Where the categories are public and all occur, "
-            "epsilon / 2 is spent (see below). Its randomized responses look them up likewise",
+            "comes up only if that user has it. Its randomized responses look them up likewise",
+            holds_if="the categories are public and all occur: epsilon / 2 (see below)",
+        ),
+        finding(
+            alone,
+            "metric_privacy",
+            setting=f"two places {APART:g} m apart on a parallel, epsilon {PER_METRE:g} a metre; a "
+            "fresh seed, `radius_m` dropped, one user",
+            claim=metric,
         ),
         finding(
             exponential,

@@ -26,6 +26,8 @@ def test_what_has_no_step_stays() -> None:
     np.testing.assert_array_equal(rounded(values), values)
     assert not np.signbit(rounded(-1e-12))
     assert rounded(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 no number
+    np.testing.assert_allclose(rounded(single, np.abs(single)), single, rtol=1e-9)
 
 
 def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:

@@ -26,6 +26,7 @@ from benchmarks.wild import (
     nprr,
     presto,
     pure_ldp,
+    trasgodp,
 )
 from benchmarks.wild.finding import Finding
 from fedrec_auditor.accountants.verdict import Verdict
@@ -86,6 +87,72 @@ def test_subsets() -> None:
     assert spent(ordered=False) == pytest.approx(0.5)
 
 
+def test_reports_whose_first_round_is_kept_spend_the_claim() -> None:
+    """And r times that of one report if it is drawn anew; bits that nobody has tell nothing."""
+    finding = the("multi-freq-ldpy", "L_SUE_Client", "4 reports")
+    reports, lasting = multi_freq_ldpy.REPORTS, multi_freq_ldpy.PERMANENT
+    permanent, one = (math.exp(e / 2.0) / (math.exp(e / 2.0) + 1.0) for e in (lasting, 1.0))
+    again = (one + permanent - 1.0) / (2.0 * permanent - 1.0)  # chained to permanent, it gives one
+
+    def spent(rounds: int, *, kept: bool) -> float:
+        sent = {
+            bits: exact.product(exact.bit(again if bit else 1.0 - again) for bit in bits)
+            for bits in ((0, 0), (0, 1), (1, 0), (1, 1))
+        }
+        laws = []
+        for x in (0, 1):
+            first = exact.unary(x, 2, permanent, 1.0 - permanent)
+            if kept:
+                parts = [(mass, exact.product([sent[y]] * rounds)) for y, mass in first.items()]
+                laws.append(exact.mixture(parts))
+            else:
+                report = exact.mixture((mass, sent[y]) for y, mass in first.items())
+                laws.append(exact.product([report] * rounds))
+        return exact.epsilon(laws)
+
+    assert spent(1, kept=False) == pytest.approx(1.0)
+    assert spent(reports, kept=False) == pytest.approx(finding.exact)
+    assert spent(reports, kept=True) < lasting < finding.exact
+
+
+def test_an_epsilon_that_is_converted_without_rounding_is_spent() -> None:
+    def back(f: float) -> float:
+        return exact.epsilon(exact.unary(x, 2, 1.0 - f / 2.0, f / 2.0) for x in (0, 1))
+
+    assert back(2.0 / (math.exp(2.5) + 1.0)) == pytest.approx(5.0)
+    assert [back(pure_ldp.converted_f(e)) for e in (1.0, 5.0, 9.0)] == pytest.approx(
+        [0.979, 5.025, 9.19], abs=1e-3
+    )
+    assert back(pure_ldp.converted_f(11.97)) < math.inf
+    assert pure_ldp.converted_f(pure_ldp.LARGE) == 0.0
+
+
+def test_one_value_in_a_public_range_spends_epsilon() -> None:
+    """Of ``timeseries_dp``: a truncated Laplace number of scale 2 / epsilon on [-1, 1]."""
+    grid = np.linspace(-1.0, 1.0, 201)
+    weights = [np.exp(-np.abs(grid - value) / 2.0) for value in np.linspace(-1.0, 1.0, 21)]
+    laws = [dict(enumerate(row / row.sum())) for row in weights]
+    assert exact.epsilon(laws) == pytest.approx(1.0)
+    # of 3, scaled to [1, 3]: more than 2, which 2 is never scaled back to
+    assert sum(mass for y, mass in laws[-1].items() if grid[y] > 0.0) == pytest.approx(
+        -math.expm1(-0.5) / -math.expm1(-1.0), abs=5e-3
+    )
+
+
+def test_one_place_spends_epsilon_times_its_distance() -> None:
+    """``metric_privacy``: a direction, and a gamma distance of shape 2."""
+    east = np.linspace(-5_000.0, 5_000.0, 101)
+    north = east[:, np.newaxis]
+
+    def log_density(x: int) -> Any:
+        radius = np.hypot(east - x * trasgodp.APART, north) + 1e-9
+        law = stats.gamma(2, scale=1.0 / trasgodp.PER_METRE)
+        return law.logpdf(radius) - np.log(2.0 * math.pi * radius)
+
+    ratio = np.abs(log_density(0) - log_density(1)).max()
+    assert ratio == pytest.approx(the("trasgoDP", "metric_privacy", "parallel").exact, rel=1e-6)
+
+
 def test_bloom_filters_spend_the_claim_if_set_bits_are_cleared() -> None:
     finding = the("pure-ldp", "RAPPORClient")
     cleared = []
@@ -103,7 +170,9 @@ def test_bloom_filters_spend_the_claim_if_set_bits_are_cleared() -> None:
         ("nprr", "nprr", "G 1", 1.0),
         ("ornl-presto", "hadamard_response", "", math.log(1.0 + 4.0 * math.e)),
         ("hll-py", "HyperLogLogLDP", "", 4.0 + 64.0 * math.log(2.0)),
-        ("diffpriv-pure", "private_count", "", math.inf),
+        ("diffpriv-pure", "private_count", "epsilon 1e-15", math.inf),
+        ("diffpriv-pure", "private_count", "any epsilon", math.inf),
+        ("pure-ldp", "RAPPORClient.convert_eps_to_f", "", math.inf),
         (
             "trasgoDP",
             "dp_clip_laplace_array",
@@ -174,6 +243,10 @@ def test_the_packages_say_these_numbers() -> None:
     assert composed == pytest.approx((diffpriv_pure.COMPOSED, 1e-3))
     server = oracles.RAPPORServer(pure_ldp.F, pure_ldp.M, 2, 4)
     assert server.epsilon == pytest.approx(the("pure-ldp", "RAPPORClient").epsilon)
+    for epsilon in (1.0, 5.0, 9.0, 11.97, pure_ldp.LARGE):
+        assert server.convert_eps_to_f(epsilon) == pure_ldp.converted_f(epsilon)
+    assert {pure.geometric_noise(e) for e in (diffpriv_pure.TINY, 34.6) for _ in range(9)} == {0}
+    assert all(pure.geometric_noise(1e-14) for _ in range(9))
 
 
 def test_a_callable_draws_from_the_generator_that_it_is_given() -> None:
@@ -195,10 +268,28 @@ def test_the_page_has_the_row(finding: Finding) -> None:
     shown = math.inf if bound == "infinite" else float(bound)
     assert shown <= finding.exact * (1.0 + 5e-4)  # four digits are shown
     assert verdict == (Verdict.VIOLATED if finding.broken else Verdict.UNSUBSTANTIATED)
+    if finding.broken:
+        assert row.endswith(f" | {finding.holds_if} |")
+        assert not finding.holds_if or f"- **Holds if** {finding.holds_if}." in PAGE
     told = PAGE if finding.broken else row
     assert f"`{finding.command}`" in told
     assert finding.claim in told
     assert finding.remark in PAGE
+
+
+def test_the_table_marks_where_a_milder_reading_holds() -> None:
+    marked = {(f.library, f.name) for f in known() if f.holds_if}
+    assert marked == {
+        ("multi-freq-ldpy", "SS_Client"),
+        ("multi-freq-ldpy", "RSpFD_GRR_Client"),
+        ("multi-freq-ldpy", "RSpFD_UE_zero_Client"),
+        ("multi-freq-ldpy", "L_SUE_Client"),
+        ("privateAB", "disclapu"),
+        ("trasgoDP", "metric_privacy"),
+        ("trasgoDP", "dp_exponential_array"),
+    }
+    assert "course" in the("hll-py", "HyperLogLogLDP").setting
+    assert "one author" in the("syndp", "TimeDP, bounded Laplace").setting
 
 
 @pytest.mark.parametrize("finding", known(), ids=lambda f: f"{f.library}-{f.name}-{f.setting}")
@@ -222,6 +313,7 @@ def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None
             exact=exact_epsilon,
             claim="a claim",
             remark="a reason",
+            holds_if="nobody looks",
             again="auditor verify it",
         )
 
@@ -237,7 +329,8 @@ def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None
     text = wild.page(rows, {"gone": "no such version"})
     refuted, rest = text.split("## Not refuted (1)")
     assert "## More is spent than claimed (1)" in refuted
-    assert "`bit_1` |  | 1 | 1.099 | 1.099 | VIOLATED | exact" in refuted
+    assert "`bit_1` |  | 1 | 1.099 | 1.099 | VIOLATED | exact | none | nobody looks |" in refuted
+    assert "- **Holds if** nobody looks." in refuted
     assert "- **Exact.** Epsilon 1.099: a reason." in refuted
     assert "- **Command.** `auditor verify it`" in refuted
     assert "bit_1.2" in rest
