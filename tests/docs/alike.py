@@ -1,4 +1,4 @@
-"""Whether a page still shows what is printed: in words exactly, in numbers as far as machines agree.
+"""Whether a page still shows what is printed: in words exactly, in numbers within a tenth.
 
 What a game measures depends on a training, and trainings carry the last bits of a processor's sums.
 """
