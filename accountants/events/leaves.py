@@ -85,9 +85,9 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """Every record is drawn by itself with ``sampling_probability``, and one is replaced.
 
-    ``event`` is the Gaussian of a record that comes or goes: its noise multiplier is the noise over
-    what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``, whose figure is
-    that of a record present or absent.
+    ``event`` is the Gaussian, or Laplace, of a record that comes or goes: its noise multiplier is
+    the noise over what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``,
+    whose figure is that of a record present or absent.
     """
 
     sampling_probability: float
