@@ -164,9 +164,9 @@ def _numbers(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     if row.finding is not None:
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
-            yield "Proved", f"at most {number(accounted.epsilon)}, by {accounted.source}"
+            yield "Proved", f"at most {number(accounted.told)}, by {accounted.source}"
         if measured is not None:
-            yield "Shown", f"at least {number(measured.epsilon)}, by {measured.source}"
+            yield "Shown", f"at least {number(measured.told)}, by {measured.source}"
     hows = [figure.how for figure in row.listed_figures]
     for place, figure in enumerate(row.listed_figures):
         how = "as before" if place and hows[place - 1] == figure.how else figure.how

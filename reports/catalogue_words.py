@@ -178,6 +178,9 @@ def judged_words(finding: Finding) -> str:
 def _extent(finding: Finding) -> str:
     """For what an epsilon is asked: per user over the whole training against the server."""
     scope, delta = finding.scope, finding.delta
+    spoken = finding.claim.scope.covers(scope)
+    if finding.verdict is Verdict.VIOLATED and finding.measured is not None and not spoken:
+        scope = finding.measured.scope  # asked in a wider one, of which the claim does not speak
     lasting = "" if scope.horizon is Horizon.REPORT else f" {HORIZONS[scope.horizon]}"
     at = f" ({delta_words(delta)})" if delta else ""
     return f"{_PER[scope.unit]}{lasting} {VIEWS[scope.vantage]}{at}"

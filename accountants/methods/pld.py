@@ -122,6 +122,8 @@ def _joint_mu(gaussians: list[tuple[DpEvent, int]]) -> float:
 def _gaussian(mu: float, delta: float) -> float:
     """On the upper side of the exact curve, whose inverse is found to 1e-12 (1 + mu)."""
     if mu <= 1e4:
+        if gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
+            return 0.0
         return (gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
     # delta(eps) <= Phi(mu/2 - eps/mu), and nearly so where mu is large.
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -330,3 +331,11 @@ def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
     said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
     assert said == "x | y (2, at our settings)"
+
+
+def test_a_claim_is_called_false_in_the_scope_that_it_speaks_of() -> None:
+    wider = replace(SCOPE, horizon=Horizon.TRAINING)
+    found = finding(Verdict.VIOLATED).model_copy(update={"scope": wider})
+    assert "The claim of epsilon 1 per rating over one round against the server is false" in (
+        plain_words(row(finding=found, arithmetic=None))
+    )
