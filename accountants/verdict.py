@@ -345,9 +345,10 @@ def _conclude(
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
         )
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
+        where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
         return Verdict.VIOLATED, (
             f"Epsilon is {least}, {how} ({measured.source}), above the claimed "
-            f"{_number(claim.epsilon)}, in a scope that the claim covers."
+            f"{_number(claim.epsilon)}, in {where} that the claim covers."
         )
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, Verdict.NO_CLAIM.meaning
@@ -493,4 +494,4 @@ def _if_so(bound: Bound) -> str:
 
 def _at(bound: Bound) -> str:
     delta = f" at delta={bound.delta:.3g}" if bound.delta else ""
-    return f"{_number(bound.epsilon)}{delta}"
+    return f"{_number(bound.told)}{delta}"

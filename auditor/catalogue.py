@@ -126,6 +126,8 @@ def _judge(entry: Entry) -> CatalogueRow:
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
         ours=entry.ours,
+        computed_at=entry.computed_at,
+        repeats=entry.repeats,
         provable=entry.provable,
         proved_epsilon=None if accounted is None else accounted.epsilon,
         proof="" if accounted is None else accounted.source,

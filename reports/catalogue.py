@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
@@ -20,7 +21,8 @@ Setting = bool | int | float | str
 class Figure(Row):
     """A number that a paper states or relies on, beside the one computed here.
 
-    ``below`` says that the paper only has it below ``claimed``.
+    ``below`` says that the paper only has it below ``claimed``; ``side`` that ``right`` is a bound
+    from this side, not the number itself.
     """
 
     what: str
@@ -29,6 +31,7 @@ class Figure(Row):
     below: bool
     word: Arithmetic
     how: str
+    side: Side | None = None
 
 
 class PaperRow(Row):
@@ -50,11 +53,12 @@ class CatalogueRow(Row):
 
     ``source`` is the place in ``paper``. ``claimed`` and ``provable`` are formulas; ``finding`` has
     the numbers of a statement about epsilon, and ``figures`` those of any other. ``ours`` says that
-    the claimed epsilon is the paper's formula at our settings. ``repaired`` is the same claim
-    evaluated on the target with ``repaired_settings`` over its own. ``target``, ``settings``,
-    ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ... --users ...
-    --items ...` asks it again. ``demonstration_target`` is the system that ``demonstration`` runs
-    on, if it is another one.
+    the claimed epsilon is the paper's formula at our settings, and ``computed_at`` what else the
+    numbers are of. ``repeats`` is the entry of the same statement, which counts once. ``repaired``
+    is the same claim evaluated on the target with ``repaired_settings`` over its own. ``target``,
+    ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ...
+    --users ... --items ...` asks it again. ``demonstration_target`` is the system that
+    ``demonstration`` runs on, if it is another one.
     """
 
     number: str
@@ -73,6 +77,8 @@ class CatalogueRow(Row):
     claimed: str
     claimed_epsilon: float | None
     ours: bool
+    computed_at: str = ""
+    repeats: str = ""
     provable: str
     proved_epsilon: float | None
     proof: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
 from fedrec_auditor.reports.catalogue_words import (
@@ -17,11 +17,14 @@ from fedrec_auditor.reports.catalogue_words import (
     holds_words,
     plain_words,
     rest_words,
+    right_words,
+    stated_words,
 )
 from fedrec_auditor.reports.paragraph import print_paragraph, width_of
 from fedrec_auditor.reports.terminal import print_line
 from fedrec_auditor.reports.words import (
     STYLES,
+    counted,
     found_words,
     number,
     printable,
@@ -161,17 +164,16 @@ def _numbers(row: CatalogueRow) -> Iterable[tuple[str, str]]:
     if row.finding is not None:
         accounted, measured = row.finding.accounted, row.finding.measured
         if accounted is not None:
-            yield "Proved", f"at most {number(accounted.epsilon)}, by {accounted.source}"
+            yield "Proved", f"at most {number(accounted.told)}, by {accounted.source}"
         if measured is not None:
-            yield "Shown", f"at least {number(measured.epsilon)}, by {measured.source}"
+            yield "Shown", f"at least {number(measured.told)}, by {measured.source}"
     hows = [figure.how for figure in row.listed_figures]
     for place, figure in enumerate(row.listed_figures):
-        sign = "below " if figure.below else ""
         how = "as before" if place and hows[place - 1] == figure.how else figure.how
         yield (
             "Number",
-            f"{figure.what}: paper {sign}{number(figure.claimed)}, "
-            f"here {number(figure.right)} ({_AGREES[figure.word]}; {how})",
+            f"{figure.what}: paper {stated_words(figure, number)}, "
+            f"here {right_words(figure, number)} ({_AGREES[figure.word]}; {how})",
         )
     if rest := rest_words(row):
         yield "Number", rest.strip()
@@ -203,12 +205,28 @@ def _derivation(row: CatalogueRow) -> Iterable[tuple[str, str]]:
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
-    """How many entries have which verdict: of what is printed first, then of what is derived."""
+    """How many statements have which verdict: what is printed first, then what is derived.
+
+    Entries on one statement count once. Those about something else than privacy are told apart.
+    """
     order: list[Word] = [*Verdict, *Arithmetic]
     said = []
     for basis in Basis:
-        words = Counter(w for row in rows if row.basis is basis for w in row.judgement.split(", "))
-        if words:
-            counted = ", ".join(f"{words[word]} {word}" for word in order if word in words)
-            said.append(f"{sum(row.basis is basis for row in rows)} {basis}: {counted}.")
+        mine = [row for row in rows if row.basis is basis]
+        kinds: dict[str, dict[str, StatementKind]] = {}
+        for row in mine:
+            for word in row.judgement.split(", "):
+                kinds.setdefault(word, {})[row.repeats or row.number] = row.kind
+        if mine:
+            words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
+            several = len({row.repeats or row.number for row in mine})
+            entries = f", in {len(mine)} entries" if several < len(mine) else ""
+            said.append(f"{counted(several, f'{basis} statement')}{entries}: {words}.")
     return " ".join(said)
+
+
+def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
+    tally = Counter(kinds.values())
+    apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
+    known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""
+    return f"{len(kinds)} {word}{known}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Side, guess_probability
 from fedrec_auditor.accountants.statements.kind import StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
@@ -73,8 +74,7 @@ _PER = {
 def claimed_words(row: CatalogueRow) -> str:
     """The claimed formula with its value; without, where several numbers stand for it."""
     if row.claimed_epsilon is None:
-        figure = _chosen(row)
-        value = f"< {short(figure.claimed)}" if figure.below else short(figure.claimed)
+        value = stated_words(_chosen(row))
     else:
         value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
         if row.delta:
@@ -86,8 +86,22 @@ def claimed_words(row: CatalogueRow) -> str:
 
 def holds_words(row: CatalogueRow) -> str:
     """The formula of what holds with its value; without, where several numbers stand for it."""
-    value = short(_chosen(row).right) if row.finding is None else found_words(row.finding)
+    value = right_words(_chosen(row)) if row.finding is None else found_words(row.finding)
     return _with(row, row.provable, value)
+
+
+def stated_words(figure: Figure, exactly: Callable[[float], str] = short) -> str:
+    """The number that a paper states or relies on."""
+    if figure.word is Arithmetic.LOOSE and math.isinf(figure.claimed):
+        return "no bound"
+    return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
+
+
+def right_words(figure: Figure, exactly: Callable[[float], str] = short) -> str:
+    """The number computed here; where it is a bound, from which side."""
+    if figure.side is Side.UPPER:
+        return f"at most {short_most(figure.right)}"
+    return f"at least {short_least(figure.right)}" if figure.side else exactly(figure.right)
 
 
 def assumed_words(row: CatalogueRow) -> str:
@@ -101,10 +115,15 @@ def plain_words(row: CatalogueRow) -> str:
     said = []
     if row.finding is not None:
         said.append(judged_words(row.finding))
+    if row.computed_at:
+        said.append(f"Computed {row.computed_at}.")
     if row.arithmetic is not None:
         alone = row.finding is None
         said.append((_MEANINGS[row.kind] if alone else _NUMBERS)[row.arithmetic])
         if alone and row.poor_figures:
+            agreeing = len(row.figures) - len(row.poor_figures)
+            if agreeing and _chosen(row).below:
+                said.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
             said.append(_corrected(_chosen(row)))
     return " ".join(said)
 
@@ -132,9 +151,8 @@ def command_words(row: CatalogueRow) -> str:
 def _corrected(figure: Figure) -> str:
     """A number that is loose or wrong, beside the right one, with digits that tell them apart."""
     said = short if short(figure.claimed) != short(figure.right) else number
-    sign = "less than " if figure.below else ""
-    stated = f"{sign}{said(figure.claimed)} by its statement"
-    return f"In numbers, {figure.what}: {stated}, {said(figure.right)} computed here."
+    stated, right = stated_words(figure, said), right_words(figure, said)
+    return f"In numbers, {figure.what}: {stated} by its statement, {right} computed here."
 
 
 def judged_words(finding: Finding) -> str:
@@ -148,7 +166,7 @@ def judged_words(finding: Finding) -> str:
         proved = f"{short_most(finding.accounted.epsilon)} is proved"
         return f"{claim} holds: {proved}{_if_so(finding)}. {_stakes(finding, None)}"
     if finding.verdict is Verdict.INCOMPARABLE:
-        said = f"Nothing is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"
+        said = f"No epsilon is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"
         return said.strip()
     if finding.verdict is Verdict.NO_CLAIM:
         return f"No number is claimed {_extent(finding)}: {_known(finding)}."
@@ -160,6 +178,9 @@ def judged_words(finding: Finding) -> str:
 def _extent(finding: Finding) -> str:
     """For what an epsilon is asked: per user over the whole training against the server."""
     scope, delta = finding.scope, finding.delta
+    spoken = finding.claim.scope.covers(scope)
+    if finding.verdict is Verdict.VIOLATED and finding.measured is not None and not spoken:
+        scope = finding.measured.scope  # asked in a wider one, of which the claim does not speak
     lasting = "" if scope.horizon is Horizon.REPORT else f" {HORIZONS[scope.horizon]}"
     at = f" ({delta_words(delta)})" if delta else ""
     return f"{_PER[scope.unit]}{lasting} {VIEWS[scope.vantage]}{at}"

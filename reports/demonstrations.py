@@ -62,7 +62,7 @@ def control_words(row: DemonstrationRow) -> str:
 
 
 def _brief(bound: Bound) -> str:
-    return f"≥ {number(bound.epsilon)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
+    return f"≥ {number(bound.told)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
 
 
 def _trial_words(trial: TrialRow) -> str:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from fedrec_auditor.accountants.statements.bound import Bound
-    from fedrec_auditor.accountants.statements.claim import Claim
-
 _HANG = 10
 """Columns of the longest name of a finding's parts, and blanks."""
 
@@ -54,18 +51,17 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
 
 
 def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
-    claim, scope = finding.claim, finding.scope
-    yield "Claimed", f"≤ {_epsilon(claim)}: {claim.statement} ({claim.source})"
-    if finding.accounted is not None:
-        yield "Proved", f"≤ {_epsilon(finding.accounted)}, by {finding.accounted.source}"
-    if finding.measured is not None:
-        support = support_words(finding.measured)
-        shown = f"≥ {_epsilon(finding.measured)}, {support}, by {finding.measured.source}"
-        yield "Computed" if finding.measured.samples is None else "Measured", shown
+    claim, scope, proof, shown = finding.claim, finding.scope, finding.accounted, finding.measured
+    yield "Claimed", f"≤ {_at(claim.epsilon, claim.delta)}: {claim.statement} ({claim.source})"
+    if proof is not None:
+        yield "Proved", f"≤ {_at(proof.told, proof.delta)}, by {proof.source}"
+    if shown is not None:
+        said = f"≥ {_at(shown.told, shown.delta)}, {support_words(shown)}, by {shown.source}"
+        yield "Computed" if shown.samples is None else "Measured", said
     asked, stated = scope_words(scope).split(", "), scope_words(claim.scope).split(", ")
     other = ", ".join(part for part in stated if part not in asked)
     yield "Scope", f"{', '.join(asked)}" + (f" (the claim says: {other})" if other else "")
 
 
-def _epsilon(bound: Claim | Bound) -> str:
-    return f"{number(bound.epsilon)} at {delta_words(bound.delta)}"
+def _at(epsilon: float, delta: float) -> str:
+    return f"{number(epsilon)} at {delta_words(delta)}"

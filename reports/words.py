@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
@@ -128,7 +128,7 @@ def brief(value: float) -> str:
 
 def at_least(value: float) -> str:
     """A lower bound in 3 significant digits, rounded down; below 1e-4 it may say 0."""
-    return number(_rounded(value, math.floor))
+    return number(rounded(value, math.floor))
 
 
 def shown_epsilon(value: float) -> str:
@@ -138,20 +138,7 @@ def shown_epsilon(value: float) -> str:
 
 def at_most(value: float) -> str:
     """An upper bound in 3 significant digits, rounded up."""
-    return number(_rounded(value, math.ceil))
-
-
-def _rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
-    """``value`` in so many significant digits, up or down, but for what doubles lose."""
-    if not value or math.isinf(value):
-        return value
-    exponent = math.floor(math.log10(abs(value))) + 1 - digits
-    if exponent <= -300:
-        return value
-    scaled = value / 10.0**exponent
-    near = round(scaled)
-    whole = near if math.isclose(scaled, near, rel_tol=1e-9) else towards(scaled)
-    return whole * 10.0**exponent
+    return number(rounded(value, math.ceil))
 
 
 def percent(share: float) -> str:
@@ -290,7 +277,7 @@ def sampling_words(record: Contents) -> str:
 def proved_words(accounted: Bound) -> str:
     """A proved upper bound with all that makes it a statement."""
     return (
-        f"at most {number(accounted.epsilon)} ({delta_words(accounted.delta)}, a proof: "
+        f"at most {number(accounted.told)} ({delta_words(accounted.delta)}, a proof: "
         f"{accounted.source}; scope: {accounted.scope})"
     )
 
@@ -298,7 +285,7 @@ def proved_words(accounted: Bound) -> str:
 def measured_words(measured: Bound) -> str:
     """A lower bound with all that makes it a statement."""
     return (
-        f"at least {number(measured.epsilon)} ({delta_words(measured.delta)}, "
+        f"at least {number(measured.told)} ({delta_words(measured.delta)}, "
         f"{support_words(measured)}, {measured.source}; scope: {measured.scope})"
     )
 
@@ -343,12 +330,12 @@ def short(value: float) -> str:
 
 def short_least(value: float) -> str:
     """A lower bound as ``short``, rounded down."""
-    return short(_rounded(value, math.floor, _digits(value)))
+    return short(rounded(value, math.floor, _digits(value)))
 
 
 def short_most(value: float) -> str:
     """An upper bound as ``short``, rounded up."""
-    return short(_rounded(value, math.ceil, _digits(value)))
+    return short(rounded(value, math.ceil, _digits(value)))
 
 
 def _digits(value: float) -> int:

@@ -85,9 +85,9 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
     """Every record is drawn by itself with ``sampling_probability``, and one is replaced.
 
-    ``event`` is the Gaussian of a record that comes or goes: its noise multiplier is the noise over
-    what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``, whose figure is
-    that of a record present or absent.
+    ``event`` is the Gaussian, or Laplace, of a record that comes or goes: its noise multiplier is
+    the noise over what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``,
+    whose figure is that of a record present or absent.
     """
 
     sampling_probability: float
@@ -156,14 +156,14 @@ def readable(
 
 def assumed(event: DpEvent) -> tuple[str, ...]:
     """What a proof for ``event`` takes for granted of the adversary, beyond the scope."""
-    hidden = (
-        PoissonSampledDpEvent,
-        SampledWithoutReplacementDpEvent,
-        ReplacedSamplingDpEvent,
-        MixtureOfGaussiansDpEvent,
-    )
-    drawn = any(isinstance(leaf, hidden) for leaf, _ in leaves(event))
-    return ("the adversary does not learn who was drawn",) if drawn else ()
+    hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
+    drawn: dict[str, None] = {}
+    for leaf, _ in leaves(event):
+        if isinstance(leaf, SampledWithoutReplacementDpEvent):  # who knows of some has fewer left
+            drawn[f" of {leaf.source_dataset_size:,}"] = None
+        elif isinstance(leaf, hidden):
+            drawn[""] = None
+    return tuple(f"the adversary does not learn who{of} was drawn" for of in drawn)
 
 
 def private_leaves(

@@ -33,7 +33,11 @@ from fedrec_auditor.accountants.losses.pairs import (
     ListedPair,
     Pair,
 )
-from fedrec_auditor.accountants.losses.pure import THREE_POINT_EVENTS, ThreePointLoss
+from fedrec_auditor.accountants.losses.pure import (
+    THREE_POINT_EVENTS,
+    ThreePointLoss,
+    sampled_epsilon,
+)
 from fedrec_auditor.accountants.losses.sampled_pairs import (
     FixedSize,
     Poisson,
@@ -60,7 +64,7 @@ def gaussian_pair(mu: float) -> Pair:
 def dominating_pair(leaf: DpEvent) -> Pair:
     """The pair that dominates one use of ``leaf``, of a kind that the loss accountant reads."""
     if isinstance(leaf, ReplacedSamplingDpEvent):
-        return _replaced(leaf.event.noise_multiplier, leaf.sampling_probability)
+        return _replaced(leaf.event, leaf.sampling_probability)
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
         return dominating_pair(leaf.event)
     if isinstance(leaf, RevealedSamplingDpEvent):
@@ -95,13 +99,16 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     same or is not tried. Normal and Laplace noise, randomized responses,
     revealed sampling, and the Gaussian of a record that is drawn and replaced reach the pair that
     dominates them; so does a record of a Poisson sample, present against absent, and a group of
-    them (``GaussianMixture``). A sample of fixed
+    them (``GaussianMixture``). Under Laplace noise one that is replaced reaches what one does that
+    was of no weight (``sampled_epsilon`` is reached at delta 0). A sample of fixed
     size reaches Poisson's: all other records lie at one end of what a record may be
     (``theorems.fixed_size``). A pure epsilon, and that of shuffled reports, is reached by one
     mechanism of this epsilon: randomized response on a bit.
     """
     leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)
+    if isinstance(leaf, ReplacedSamplingDpEvent) and isinstance(inner, LaplaceDpEvent):
+        return attained_pairs(PoissonSampledDpEvent(leaf.sampling_probability, inner))
     if isinstance(inner, BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
     if isinstance(leaf, ShuffledDpEvent):
@@ -132,9 +139,13 @@ def _with_room(leaf: DpEvent) -> DpEvent:
     return leaf
 
 
-def _replaced(noise: float, rate: float) -> Pair:
+def _replaced(drawn: DpEvent, rate: float) -> Pair:
+    """Of Laplace noise all that is used is its pure epsilon."""
+    noise = drawn.noise_multiplier
     if noise * LARGEST_LOSS < 1.0:
         return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
+    if isinstance(drawn, LaplaceDpEvent):
+        return AtomicPair.pure(sampled_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
         return gaussian_pair(2.0 / noise)
     return ReplacedGaussian(1.0 / noise, rate)

@@ -89,6 +89,23 @@ def pure_epsilon(leaf: DpEvent) -> float:
     return ThreePointLoss.of(leaf).loss
 
 
+def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
+    """The pure epsilon of a record that is in ``epsilon``'s noisy sum with probability ``rate``.
+
+    ln(1 + q (e^L - 1)) where it comes or goes; the other direction, -ln(1 - q + q e^-L), is smaller
+    (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9 at delta 0). One that is ``replaced`` costs
+    the sum of both: whoever else is drawn, an output is 1 - q + q r times as likely as without it,
+    r within e^-L and e^L, and two records at opposite ends have one r each. By group privacy it is
+    at most twice the first.
+    """
+    if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
+        return epsilon * (1 + replaced) if rate else 0.0
+    back = -math.log1p(rate * math.expm1(-epsilon)) if replaced else 0.0
+    if epsilon > 30.0:
+        return epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)) + back
+    return math.log1p(rate * math.expm1(epsilon)) + back
+
+
 def pure_kinds(uses: list[tuple[DpEvent, int]]) -> Kinds:
     """The different epsilons of the leaves with their counts; what costs nothing is left out."""
     counts: Counter[float] = Counter()

@@ -37,6 +37,7 @@ from fedrec_auditor.accountants.losses.pure import (
     THREE_POINT_EVENTS,
     ThreePointLoss,
     pure_epsilon,
+    sampled_epsilon,
 )
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
@@ -47,7 +48,7 @@ _SAMPLED = {
     PoissonSampledDpEvent: _SAMPLES,
     SampledWithoutReplacementDpEvent: _SAMPLES,
     RevealedSamplingDpEvent: _SAMPLES,
-    ReplacedSamplingDpEvent: (GaussianDpEvent,),
+    ReplacedSamplingDpEvent: (GaussianDpEvent, LaplaceDpEvent),
 }
 # Pairs of a record, or of several, present and absent: the other order counts too.
 _DIRECTED = (Poisson, GaussianMixture)
@@ -102,18 +103,12 @@ class Pld(LeafAccountant):
 
 
 def _largest(leaf: DpEvent) -> float:
-    """The largest privacy loss of one use: ln(1 + q (e^L - 1)) where it is sampled unseen.
-
-    The other direction, -ln(1 - q + q e^-L), is smaller (Balle, Barthe and Gaboardi 2018, Theorems
-    8 and 9 at delta 0).
-    """
+    """The largest privacy loss of one use."""
     if isinstance(leaf, RevealedSamplingDpEvent):
         return _largest(leaf.event)
-    if isinstance(leaf, (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)):
-        whole, rate = _largest(leaf.event), sampling_rate(leaf)
-        if whole > 30.0:
-            return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
-        return math.log1p(rate * math.expm1(whole))
+    if hasattr(leaf, "event"):
+        replaced = isinstance(leaf, ReplacedSamplingDpEvent)
+        return sampled_epsilon(_largest(leaf.event), sampling_rate(leaf), replaced=replaced)
     return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
@@ -127,6 +122,8 @@ def _joint_mu(gaussians: list[tuple[DpEvent, int]]) -> float:
 def _gaussian(mu: float, delta: float) -> float:
     """On the upper side of the exact curve, whose inverse is found to 1e-12 (1 + mu)."""
     if mu <= 1e4:
+        if gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
+            return 0.0
         return (gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
     # delta(eps) <= Phi(mu/2 - eps/mu), and nearly so where mu is large.
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf

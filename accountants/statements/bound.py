@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import SupportsFloat
@@ -60,6 +61,19 @@ def guess_probability(epsilon: float, delta: float = 0.0) -> float:
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
+def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
+    """``value`` in so many significant digits, up or down, but for what doubles lose."""
+    if not value or math.isinf(value):
+        return value
+    exponent = math.floor(math.log10(abs(value))) + 1 - digits
+    if exponent <= -300:
+        return value
+    scaled = value / 10.0**exponent
+    near = round(scaled)
+    whole = near if math.isclose(scaled, near, rel_tol=1e-9) else towards(scaled)
+    return whole * 10.0**exponent
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
     """The pair of inputs and the output (or event) that show a lower bound.
@@ -114,3 +128,10 @@ class Bound:
         check_delta(self.delta)
         if self.confidence != 1.0:
             check_confidence(self.confidence)
+
+    @property
+    def told(self) -> float:
+        """Epsilon as it is printed: in six digits, or whole, on the side on which it holds."""
+        towards = math.ceil if self.side is Side.UPPER else math.floor
+        usual = 1e-4 <= self.epsilon < 1e9
+        return rounded(self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
+    ReplacedSamplingDpEvent,
     ShuffledDpEvent,
     check_parameters,
     leaves,
@@ -23,6 +24,7 @@ from fedrec_auditor.accountants.losses.leaf_pairs import (
     shuffled_pairs,
 )
 from fedrec_auditor.accountants.losses.pairs import Pair
+from fedrec_auditor.accountants.losses.pure import pure_epsilon, sampled_epsilon
 from fedrec_auditor.accountants.statements.bound import check_delta
 
 # Above, the exact curve of normal noise is not solved for.
@@ -109,6 +111,9 @@ def _largest(leaf: DpEvent) -> tuple[float, float]:
         return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
     if isinstance(leaf, ShuffledDpEvent):
         return (leaf.epsilon,) * 2
+    if isinstance(leaf, ReplacedSamplingDpEvent) and isinstance(inner, LaplaceDpEvent):
+        rate = sampling_rate(leaf)
+        return (sampled_epsilon(pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
     pairs = attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0

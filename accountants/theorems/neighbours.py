@@ -35,7 +35,7 @@ def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
     asked for half the multiplier there. In a sample of fixed size a record always makes room for
     another one: there it is half under either adjacency, and where a record comes or goes that
     costs what Poisson sampling of the same rate costs (``theorems.fixed_size``). Poisson sampling
-    of a record that is replaced is known for normal noise (``ReplacedSamplingDpEvent``). What is no
+    of a record that is replaced is known for these noises (``ReplacedSamplingDpEvent``). What is no
     noise on a sum (responses, pure epsilons, zCDP) is the same under either.
 
     Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant takes the multiplier as
@@ -58,8 +58,8 @@ def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
     if isinstance(event, PoissonSampledDpEvent) and replaced:
         if event.sampling_probability == 1:
             return under(event.event, adjacency)
-        normal = isinstance(event.event, GaussianDpEvent)
-        return ReplacedSamplingDpEvent(event.sampling_probability, event.event) if normal else None
+        noise = isinstance(event.event, _NOISE)
+        return ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
     if isinstance(event, MixtureOfGaussiansDpEvent) and replaced:
         return None
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event

@@ -332,8 +332,9 @@ def _catalogue(
     from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.plan import make_resources
     from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal
+    from fedrec_auditor.reports.catalogue_words import right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
-    from fedrec_auditor.reports.words import number as number_words
+    from fedrec_auditor.reports.words import number as said
 
     workers = make_resources(1 if jobs is None else jobs).jobs
     chosen = catalogue.entries() if number is None else catalogue.find(number)
@@ -344,7 +345,8 @@ def _catalogue(
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is Arithmetic.WRONG,
-            reason=f"{number_words(figure.claimed)} is stated, {number_words(figure.right)} right.",
+            reason=f"{stated_words(figure, said)} by its statement, {right_words(figure, said)} "
+            "computed here.",
         )
         for row in rows
         for figure in row.figures

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.bound import Bound, rounded
 from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
 from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling
 from fedrec_auditor.auditor.spending.noise import Noise
@@ -262,7 +262,7 @@ def _notes(account: Account) -> Iterator[str]:
         yield (
             f"Adding up the rounds, {rounds:,} x {_up(one.epsilon)} = "
             f"{_up(rounds * one.epsilon)}, counts more than they spend, and its delta is "
-            f"{rounds * deployment.delta:g}."
+            f"{min(1.0, rounds * deployment.delta):g}."
         )
     noisy = isinstance(deployment.noise, Noise) and not deployment.is_local
     if noisy and deployment.rate == 1.0:
@@ -275,18 +275,14 @@ def _notes(account: Account) -> Iterator[str]:
 
 
 def _up(epsilon: float) -> str:
-    return _rounded(epsilon, math.ceil)
+    return _told(rounded(epsilon, math.ceil, _DIGITS))
 
 
 def _down(epsilon: float) -> str:
-    return _rounded(epsilon, math.floor)
+    return _told(rounded(epsilon, math.floor, _DIGITS))
 
 
-def _rounded(epsilon: float, to_whole: Any) -> str:
-    """To some digits, on the side that ``to_whole`` says, but for what doubles lose."""
+def _told(epsilon: float) -> str:
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
-    unit = 10.0 ** (math.floor(math.log10(epsilon)) + 1 - _DIGITS)
-    near = round(epsilon / unit)
-    count = near if abs(epsilon / unit - near) < 1e-7 * near else to_whole(epsilon / unit)
-    return f"{count * unit:#.{_DIGITS}g}".removesuffix(".")
+    return f"{epsilon:#.{_DIGITS}g}".removesuffix(".")

@@ -248,7 +248,8 @@ def _between(deployment: Deployment, event: DpEvent, rounds: int, scope: Scope) 
             f"{every}, got {lower.epsilon:.9g} from below. One of the two is wrong: report it, and "
             "trust neither."
         )
-    return Epsilon(lower, upper)
+    # They may meet, and then differ by what doubles lose.
+    return Epsilon(replace(lower, epsilon=min(shown, upper.epsilon)), upper)
 
 
 def _unknown(deployment: Deployment, adjacency: Adjacency) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase, digits
 from typing import Any
 
+from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
@@ -20,7 +21,8 @@ class Computed:
     ``what`` names it; ``claimed`` and ``right`` are equal, to ``tolerance`` relative, if the paper
     is right; where it says only that the number is ``below`` the claimed one, it must be that. An
     ``upper`` bound (an epsilon, a sensitivity) that is larger than the right one holds, loosely.
-    ``how`` says in a sentence how the right one was found.
+    ``how`` says in a sentence how the right one was found; with a ``side`` the truth may lie on one
+    side of it.
     """
 
     what: str
@@ -30,6 +32,7 @@ class Computed:
     tolerance: float = 1e-9
     below: bool = False
     upper: bool = False
+    side: Side | None = None
 
     @property
     def word(self) -> Arithmetic:
@@ -57,9 +60,11 @@ class Entry:
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
     differ or agree. ``ours`` says that the claimed epsilon stands nowhere in the paper: it is what
-    the paper's formula gives at our settings. ``repaired`` are the settings with which the finding
-    goes away, None where nothing has to be or can be repaired by a switch. ``demonstration`` is a
-    member of that family.
+    the paper's formula gives at our settings. ``computed_at`` says of what the numbers are, where
+    that is far from what a reader of the paper would take. ``repeats`` is the number of the entry
+    whose statement this is, at other settings: both count once. ``repaired`` are the settings with
+    which the finding goes away, None where nothing has to be or can be repaired by a switch.
+    ``demonstration`` is a member of that family.
     """
 
     number: str
@@ -77,6 +82,8 @@ class Entry:
     delta: float | None = None
     place: str = ""
     ours: bool = False
+    computed_at: str = ""
+    repeats: str = ""
     computed: Callable[[], Iterable[Computed]] | None = None
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None

@@ -39,6 +39,7 @@ def _fixed(number: str, target: str, factor: float, epsilon: float) -> Entry:
     return _entry(
         number=number,
         target=target,
+        repeats="" if number == "17d" else "17d",
         statement=f"Noise factor {factor} on every parameter keeps each {epsilon:g}-LDP.",
         source="section 5.7",
         claimed=f"{epsilon:g} an entry",
@@ -83,11 +84,13 @@ ENTRIES = (
         basis=Basis.DERIVED,
         statement="The epsilon of one parameter, taken for that of an upload (Definition 2.1).",
         source="Definition 2.1 with section 4, Algorithm 2",
-        claimed="no number for an upload; at most 60 for one parameter",
+        claimed="an upload without leakage, no number; at most 60 for one parameter",
         provable="sum of eps_i over all entries",
         reason=(
-            "Every entry has a noise and an epsilon of its own, and one user sends all of them; "
-            "the paper states epsilons for single parameters and never adds them up."
+            "Definition 2.1 is stated of all parameters, and section 4 has them sent "
+            '"without privacy leakage". Every entry has a noise and an epsilon of its own, and one '
+            "user sends all of them; the paper states epsilons for single parameters and never "
+            "adds them up."
         ),
         scope=_UPLOAD,
     ),
@@ -221,8 +224,8 @@ ENTRIES = (
         target="fedrec",
         statement="Deeper models give a stronger privacy guarantee, and later layers leak less.",
         source="section 5.5, with section 3.3 and Figure 4",
-        claimed="stronger than a shallow model's",
-        provable="none: infinite for both",
+        claimed="a guarantee, stronger than a shallow model's",
+        provable="none for either",
         reason=(
             "That one attack reads less from more layers is an observation; without noise nothing "
             "is guaranteed, and a stronger attack may invert what layers abstract."

@@ -55,7 +55,11 @@ ENTRIES = (
         source="section 2.3.2, Theorem 1",
         claimed="2S/M",
         provable="2S/M",
-        reason="One change of norm at most S is replaced by another: right, and attained.",
+        reason=(
+            "One change of norm at most S is replaced by another: right, and attained. Clipping "
+            'does it, not the proximal term, which by section 1 "effectively caps the contribution '
+            'of a single client" and bounds none.'
+        ),
         computed=numbers.average,
     ),
     _entry(
@@ -114,11 +118,11 @@ ENTRIES = (
         reason=(
             "Line 9 multiplies the average by alpha3 and not its noise: violated once "
             "alpha3 sqrt(1-h) > 1, that is alpha3 > 1.83 at the paper's h = 0.7. It prints no "
-            "alpha3; shown here at 4, with all of 30 clients in the round. The step must multiply "
-            "the noise, too."
+            "alpha3. The step must multiply the noise, too."
         ),
         scope=_ONE_ROUND,
         ours=True,
+        computed_at="at a server step alpha3 of 4, with all of 30 clients in the round",
         delta=1e-6,
         place="section 2.3.4",
         repaired={"as_published": False},
@@ -169,7 +173,9 @@ ENTRIES = (
         provable="right of that round's changes; nearly all users are drawn in a training",
         reason=(
             "A round's new changes are independent of who sends none, but the model that they "
-            "start from is not; and of 1,000 users 2 are never drawn."
+            "start from is not; and of 1,000 users 2 are never drawn. Nor is a client that is not "
+            "drawn a stranger: it knows that the M were drawn of the N - 1 others, and c clients "
+            "who collude that they were drawn of N - c."
         ),
         computed=numbers.ever_drawn,
     ),
@@ -188,6 +194,7 @@ ENTRIES = (
             "even a joint multiplier of 1.83 where the tables have 1."
         ),
         scope=_ALL_ROUNDS,
+        computed_at="as printed (b is always 1), at a server step alpha3 of 1",
         delta=1e-6,
         place="Tables 3 and 4",
         computed=numbers.tables,

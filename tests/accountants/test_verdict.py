@@ -238,6 +238,12 @@ def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
             judge(claimed(1), scope=ROUND, measured=measured)
 
 
+def test_a_claim_that_is_asked_in_a_wider_scope_is_refuted_in_its_own() -> None:
+    judgement = judge(claimed(1), scope=TRAINING, measured=lower(3))
+    assert judgement.verdict is Verdict.VIOLATED
+    assert f"in [{ROUND}], a scope that the claim covers" in judgement.reason
+
+
 def test_what_no_claim_speaks_of_refutes_none() -> None:
     judgement = judge(
         claimed(1),

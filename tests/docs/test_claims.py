@@ -18,8 +18,9 @@ from fedrec_auditor.targets.catalogue.parts.privrec_tables import PRINTED
 
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28",
-    Verdict.VIOLATED: "2b 6 7 12 22 22b 23 24 24b 26",
+    Verdict.VIOLATED: "2b 6 7 12 22 22b 23 24 24b",
     Verdict.INCOMPARABLE: "4 8b 16 17b 20 20c",
+    None: "26",  # a misprint: no claim is judged by it
 }
 """What the summary says of entries, by their verdict."""
 PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,7 +140,7 @@ def test_a_pipe_gets_one_line_an_entry_and_how_many_there_are() -> None:
     assert "claimed x | y (1); holds z (2); " in printed(False, row(figures=[figure(2.0, False)]))
     assert lines[0].startswith("3b fmf-ldp: A statement")
     assert lines[0].endswith("claimed x | y; holds z; verdict WRONG")
-    assert lines[2] == "2 printed: 1 UNSUBSTANTIATED, 2 WRONG."
+    assert lines[2] == "2 printed statements: 1 UNSUBSTANTIATED, 2 WRONG."
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -147,7 +148,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
     text = " ".join(printed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
-    assert "1 printed: 1 VIOLATED. Hidden, as --only violated asks: 1 printed: 1 WRONG." in text
+    assert "1 printed statement: 1 VIOLATED. Hidden, as --only violated asks: 1 printed" in text
     assert "Hidden, as --only no-claim asks: 2 printed" in " ".join(
         printed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
     )
@@ -183,8 +184,16 @@ def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
     assert "  Number: a|b: paper 1, here 1 (agrees; as before)" in lines
     assert "  Watch it: auditor run fmf-ldp --only claims (demonstration a-demonstration)" in lines
     derived = row(basis=Basis.DERIVED, verdict=Verdict.VIOLATED)
-    assert catalogue_terminal.counts([row(), row(), derived]) == (
-        "2 printed: 2 WRONG. 1 derived: 1 VIOLATED, 1 WRONG."
+    assert catalogue_terminal.counts([row(), row(number="4"), derived]) == (
+        "2 printed statements: 2 WRONG. 1 derived statement: 1 VIOLATED, 1 WRONG."
+    )
+
+
+def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
+    again = row(number="3c", repeats="3b")
+    typo = row(number="4", kind=StatementKind.TYPO)
+    assert catalogue_terminal.counts([row(), again, typo]) == (
+        "2 printed statements, in 3 entries: 2 WRONG (1 privacy, 1 typo)."
     )
 
 
@@ -265,7 +274,7 @@ def bound(epsilon: float, side: Side) -> Bound:
         ),
         (
             finding(Verdict.INCOMPARABLE),
-            "Nothing is claimed per rating over one round against the server: epsilon is 3. On "
+            "No epsilon is claimed per rating over one round against the server: epsilon is 3. On "
             "the outputs that tell the most, a guess at one bit is right at least 95.3% of the "
             "time.",
         ),
@@ -282,6 +291,51 @@ def test_a_verdict_is_said_first_in_plain_words(found: Finding, said: str) -> No
     assert said in plain_words(row(finding=found, arithmetic=None))
 
 
+@pytest.mark.parametrize(
+    ("side", "said"),
+    [
+        (None, "1 by its statement, 2.00003 computed here"),
+        (Side.UPPER, "1 by its statement, at most 2.001 computed here"),
+        (Side.LOWER, "1 by its statement, at least 2 computed here"),
+    ],
+)
+def test_a_bound_is_not_passed_off_as_the_number(side: Side | None, said: str) -> None:
+    one = figure(2.00003, False).model_copy(update={"side": side})
+    exactly = said.replace("2.00003", "2")
+    assert exactly in plain_words(row(figures=(one,)))
+    assert f"here {said.split(', ')[1].removesuffix(' computed here')} (wrong" in shown(
+        row(figures=(one,)), terminal=False
+    )
+
+
+def test_a_comparison_says_first_where_it_holds() -> None:
+    below = {"below": True}
+    figures = (figure(0.5, True), figure(0.6, True), figure(5.0, False))
+    compared = row(figures=[each.model_copy(update=below) for each in figures])
+    assert "It holds at 2 of 3 settings. In numbers, a|b: below 1" in plain_words(compared)
+
+
+def test_what_is_above_what_is_promised_is_no_infinite_claim() -> None:
+    loose = figure(1.0, True).model_copy(update={"claimed": math.inf, "word": Arithmetic.LOOSE})
+    assert "no bound by its statement, 1 computed" in plain_words(
+        row(figures=(loose,), arithmetic=Arithmetic.LOOSE)
+    )
+    assert claimed_words(row(figures=(loose,))) == "x | y (no bound)"
+
+
+def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
+    said = plain_words(row(finding=finding(Verdict.VIOLATED), computed_at="at a rate of 1e-15"))
+    assert "time. Computed at a rate of 1e-15. A number" in said
+
+
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
     said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
     assert said == "x | y (2, at our settings)"
+
+
+def test_a_claim_is_called_false_in_the_scope_that_it_speaks_of() -> None:
+    wider = replace(SCOPE, horizon=Horizon.TRAINING)
+    found = finding(Verdict.VIOLATED).model_copy(update={"scope": wider})
+    assert "The claim of epsilon 1 per rating over one round against the server is false" in (
+        plain_words(row(finding=found, arithmetic=None))
+    )

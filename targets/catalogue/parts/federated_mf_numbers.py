@@ -12,6 +12,7 @@ import numpy as np
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.catalogue.parts.gradients import (
@@ -112,10 +113,12 @@ def replaced() -> Iterator[Computed]:
 def unprojected() -> Iterator[Computed]:
     """Without the projection of V."""
     yield Computed(
-        what="gradient of one rating at an item ten times as long as equation 6 allows, R = 5",
+        what="longest gradient of one rating if V is not projected, R = 5",
         claimed=_ONE,
         right=unclipped(_R, length=10.0),
-        how="2 |u| |x - u.v|, which grows with v without end; Figure 3d does not project V",
+        side=Side.LOWER,
+        how="2 |u| |x - u.v|, which grows with v without end, at an item ten times as long as "
+        "equation 6 allows; Figure 3d does not project V",
     )
 
 
@@ -130,9 +133,11 @@ def rows() -> Iterator[Computed]:
         what="epsilon of a rating in 1,000 steps on one row in a hundred, delta 1e-5",
         claimed=_sampled(EXACT, STEPS),
         right=_epsilon(SelfComposedDpEvent(told, STEPS)),
+        side=Side.UPPER,
         how=(
             f"the mean over K ~ Binomial(1000, 0.01) of sqrt(K)/z at z = {EXACT}, for which "
-            "the Poisson accountant says 1"
+            "the Poisson accountant says 1: so it is to who sees every noisy gradient, and the "
+            "server of this setting sees sums of them"
         ),
     )
 
@@ -145,6 +150,7 @@ def embeddings() -> Iterator[Computed]:
             what=f"how far one rating moves a step's sum, in 2 R^(3/2), with {count} other ratings",
             claimed=1.0,
             right=turned(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            side=Side.LOWER,
             how="a first V at which one rating turns the fitted embedding, and with it all rows",
         )
 
@@ -213,9 +219,9 @@ def constants() -> Iterator[Computed]:
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
     yield Computed(
-        what="c1 of Proposition 2 at z = 0.7, beside that at z = 2",
-        claimed=constant(2.0),
-        right=constant(0.7),
+        what="c1 of Proposition 2 at z = 0.7 over that at z = 2",
+        claimed=1.0,
+        right=constant(0.7) / constant(2.0),
         how="solved for c1, with the epsilon that the authors' package gives",
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
+from fedrec_auditor.accountants.statements.bound import Side, guess_probability
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.targets.catalogue.entry import Computed
@@ -135,6 +135,7 @@ def sampling() -> Iterator[Computed]:
             claimed=realisable(clients=m, n_users=n, delta=1e-6),
             right=upper(clients=m, n_users=n, delta=1e-6),
             tolerance=1e-3,
+            side=Side.UPPER,
             how=(
                 "the Poisson figure against the least bound for a fixed number of clients; the "
                 "first is reached by a fixed number too, so the truth lies between"
@@ -151,6 +152,7 @@ def tables() -> Iterator[Computed]:
                 claimed=cell.printed,
                 right=upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta),
                 upper=True,
+                side=Side.UPPER,
                 tolerance=5e-5,
                 how="the least bound for E1 = 1,000 rounds with a fixed number of clients",
             )
@@ -230,29 +232,45 @@ def adapted() -> Iterator[Computed]:
 def number_of_rounds() -> Iterator[Computed]:
     """The same training by N/M and by E1 rounds."""
     for n, m in _TRAINED:
-        claimed, right = (
-            fixed_size_above(n_users=n, sample=m, rounds=rounds, multiplier=1.0, delta=1e-6)
-            for rounds in (n // m, 1000)
-        )
         yield Computed(
-            what=f"least epsilon of N/M = {n // m} rounds, beside E1 = 1,000 ({m} of {n}, z = 1)",
-            claimed=claimed,
-            right=right,
+            what=f"epsilon of N/M = {n // m} rounds, beside E1 = 1,000 ({m} of {n}, z = 1)",
+            claimed=fixed_size_above(
+                n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6
+            ),
+            right=realisable(clients=m, n_users=n, delta=1e-6),
             tolerance=1e-3,
+            side=Side.LOWER,
             how="the proof says how often the mechanism is applied, Algorithm 2 how often it runs; "
-            "proved for a fixed number of clients, delta 1e-6",
+            "what is proved of the fewer rounds, what two data sets reach in all, delta 1e-6",
         )
 
 
 def ever_drawn() -> Iterator[Computed]:
     """How many users a training never draws."""
-    (n, m), rounds = _TRAINED[0], DpPrivRec().rounds
+    (n, m), system = _TRAINED[0], DpPrivRec()
+    rounds = system.rounds
     yield Computed(
         what=f"share of users who are not drawn in a round ({m} of {n}), and in {rounds:,} rounds",
         claimed=1.0 - m / n,
         right=(1.0 - m / n) ** rounds,
         how="rounds are drawn independently; later models are made of earlier ones",
     )
+
+    def least(colluding: int) -> float:
+        one = system.round_mechanism(_MOVIELENS)
+        others = 943 - colluding
+        return fixed_size_above(
+            n_users=others, sample=one.batch, rounds=rounds, multiplier=1.0 / one.mu, delta=1e-8
+        )
+
+    for said, colluding in (("one client", 1), ("94 clients who collude", 94)):
+        yield Computed(
+            what=f"epsilon of {rounds:,} rounds with 30 of 943 clients to {said}, delta 1e-8",
+            claimed=least(0),
+            right=least(colluding),
+            side=Side.UPPER,
+            how=f"drawn of N - {colluding}, beside drawn of N, which is so to who is no client",
+        )
 
 
 def training_users() -> Iterator[Computed]:
@@ -287,6 +305,7 @@ def identified() -> Iterator[Computed]:
             f"{epsilon:.2f} (15 of 760, delta 1e-8)",
             claimed=0.5,
             right=guess_probability(epsilon, cell.delta),
+            side=Side.UPPER,
             how="the best guess that (epsilon, delta) allows, of two equally likely values",
         )
 

@@ -86,8 +86,8 @@ class HflSgdmf(NoisyHorizontal):
             note = "All ratings of a user: per rating nothing is trimmed."
             where.append((scope_of("user"), note))
         note = (
-            f"Proposition 3 has T' = {self.local_steps} steps where {self.steps} are taken "
-            f"(section 5.3)."
+            f"As printed: Proposition 3 has T' = {self.local_steps} steps where {self.steps} are "
+            "taken. A misprint, for section 5.3 counts them all."
         )
         first = asked(printed, (printed.scope, note)) if self.as_published else ()
         return first + asked(full, *where)

@@ -174,7 +174,8 @@ class DpPrivRec(PrivRec):
         replaced; if one comes or goes it is Poisson sampling with the noise of a replacement, which
         is what ``round_mechanism`` has (proved in ``theorems.fixed_size``). In the local model the
         noise alone is charged, which a sample cannot make worse. The sample must stay unknown to
-        the adversary.
+        the adversary; but another client knows of its own draws, so that in each round the M, or
+        M - 1, are drawn of the N - 1 others.
         """
         from dp_accounting import (
             PoissonSampledDpEvent,
@@ -185,10 +186,11 @@ class DpPrivRec(PrivRec):
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
         one, m = self.round_mechanism(population).event(), self.drawn(population.n_users)
+        hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
-            one = SampledWithoutReplacementDpEvent(population.n_users, m, one)
+            one = SampledWithoutReplacementDpEvent(hidden, m, one)
         elif m < population.n_users and scope.is_presence:
-            one = PoissonSampledDpEvent(m / population.n_users, one)
+            one = PoissonSampledDpEvent(m / hidden, one)
         return SelfComposedDpEvent(one, self.uses(scope.horizon))
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
@@ -297,7 +299,9 @@ class DpPrivRec(PrivRec):
                 "Printed at N = 4800, M = 30, delta 1e-6: 16.6081 (Table 3); at 15 of 760: 45.5485 "
                 f"(Table 4). All entries follow from {self.rounds} x {m} sampled steps where "
                 f"Algorithm 2 takes {self.rounds}: they count M times too many, and so overstate. "
-                "The proof accounts for Poisson sampling; a fixed number of clients is drawn.",
+                "The proof accounts for Poisson sampling; a fixed number of clients is drawn. To "
+                "another client, which knows of itself, they are drawn of N - 1, which is charged "
+                "here; to c clients who collude of N - c.",
                 "Its noise scales 1/(z sqrt(1-h)) make a joint multiplier of 1/z, the algorithm's "
                 "make z: the same at z = 1 only.",
                 "The share's sensitivity is 1/M, not 2/M.",

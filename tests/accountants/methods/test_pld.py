@@ -282,3 +282,10 @@ def test_hidden_sampling_is_an_assumption_that_is_told(accountant: Pld | Rdp) ->
             event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
         )
         assert any("who was drawn" in line for line in bound.assumptions) is told
+
+
+def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
+    """Who knows that it was not drawn itself has one fewer left."""
+    event = SampledWithoutReplacementDpEvent(942, 30, GaussianDpEvent(2.0))
+    bound = Pld().bound(event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.REPLACE))
+    assert bound.assumptions == ("the adversary does not learn who of 942 was drawn",)

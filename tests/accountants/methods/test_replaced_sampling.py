@@ -6,7 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import (
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -16,6 +21,7 @@ from fedrec_auditor.accountants.losses.sampled_pairs import ReplacedGaussian
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.attained import epsilon_attained
 from fedrec_auditor.accountants.theorems.conversions import Group
 from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 
@@ -86,3 +92,45 @@ def test_it_is_not_what_presence_costs_and_no_moments_accountant_reads_it() -> N
     assert math.isinf(epsilon(0.1, 0.0, 1, 0.05))
     assert epsilon(0.1, 0.0, 1, 0.11) == epsilon(0.1, 1e-9, 1, 0.11) == 0.0
     assert epsilon(0.1, math.inf, 10, 1e-5) == 0.0
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 1e4])
+@pytest.mark.parametrize("rate", [1e-6, 0.1, 0.6, 1.0])
+def test_under_laplace_noise_it_is_the_largest_ratio_of_two_densities(
+    scale: float, rate: float
+) -> None:
+    """x and x' in [-1, 1] and outputs on grids; group privacy would give twice, and is looser."""
+    x = np.linspace(-1, 1, 41)
+    outputs = np.linspace(-3, 3, 601)[:, None]
+    with np.errstate(divide="ignore"):
+        away, drawn = np.log1p(-rate), np.log(rate)
+    logs = np.logaddexp(away - np.abs(outputs) / scale, drawn - np.abs(outputs - x) / scale)
+    reached = float((logs.max(axis=1) - logs.min(axis=1)).max())
+    event = SelfComposedDpEvent(ReplacedSamplingDpEvent(rate, LaplaceDpEvent(scale)), 3)
+    found = Pld().bound(event, delta=0.0, scope=REPLACED).epsilon
+    assert found == pytest.approx(3 * reached, rel=1e-6)
+    once = SelfComposedDpEvent(PoissonSampledDpEvent(rate, LaplaceDpEvent(scale)), 3)
+    present = Pld().bound(once, delta=0.0, scope=scope_of("user")).epsilon
+    assert present <= found <= 2 * present * (1 + 1e-12)
+    assert epsilon_attained(event, 0.0) == pytest.approx(found)
+    assert epsilon_attained(event, 0.0) <= found
+
+
+@pytest.mark.parametrize(("rate", "scale"), [(0.05, 0.7), (0.6, 2.0)])
+def test_under_laplace_noise_no_delta_is_below_that_of_opposite_records(
+    rate: float, scale: float
+) -> None:
+    """The exact divergence of one use, by a sum over a fine grid."""
+    outputs, step = np.linspace(-60, 60, 1_200_001, retstep=True)
+
+    def density(x: float) -> np.ndarray:
+        away, drawn = (np.exp(-np.abs(outputs - at) / scale) for at in (0.0, x))
+        return ((1 - rate) * away + rate * drawn) * step / (2 * scale)
+
+    here, there = density(1.0), density(-1.0)
+    event = ReplacedSamplingDpEvent(rate, LaplaceDpEvent(scale))
+    for at in (0.01, 0.05, 0.1, 0.3):
+        delta = float(np.maximum(here - math.exp(at) * there, 0.0).sum())
+        if delta > 1e-9:
+            assert Pld().bound(event, delta=delta, scope=REPLACED).epsilon >= at * (1 - 1e-6)
+            assert epsilon_attained(event, delta) <= at * (1 + 1e-6)

@@ -22,6 +22,25 @@ def bound(**changes: object) -> Bound:
     return Bound(**settings)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "least", "most"),
+    [
+        (49.7093214, 49.7093, 49.7094),
+        (1.63199567, 1.63199, 1.632),
+        (7_124_530.4, 7_124_530.0, 7_124_531.0),
+        (1.23456e-5, 1.23e-5, 1.24e-5),
+        (2.5, 2.5, 2.5),
+        (0.0, 0.0, 0.0),
+        (math.inf, math.inf, math.inf),
+    ],
+)
+def test_what_is_told_of_a_bound_is_on_the_side_on_which_it_holds(
+    epsilon: float, least: float, most: float
+) -> None:
+    assert bound(epsilon=epsilon, side=Side.LOWER).told == pytest.approx(least, rel=1e-12)
+    assert bound(epsilon=epsilon, side=Side.UPPER).told == pytest.approx(most, rel=1e-12)
+
+
 @pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])
 def test_epsilon_is_a_number_not_below_zero(epsilon: Any) -> None:
     with pytest.raises(InputError, match=r"Expected epsilon in \[0, inf\], got epsilon="):

@@ -43,7 +43,12 @@ MIXTURE = MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5))
         (LAPLACE, LAPLACE, LaplaceDpEvent(1.5)),
         (RESPONSE, RESPONSE, RESPONSE),
         (SAMPLED, SAMPLED, ReplacedSamplingDpEvent(0.1, GAUSSIAN)),
-        (PoissonSampledDpEvent(0.1, LAPLACE), PoissonSampledDpEvent(0.1, LAPLACE), None),
+        (
+            PoissonSampledDpEvent(0.1, LAPLACE),
+            PoissonSampledDpEvent(0.1, LAPLACE),
+            ReplacedSamplingDpEvent(0.1, LAPLACE),
+        ),
+        (PoissonSampledDpEvent(0.1, RESPONSE), PoissonSampledDpEvent(0.1, RESPONSE), None),
         (PoissonSampledDpEvent(1.0, LAPLACE), PoissonSampledDpEvent(1.0, LAPLACE), "half"),
         (
             FIXED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from typing import Any
@@ -166,12 +167,30 @@ def test_shuffled_laplace_reports_are_shown_by_their_sign() -> None:
     assert laplace.total.upper.epsilon >= response.total.upper.epsilon
 
 
-def test_sampled_laplace_noise_is_not_known_of_a_replacement() -> None:
-    found = account(laplace=2.0, rate=0.1, rounds=10, delta=1e-6)
-    assert [s.total.adjacency for s in found.spendings] == [PRESENT]
-    assert found.notes == (
-        "Under replace adjacency nothing is known of PoissonSampledDpEvent of LaplaceDpEvent.",
-    )
+def test_sampled_laplace_noise_has_a_bound_of_a_replacement() -> None:
+    found = account(laplace=2.0, rate=0.1, rounds=10)
+    present, replaced = found.spendings
+    assert (replaced.total.adjacency, found.notes) == (REPLACE, ())
+    once = math.log1p(0.1 * math.expm1(0.5)) - math.log1p(0.1 * math.expm1(-0.5))
+    assert replaced.total.upper.epsilon == pytest.approx(10 * once)
+    assert replaced.total.lower.epsilon == pytest.approx(10 * once)
+    assert present.total.upper.epsilon < 10 * once < 2 * present.total.upper.epsilon
+
+
+def test_what_is_spent_is_nothing_where_delta_is_more_and_no_delta_is_above_1() -> None:
+    found = account(gaussian=2.0, rounds=3, delta=0.4)
+    assert [s.per_round.upper.epsilon for s in found.spendings] == [0.0, 0.0]
+    assert "e-1" not in str(found)
+    assert "counts more than they spend, and its delta is 1." in str(
+        account(gaussian=1.0, rounds=100, delta=0.1)
+    ).replace("\n" + " " * 14, " ")
+
+
+def test_a_lower_bound_is_never_above_the_upper_one_by_rounding() -> None:
+    for epsilon, rounds in itertools.product((0.1, 0.8, 1.1), (3, 7, 30)):
+        for delta in (0.0, 1e-6):
+            total = account(randomized_response=epsilon, rounds=rounds, delta=delta).total
+            assert total.lower.epsilon <= total.upper.epsilon
 
 
 # --- Events -------------------------------------------------------------------------------------

@@ -16,12 +16,17 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import judge
+from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.catalogue_words import plain_words
 from fedrec_auditor.targets.catalogue import federated_mf
 from fedrec_auditor.targets.catalogue.entry import Computed
 from fedrec_auditor.targets.catalogue.parts import federated_mf_numbers as numbers
 from fedrec_auditor.targets.catalogue.parts.gradients import largest, nearest, turned, unclipped
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.federated_mf.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
 
 V, U, C = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT
 N = Verdict.INCOMPARABLE
@@ -42,7 +47,7 @@ JUDGED = {
     "24": (V, WRONG, C),
     "24b": (V, WRONG, None),
     "25": (U, WRONG, C),
-    "26": (V, WRONG, None),
+    "26": (None, WRONG, None),
     "26b": (C, None, None),
     "26c": (None, WRONG, None),
     "26d": (None, Arithmetic.LOOSE, None),
@@ -176,6 +181,22 @@ def test_sampling_and_composition_by_the_figures_of_the_derivation() -> None:
     assert (counted.claimed, counted.right) == pytest.approx((1.0, 3.38), abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("ratings", "rate", "least"), [(841, 0.1, "1702"), (100, 0.03, "122.2"), (10, 1e-3, "4.174")]
+)
+def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
+    rows: dict[str, CatalogueRow], ratings: int, rate: float, least: str
+) -> None:
+    system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
+    sizes = Population(n_users=943, n_items=2 * ratings)
+    mechanism = system.mechanism(scope_of(Unit.RATING), sizes)
+    assert mechanism is not None
+    shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    assert f"at least {least}" in f"{plain_words(rows['24'])} {rows['24'].reason}"
+    assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
+    assert shown.epsilon >= float(least)
+
+
 def test_a_replacement_has_more_than_twice_the_delta() -> None:
     (number,) = of("27")
     assert number.claimed == pytest.approx(2e-5)
@@ -198,7 +219,7 @@ def test_tags_hide_single_outputs_and_no_set_of_them() -> None:
 
 def test_constants_differ_by_what_they_are_to_hold_over() -> None:
     (number,) = of("26c")
-    assert (number.claimed, number.right) == pytest.approx((1.64, 12.65), abs=0.005)
+    assert (number.claimed, number.right) == pytest.approx((1.0, 12.65 / 1.636), abs=0.005)
 
 
 def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.catalogue import fmf_ldp
-from fedrec_auditor.targets.catalogue.entry import Computed
+from fedrec_auditor.targets.catalogue import dplcf, fmf_ldp
+from fedrec_auditor.targets.catalogue.entry import Computed, Entry
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
@@ -74,13 +75,37 @@ def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
     assert [(number.claimed, number.right) for number in of("5e")] == [(2.5, 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("entry", "epsilon", "reports", "told"),
+    [
+        ([e for e in fmf_ldp.ENTRIES if e.number == "2b"], 2.5, 2000, "4,505 at delta 1e-6"),
+        ([e for e in dplcf.ENTRIES if e.number == "8b"], 1.0, 1682, "945.7 at delta 1e-6"),
+    ],
+    ids=["2b", "8b"],
+)
+def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
+    entry: list[Entry], epsilon: float, reports: int, told: str
+) -> None:
+    """Delta of so many randomized responses, summed over their binomial numbers."""
+    right = np.arange(reports + 1)
+    rate = 1 / (1 + math.exp(-epsilon))
+    loss, mass = epsilon * (2 * right - reports), stats.binom.pmf(right, reports, rate)
+    at = float(told.split(" ")[0].replace(",", ""))
+
+    def delta(at: float) -> float:
+        return float(mass @ np.maximum(0.0, -np.expm1(np.minimum(at - loss, 0.0))))
+
+    assert told in entry[0].reason
+    assert delta(at * (1 + 2e-4)) < 1e-6 < delta(at * (1 - 2e-4))
+
+
 def test_budgets_of_users_are_sums() -> None:
     assert of("5")[0].right == pytest.approx(1682.0)
     assert of("5")[0].claimed == pytest.approx(1682 * math.e)
     assert math.isinf(of("5b")[0].right)
-    full, small, own = of("5c")
+    usual, full, small = of("5c")
+    assert usual.right == pytest.approx(20 * 100 / 9781)
     assert full.right == pytest.approx(20 * 250 / 9781)
     assert small.right == pytest.approx(20 * 250 / 1000)
-    assert own.right == pytest.approx(20 * 250 * 2.5 / 9781)
-    assert [number.word for number in (full, small, own)] == ["RIGHT", "WRONG", "WRONG"]
+    assert [number.word for number in (usual, full, small)] == ["RIGHT", "RIGHT", "WRONG"]
     assert of("5d")[0].right == pytest.approx(1.0)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import privrec
 from fedrec_auditor.targets.catalogue.entry import Computed
@@ -18,6 +19,7 @@ from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.privrec.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
 
@@ -101,12 +103,29 @@ def test_z_is_no_variance() -> None:
 
 
 def test_nearly_all_are_drawn_in_a_simulation_too() -> None:
-    (share,) = of("14b")
+    share, *_ = of("14b")
     assert share.claimed == pytest.approx(1 - 30 / 4800)
     rng, drawn = np.random.default_rng(8), np.zeros(4800, dtype=bool)
     for _ in range(1000):
         drawn[rng.choice(4800, 30, replace=False)] = True
     assert 1 - drawn.mean() == pytest.approx(share.right, abs=6 * math.sqrt(share.right / 4800))
+
+
+def test_a_client_knows_of_its_own_draws() -> None:
+    """In a round without it the M are drawn of N - 1: the rate that another one is drawn at."""
+    _, one, many = of("14b")
+    for number, others in ((one, 942), (many, 849)):
+        rng = np.random.default_rng(others)
+        drawn = np.argsort(rng.random((20_000, 943)), axis=1)[:, :30]
+        told = drawn[(drawn < 943 - others).sum(axis=1) == 0]  # none of those who collude
+        rate = (told == 942).any(axis=1).mean()
+        assert rate == pytest.approx(30 / others, abs=6 * math.sqrt(30 / others / len(told)))
+        joint = DpPrivRec().round_mechanism(Population(n_users=943, n_items=1682)).mu
+        by_hand = fixed_size_above(
+            n_users=others, sample=30, rounds=1000, multiplier=1 / joint, delta=1e-8
+        )
+        assert number.right == by_hand > number.claimed
+    assert (one.claimed, one.right, many.right) == pytest.approx((3.928, 3.932, 4.399), abs=5e-4)
 
 
 def test_counts_of_rounds_and_users() -> None:

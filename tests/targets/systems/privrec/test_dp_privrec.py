@@ -172,16 +172,17 @@ def test_events_by_vantage_and_sampling() -> None:
     system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
     mu = math.sqrt(1 - 0.7)
     one = GaussianDpEvent(1 / mu)
-    sampled = SampledWithoutReplacementDpEvent(4800, 30, one)
-    for vantage in (Vantage.PEERS, Vantage.RELEASE):
+    for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
         event = system.event(replace(PEERS, vantage=vantage), population)
-        assert event == SelfComposedDpEvent(sampled, 1000)
+        sampled = SampledWithoutReplacementDpEvent(others, 30, one)
+        assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows of itself
     any_pair = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
     assert system.event(any_pair, population) == SelfComposedDpEvent(one, 1000)
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
-    poisson = PoissonSampledDpEvent(30 / 4800, one)
+    poisson = PoissonSampledDpEvent(30 / 4799, one)
     assert system.event(gone, population) == SelfComposedDpEvent(poisson, 1000)
     one_round = replace(PEERS, horizon=Horizon.ROUND)
+    sampled = SampledWithoutReplacementDpEvent(4799, 30, one)
     assert system.event(one_round, population) == SelfComposedDpEvent(sampled, 1)
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         assert isinstance(
