@@ -154,7 +154,7 @@ def ranked(
     """
     blind = np.stack([np.zeros_like(others), others])
     for cutoff in target.evaluation.cutoffs:
-        found = [gains(*places, cutoff) for places in (ours, theirs, blind)]
+        found = [gains(above, tied, cutoff) for above, tied in (ours, theirs, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *found, strict=True):
             yield row(
                 target,
