@@ -66,27 +66,20 @@ def utility_line(section: Section, record: Contents) -> str:
         f"{row.metric} {brief(row.value)} {ends_words(row)} "
         f"({row.protocol}), against {'; '.join(beside)}."
     )
-    return f"{said} {_verdict(section)}".strip()
+    return f"{said} {_verdict(section)[1]}".strip()
 
 
 def shortfall(section: Section) -> str:
-    """What a system does not beat, with the figure to name; empty if it does, or is not measured.
-
-    Guessing stands beside it in records that have no baseline.
-    """
-    row, said = telling(section.utility), _verdict(section)
+    """What a system does not beat, with the figure to name; empty if all, or not measured."""
+    row, (than, said) = telling(section.utility), _verdict(section)
     if row is None or not said:
         return ""
-    name, value = (
-        ("guessing", row.random)
-        if row.baseline is None
-        else (row.baseline.name, row.baseline.value)
-    )
-    return f"utility: {row.metric} {brief(row.value)}, by {name} {brief(value)}. {said}"
+    beaten_by = row.baseline.value if row.baseline and row.baseline.name == than else row.random
+    return f"utility: {row.metric} {brief(row.value)}, by {than} {brief(beaten_by)}. {said}"
 
 
-def _verdict(section: Section) -> str:
-    """That no figure is better than guessing, or the baseline, and what follows; empty if one is.
+def _verdict(section: Section) -> tuple[str, str]:
+    """What no figure is better than, guessing or the baseline, and a sentence; empty if one is.
 
     ``sure`` says that none is, rather than that none is shown to be.
     """
@@ -103,17 +96,17 @@ def _verdict(section: Section) -> str:
         so = "it learned nothing personal that helps"
         unsure = ": it may have learned nothing personal that helps"
     else:
-        return ""
+        return "", ""
     of_all = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
     cut = next((row.paper_note for row in rows if CUT in row.paper_note), "")
     if cut:
         after = cut[cut.index(CUT) + len(CUT) :].partition(" rounds")[0]
-        return (
+        return than, (
             f"{of_all} shown to be better than {than} after {after} rounds; whether the whole "
             "training is, a full audit tells."
         )
     told = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
-    return f"{of_all} {told}."
+    return than, f"{of_all} {told}."
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
