@@ -47,7 +47,8 @@ class HeldItems(Held):
             known[np.arange(len(users)), item] = True
             # 99 of the items the user has not met, without replacement: the smallest random keys
             keys = np.where(known, np.inf, rng.random(scores.shape))
-            few = np.argpartition(keys, width - 1, axis=1)[:, :width]
+            few = np.argpartition(keys, width - 1, axis=1)[:, :width].copy()
+            del keys
             both = (scores, np.broadcast_to(popular, scores.shape))
             ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
         places = np.concatenate(ranks, axis=-1)
