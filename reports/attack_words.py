@@ -38,6 +38,14 @@ def interval_words(row: AttackRow | UtilityRow) -> str:
     return f"{brief(row.value)} {ends_words(row)} at {percent(row.confidence)}"
 
 
+def beside_words(row: UtilityRow) -> str:
+    """What a figure stands beside, with the interval of the difference."""
+    if row.baseline is None:
+        return "none"
+    difference = ends_words(row.baseline.difference)
+    return f"{row.baseline.name} {brief(row.baseline.value)}, difference {difference}"
+
+
 def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """The interval of a figure."""
     return f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"

@@ -33,7 +33,7 @@ from fedrec_auditor.reports.severity import (
     severity_of,
     shown_bounds,
 )
-from fedrec_auditor.reports.usefulness import beats_guessing
+from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
 from fedrec_auditor.reports.words import (
     CLAIMS,
     UNITS,
@@ -200,9 +200,14 @@ class Glance:
             return ""
         sentence = f"{lost:,} of {counts.sent:,} messages tell nothing"
         figures = self.section.utility
-        if not figures or any(map(beats_guessing, figures)):
+        if not figures or beats_guessing(figures):
             return sentence
-        return f"the training broke down: {sentence}, and utility is not shown to beat guessing"
+        return f"the training broke down: {sentence}"
+
+    @property
+    def shortfall(self) -> str:
+        """What recommendations do not beat, guessing or popularity; empty if both or unknown."""
+        return capitalized(shortfall(self.section))
 
     @property
     def _won(self) -> str:
@@ -236,8 +241,9 @@ class Glance:
 
     @property
     def words(self) -> str:
-        """The claim, what an attacker got and what to do, on one line."""
-        return f"claim {self.claim_words}. {self.got_words}. To do: {self.todo}"
+        """The claim, what an attacker got, what utility lacks and what to do, on one line."""
+        lacks = f" {self.shortfall}" if self.shortfall else ""
+        return f"claim {self.claim_words}. {self.got_words}.{lacks} To do: {self.todo}"
 
     @property
     def claim_words(self) -> str:

@@ -204,10 +204,23 @@ class SkippedRow(Row):
     reason: str
 
 
+class Baseline(Row):
+    """What a recommender without any federated training reaches on the same split and candidates.
+
+    ``difference`` is the target's figure less this one, taken user by user.
+    """
+
+    name: str
+    value: float
+    difference: FurtherFigure
+
+
 class UtilityRow(Row):
     """How well the target recommends, as its paper measures it, with the paper's figure beside.
 
-    ``unprotected`` is the name of the same system without protection, where there is one.
+    Intervals are over users of one training. ``baseline`` is popularity, or user and item means;
+    older records have none. ``unprotected`` is the name of the same system without protection,
+    where there is one.
     """
 
     target: str
@@ -218,6 +231,7 @@ class UtilityRow(Row):
     ci_high: float
     confidence: float
     random: float
+    baseline: Baseline | None = None
     n: int
     paper_value: float | None = None
     paper_note: str = ""

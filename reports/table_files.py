@@ -14,7 +14,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.attack_words import ends_words
+from fedrec_auditor.reports.attack_words import beside_words, ends_words
 from fedrec_auditor.reports.flat import flat
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import (
@@ -215,7 +215,8 @@ def _attack(row: AttackRow) -> Sequence[str]:
 def _utility(row: UtilityRow) -> Sequence[str]:
     paper = "none" if row.paper_value is None else brief(row.paper_value)
     names = row.target, row.metric, row.protocol
-    return (*names, brief(row.value), ends_words(row), brief(row.random), paper, f"{row.n:,}")
+    value = brief(row.value), ends_words(row), beside_words(row)
+    return (*names, *value, brief(row.random), paper, f"{row.n:,}")
 
 
 def _skipped(row: SkippedRow) -> Sequence[str]:
@@ -254,8 +255,8 @@ _LAYOUTS = {
     ),
     "utility": _Layout(
         "What the recommendations are worth",
-        ("System", "Metric", "Protocol", "Value", "Interval", "Random", "Paper", "n"),
-        "lllrlrrr",
+        ("System", "Metric", "Protocol", "Value", "Interval", "Baseline", "Random", "Paper", "n"),
+        "lllrlprrr",
         _utility,
     ),
     "measurements": _Layout(

@@ -63,6 +63,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
         },
         demonstrations=demonstrations,
         at_once=AT_ONCE,
+        over=words.OVER,
         margin=LEAK_MARGIN,
         severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,

@@ -45,7 +45,7 @@ def render(record: Contents, console: Console) -> None:
     """Print the systems, the worst first, then notes and errors; plain if not a terminal.
 
     A system's first line has its severity, its name, its verdict and the numbers of that; what
-    they are for, what an attacker got and what to do hang below.
+    they are for, what an attacker got, what utility does not beat and what to do hang below.
     """
     print_line(console, title(record), style="bold")
     _render_glances(glances(record), console)
@@ -119,7 +119,7 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         text.stylize(SEVERITIES[glance.severity], 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
-        told = (glance.about, capitalized(glance.got), f"To do: {glance.todo}")
+        told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
         for line in filter(None, told):
             print_hanging(console, line, indent=_INDENT)
 

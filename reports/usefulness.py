@@ -1,7 +1,11 @@
-"""How well a system recommends, in a line: beside guessing, its paper and what it is unprotected.
+"""How well a system recommends, in a line: beside what is simpler, its paper and no protection.
 
-A figure is shown to be better than guessing where its whole interval is. A system is called useless
-where no figure is, none even as estimated, after a whole training.
+A figure is shown to be better than guessing where its whole interval is, corrected for the number
+of the system's figures. A system is called useless where no figure is, none even as estimated,
+after a whole training. One that beats guessing is shown to beat its baseline (popularity, or user
+and item means) where the interval of a difference, taken user by user and corrected likewise, is on
+the better side. It learned nothing personal that helps where no difference is, even as estimated,
+and one interval is on the worse side.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ import math
 from collections.abc import Sequence
 
 from fedrec_auditor.reports.attack_words import ends_words
-from fedrec_auditor.reports.rows import Contents, UtilityRow
+from fedrec_auditor.reports.leaks import corrected_high, corrected_low, widening
+from fedrec_auditor.reports.rows import Baseline, Contents, UtilityRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import brief
 
@@ -19,9 +24,10 @@ CUT = "Quick: trained for "
 _ERRORS = ("MSE", "RMSE", "MAE")
 
 
-def beats_guessing(row: UtilityRow) -> bool:
-    """Whether the interval lies wholly on the better side of what a guess gets."""
-    return _better(row, row.ci_low, row.ci_high)
+def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
+    """Whether an interval lies wholly on the better side of what a guess gets, of all at once."""
+    count = len(rows)
+    return any(_better(row, corrected_low(row, count), corrected_high(row, count)) for row in rows)
 
 
 def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
@@ -44,6 +50,8 @@ def utility_line(section: Section, record: Contents) -> str:
         return ""
     guess = "for guessing the mean rating" if row.metric in _ERRORS else "at random"
     beside = [f"{brief(row.random)} {guess}"]
+    if row.baseline is not None:
+        beside.insert(0, f"{brief(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
     settings = record.plan.get("settings") or {}
@@ -58,27 +66,58 @@ def utility_line(section: Section, record: Contents) -> str:
         f"{row.metric} {brief(row.value)} {ends_words(row)} "
         f"({row.protocol}), against {'; '.join(beside)}."
     )
-    return f"{said} {_verdict(section)}".strip()
+    return f"{said} {_verdict(section)[1]}".strip()
 
 
-def _verdict(section: Section) -> str:
-    """That no figure is better than guessing, and what follows of it; empty if one is."""
-    rows = section.utility
-    if any(map(beats_guessing, rows)):
+def shortfall(section: Section) -> str:
+    """What a system does not beat, with the figure to name; empty if all, or not measured."""
+    row, (than, said) = telling(section.utility), _verdict(section)
+    if row is None or not said:
         return ""
+    beaten_by = row.baseline.value if row.baseline and row.baseline.name == than else row.random
+    return f"utility: {row.metric} {brief(row.value)}, by {than} {brief(beaten_by)}. {said}"
+
+
+def _verdict(section: Section) -> tuple[str, str]:
+    """What no figure is better than, guessing or the baseline, and a sentence; empty if one is.
+
+    ``sure`` says that none is, rather than that none is shown to be.
+    """
+    rows = section.utility
+    gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
+    if not beats_guessing(rows):
+        than, sure = "guessing", not any(_better(row, row.value, row.value) for row in rows)
+        finding = section.headline_finding
+        promises = finding is not None and 0.0 < finding.claim.epsilon < math.inf
+        so, unsure = f"useless {'at this epsilon' if promises else 'here'}", ""
+    elif gaps and all(low <= 0.0 for low, _, _ in gaps):
+        than = next(row.baseline.name for row in rows if row.baseline is not None)
+        sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
+        so = "it learned nothing personal that helps"
+        unsure = ": it may have learned nothing personal that helps"
+    else:
+        return "", ""
     of_all = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
     cut = next((row.paper_note for row in rows if CUT in row.paper_note), "")
     if cut:
         after = cut[cut.index(CUT) + len(CUT) :].partition(" rounds")[0]
-        return (
-            f"{of_all} shown to be better than guessing after {after} rounds; whether the whole "
+        return than, (
+            f"{of_all} shown to be better than {than} after {after} rounds; whether the whole "
             "training is, a full audit tells."
         )
-    if any(_better(row, row.value, row.value) for row in rows):
-        return f"{of_all} shown to be better than guessing."
-    finding = section.headline_finding
-    promises = finding is not None and math.isfinite(finding.claim.epsilon)
-    return f"{of_all} better than guessing: useless{' at this epsilon' if promises else ' here'}."
+    told = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
+    return than, f"{of_all} {told}."
+
+
+def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
+    """How far the figure is ahead of its baseline: at least, as estimated and at most.
+
+    All ``rows`` intervals hold at once.
+    """
+    gap, wider = baseline.difference, widening(row.confidence, rows)
+    low = gap.value - wider * (gap.value - gap.ci_low)
+    high = gap.value + wider * (gap.ci_high - gap.value)
+    return (-high, -gap.value, -low) if row.metric in _ERRORS else (low, gap.value, high)
 
 
 def _better(row: UtilityRow, low: float, high: float) -> bool:

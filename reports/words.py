@@ -94,6 +94,13 @@ STYLES: dict[Word, str] = {
 _XML_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+OVER = (
+    "Intervals of attacks and of utility are over users (or what else is counted) of one training: "
+    "another may move a figure by more."
+)
+"""What the intervals of a report are over."""
+
+
 def legal(text: str) -> str:
     """``text`` with every character that XML 1.0 and HTML forbid replaced by U+FFFD."""
     return _XML_ILLEGAL.sub("�", text)

@@ -1,7 +1,12 @@
-"""What the protocols of utility share: held-out data, scores in blocks, gains and rows."""
+"""What the protocols of utility share: held-out data, scores in blocks, gains and rows.
+
+Intervals are over users, who are independent, of one training. The difference from a baseline is
+taken user by user, on the same split and the same candidates.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.reports.rows import UtilityRow
+from fedrec_auditor.auditor.utility.baselines import POPULARITY
+from fedrec_auditor.reports.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
@@ -78,28 +84,38 @@ def row(
     target: Target,
     metric: str,
     protocol: str,
-    values: NDArray[np.floating[Any]],
+    values: NDArray[np.float64],
+    theirs: NDArray[np.float64],
     *,
+    baseline: str,
     random: float,
     confidence: float,
+    owners: NDArray[np.int64] | None = None,
     most: float = 1.0,
     note: str = "",
 ) -> UtilityRow:
-    """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's."""
-    mean, low, high = float(values.mean()), 0.0, most
-    if len(values) > 1:
-        half = stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(len(values))
-        low, high = max(low, float(mean - half)), min(high, float(mean + half))
+    """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's.
+
+    ``theirs`` (n,) are the values of the ``baseline``. ``owners`` (n,) number the users from 0;
+    without them each value is of another user.
+    """
+    mean, half = _mean(values, owners, confidence)
+    ahead, error = _mean(values - theirs, owners, confidence)
     paper = next((r for r in target.reported if (r.metric, r.protocol) == (metric, protocol)), None)
     return UtilityRow(
         target=target.name,
         metric=metric,
         protocol=protocol,
         value=mean,
-        ci_low=low,
-        ci_high=high,
+        ci_low=max(0.0, mean - half),
+        ci_high=min(most, mean + half),
         confidence=confidence,
         random=random,
+        baseline=Baseline(
+            name=baseline,
+            value=float(theirs.mean()),
+            difference=FurtherFigure(value=ahead, ci_low=ahead - error, ci_high=ahead + error),
+        ),
         n=len(values),
         paper_value=None if paper is None else paper.value,
         paper_note=". ".join(filter(None, ("" if paper is None else paper.note, note))),
@@ -107,30 +123,46 @@ def row(
     )
 
 
+def _mean(
+    values: NDArray[np.float64], owners: NDArray[np.int64] | None, confidence: float
+) -> tuple[float, float]:
+    """The mean and half of its normal interval; users, who may own many values, are independent."""
+    mean = float(values.mean())
+    sums = values - mean if owners is None else np.bincount(owners, weights=values - mean)
+    if len(sums) < 2:
+        return mean, math.inf
+    deviation = np.sqrt(len(sums) / (len(sums) - 1) * np.square(sums).sum()) / len(values)
+    return mean, float(stats.norm.ppf((1 + confidence) / 2) * deviation)
+
+
 def ranked(
     target: Target,
     protocol: str,
-    above: NDArray[np.int64],
-    tied: NDArray[np.int64],
+    ours: NDArray[np.int64],
+    theirs: NDArray[np.int64],
     others: NDArray[np.int64],
     *,
     confidence: float,
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """HR@K and NDCG@K of tested items at the target's cutoffs, beside those of random scores.
+    """HR@K and NDCG@K of tested items at the target's cutoffs, beside popularity and random scores.
 
-    Of each tested item (n,): how many of its ``others`` are scored above it, and how many the same.
-    ``per_user`` takes the figures of tested items to those of users.
+    Of each tested item: how many of its ``others`` (n,) are scored above it, and how many the same,
+    by the target, ``ours`` (2, n), and by popularity, ``theirs``. ``per_user`` takes the figures of
+    tested items to those of users.
     """
+    blind = np.stack([np.zeros_like(others), others])
     for cutoff in target.evaluation.cutoffs:
-        found, blind = gains(above, tied, cutoff), gains(np.zeros_like(others), others, cutoff)
-        for metric, values, random in zip(("HR", "NDCG"), found, blind, strict=True):
+        found = [gains(above, tied, cutoff) for above, tied in (ours, theirs, blind)]
+        for metric, values, popular, random in zip(("HR", "NDCG"), *found, strict=True):
             yield row(
                 target,
                 f"{metric}@{cutoff}",
                 protocol,
                 per_user(values),
+                per_user(popular),
+                baseline=POPULARITY,
                 random=float(per_user(random).mean()),
                 confidence=confidence,
                 note=note,

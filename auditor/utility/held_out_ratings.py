@@ -1,7 +1,8 @@
 """Held-out ratings: the mean squared error of predicting a tenth of all ratings.
 
 A tenth of the ratings is held out at random, the target is trained on the rest, and its scores are
-read as predicted ratings. Chance is the error of predicting the mean rating of the training data.
+read as predicted ratings. Chance is the error of predicting the mean rating of the training data;
+beside it stand the damped means of users and items of these data.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.baselines import MEANS, means
 from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, row, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -33,7 +35,7 @@ class HeldRatings(Held):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The MSE with a normal interval over ratings; users are scored in blocks."""
+        """The MSE with a normal interval over users, who are scored in blocks."""
         tested, note = drawn(np.unique(self.users), rng)
         mine = np.isin(self.users, tested)
         owners, items, ratings = self.users[mine], self.items[mine], self.ratings[mine]
@@ -52,8 +54,11 @@ class HeldRatings(Held):
                 "MSE",
                 PROTOCOL,
                 np.square(errors),
+                np.square(ratings - means(self.train, owners, items)),
+                baseline=MEANS,
                 random=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
+                owners=np.searchsorted(tested, owners),
                 most=math.inf,
                 note=note,
             ),

@@ -5,7 +5,8 @@ each held-out user's interactions are split in half: the device fine-tunes on on
 ``score``), and each interaction of the other half is ranked among all items that the user has
 never met. HR@K is the share of a user's tested interactions that are among the first K, NDCG@K
 their mean gain 1/log2(1 + place); both are averaged over users. Ties are ranked by expectation, so
-that a model that says nothing scores like a random one.
+that a model that says nothing scores like a random one. Popularity among the users of the training
+ranks the same items.
 
 Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a
 mean over tested interactions nor a normaliser: with one relevant item a list, the normaliser is 1.
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.baselines import popularity
 from fedrec_auditor.auditor.utility.held import Held, drawn, ranked, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -43,14 +45,16 @@ class HeldUsers(Held):
         table = self.test.ratings
         asked, note = drawn(np.arange(self.test.n_users), rng)
         sizes = np.diff(table.indptr)[asked]
+        popular = popularity(self.train)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = asked[start : start + _CHUNK]
             scores = scored(target, model, self.tune, users)
             tested = table[users].toarray() != 0
             unmet = ~tested & (self.tune.ratings[users].toarray() == 0)
-            places.append(places_among(scores, tested, unmet))
-        above, tied, negatives = np.concatenate(places, axis=1)
+            both = (scores, np.broadcast_to(popular, scores.shape))
+            places.append(np.stack([places_among(each, tested, unmet) for each in both]))
+        ours, theirs = np.concatenate(places, axis=-1)
         user = np.repeat(np.arange(len(sizes)), sizes)
         some = sizes > 0
 
@@ -60,9 +64,9 @@ class HeldUsers(Held):
         rows = ranked(
             target,
             PROTOCOL,
-            above,
-            tied,
-            negatives,
+            ours[:2],
+            theirs[:2],
+            ours[2],
             confidence=confidence,
             per_user=mean,
             note=note,

@@ -3,7 +3,8 @@
 One interaction of every user is held out (the latest; without timestamps a random one), the
 target is trained on the rest, and the held-out item is ranked among 99 sampled items that the
 user has not met, or among all of them. Ties are ranked by expectation, so that a model that says
-nothing scores like a random one.
+nothing scores like a random one. Popularity, counted in the training part, ranks the same
+candidates.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility.baselines import popularity
 from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, ranked, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -34,31 +36,43 @@ class HeldItems(Held):
     ) -> tuple[UtilityRow, ...]:
         """HR@K and NDCG@K under both protocols, with normal intervals over users."""
         tested, note = drawn(np.flatnonzero(self.items >= 0), rng)
-        ranks: dict[str, list[NDArray[np.int64]]] = {SAMPLED: [], ALL: []}
+        ranks: list[NDArray[np.int64]] = []
+        popular = popularity(self.train)
         n_items = self.train.n_items
         width = min(NEGATIVES, n_items - 1)
         for users in blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
             scores = scored(target, model, self.train, users)
             item = self.items[users]
-            truth = np.take_along_axis(scores, item[:, None], axis=1)
             known[np.arange(len(users)), item] = True
-            scores[known] = -np.inf
             # 99 of the items the user has not met, without replacement: the smallest random keys
             keys = np.where(known, np.inf, rng.random(scores.shape))
-            few = np.argpartition(keys, width - 1, axis=1)[:, :width]
-            negatives = np.take_along_axis(scores, few, axis=1)
-            for protocol, rivals in ((ALL, scores), (SAMPLED, negatives)):
-                counts = [(rivals > truth).sum(1), (rivals == truth).sum(1)]
-                ranks[protocol].append(np.stack(counts))
+            few = np.argpartition(keys, width - 1, axis=1)[:, :width].copy()
+            del keys
+            both = (scores, np.broadcast_to(popular, scores.shape))
+            ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
+        places = np.concatenate(ranks, axis=-1)
         unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
         choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
         rows: list[UtilityRow] = []
-        for protocol, found in ranks.items():
-            above, tied = np.concatenate(found, axis=1)
-            others = choices[protocol] - 1
-            rows += ranked(target, protocol, above, tied, others, confidence=confidence, note=note)
+        for (protocol, among), (ours, theirs) in zip(choices.items(), places, strict=True):
+            rows += ranked(
+                target, protocol, ours, theirs, among - 1, confidence=confidence, note=note
+            )
         return tuple(rows)
+
+
+def _places(
+    scores: NDArray[np.float64],
+    item: NDArray[np.int64],
+    known: NDArray[np.bool_],
+    few: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Rivals above each user's ``item`` and equal to it, among ``few`` and all: (2, 2, n)."""
+    truth = np.take_along_axis(scores, item[:, None], axis=1)
+    others = np.where(known, -np.inf, scores)
+    rivals = (np.take_along_axis(others, few, axis=1), others)
+    return np.stack([[(each > truth).sum(1), (each == truth).sum(1)] for each in rivals])
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:

@@ -15,6 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import (
     AttackRow,
+    Baseline,
     DataRow,
     DemonstrationRow,
     Finding,
@@ -350,6 +351,10 @@ def records(draw: Callable[..., Any]) -> Record:
         UtilityRow, target=targets, metric=TEXTS, protocol=TEXTS, value=NUMBERS, ci_low=NUMBERS,
         ci_high=NUMBERS, confidence=st.floats(0.5, 0.999), random=NUMBERS, n=st.integers(0, 10**9),
         paper_value=st.none() | NUMBERS, paper_note=TEXTS,
+        baseline=st.none() | st.builds(
+            Baseline, name=TEXTS, value=NUMBERS,
+            difference=st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
+        ),
     )  # fmt: skip
     size = st.integers(0, 10**9)
     return Record(

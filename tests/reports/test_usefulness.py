@@ -1,13 +1,26 @@
-"""Utility in a line: beside guessing, the paper and the unprotected version; useless by a rule."""
+"""Utility in a line, beside what is simpler; what it does not beat is on every first screen."""
 
 from __future__ import annotations
 
-import pytest
+import re
+from html import unescape
+from io import StringIO
 
-from fedrec_auditor.reports import html, markdown
+import pytest
+from rich.console import Console
+
+from fedrec_auditor.reports import html, job_summary, markdown, terminal
+from fedrec_auditor.reports.notebook import first_screen
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import UtilityRow
-from fedrec_auditor.reports.usefulness import CUT, beats_guessing, telling, utility_line
+from fedrec_auditor.reports.rows import Baseline, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.usefulness import (
+    CUT,
+    beats_guessing,
+    shortfall,
+    telling,
+    utility_line,
+)
+from fedrec_auditor.reports.words import OVER
 from tests.reports.conftest import utility
 
 
@@ -37,13 +50,13 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
 
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
-    assert not beats_guessing(open_)
+    assert not beats_guessing([open_])
     assert "It is not shown to be better than guessing." in of(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
     assert "It is not better than guessing: useless at this epsilon." in said
     assert "useless" not in of(record, weak, open_)
-    better = weak.model_copy(update={"metric": "HR@20", "ci_low": 0.11})
+    better = utility("dplcf-sp", 0.2, None).model_copy(update={"metric": "HR@20"})
     assert "useless" not in of(record, weak, better)
     assert "useless here" in of(record, utility("fcf", 0.09, None))
 
@@ -59,7 +72,7 @@ def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
 def test_of_an_error_less_is_better(low: float, high: float, better: bool) -> None:
     row = utility("vfl-sgdmf", 1.15, None)
     ends = {"metric": "MSE", "random": 1.25, "ci_low": low, "ci_high": high}
-    assert beats_guessing(row.model_copy(update=ends)) is better
+    assert beats_guessing([row.model_copy(update=ends)]) is better
 
 
 def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
@@ -76,3 +89,99 @@ def test_the_line_stands_in_both_reports(record: Record) -> None:
     for text in (html.render(record), markdown.render(record)):
         assert "0.31 &#91;0.28, 0.34&#93;" in text or "0.31 [0.28, 0.34]" in text
         assert "at random; 0.45 in the paper" in text
+
+
+def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> UtilityRow:
+    """The row beside a baseline that it is ``by`` above, give or take ``half``."""
+    gap = FurtherFigure(value=by, ci_low=by - half, ci_high=by + half)
+    found = Baseline(name=name, value=row.value - by, difference=gap)
+    return row.model_copy(update={"baseline": found})
+
+
+NOTHING = "it learned nothing personal that helps."
+PERHAPS = "it may have learned nothing personal that helps."
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([(0.05, 0.02)], ""),
+        ([(0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(0.0, 0.0)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.05, 0.02)], f"It is not better than popularity: {NOTHING}"),
+        (
+            [(-0.05, 0.02), (-0.01, 0.02)],
+            f"None of its 2 figures is better than popularity: {NOTHING}",
+        ),
+        (
+            [(-0.05, 0.02), (0.01, 0.02)],
+            f"None of its 2 figures is shown to be better than popularity: {PERHAPS}",
+        ),
+        ([(-0.05, 0.02), (0.05, 0.02)], ""),
+        # above by an interval of its own, but not by one that holds for all of ten at once
+        (
+            [(0.021, 0.02)] * 10,
+            f"None of its 10 figures is shown to be better than popularity: {PERHAPS}",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_not_shown_to_beat_its_baseline_is_told(
+    record: Record, gaps: list[tuple[float, float]], said: str
+) -> None:
+    rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
+    changed = record.model_copy(update={"utility": tuple(rows)})
+    begin = f"utility: HR@10 0.31, by popularity {0.31 - gaps[-1][0]:.3g}. "
+    assert shortfall(changed["fcf"]) == (said and begin + said)
+    assert of(record, *rows).endswith(said or "at random.")
+    assert f"against {0.31 - gaps[-1][0]:.3g} by popularity; 0.1 at random" in of(record, *rows)
+
+
+def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
+    row = utility("fcf", 0.9, None).model_copy(update={"metric": "MSE", "random": 1.2})
+    for by, said in ((-0.1, ""), (0.1, f"It is not better than two means: {NOTHING}")):
+        assert shortfall(
+            record.model_copy(update={"utility": (ahead(row, by, 0.05, "two means"),)})["fcf"]
+        ).endswith(said)
+    assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
+
+
+def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
+    """Of a ranking that learns nothing, such as `random`, or after a part of the training."""
+    lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
+    said = "utility: HR@10 0.09, by guessing 0.1. It is not better than guessing: useless here."
+    assert shortfall(record.model_copy(update={"utility": (lost,)})["fcf"]) == said
+    below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
+    cut = below.model_copy(update={"paper_note": f"{CUT}20 of 1000 rounds."})
+    told = shortfall(record.model_copy(update={"utility": (cut,)})["fcf"])
+    assert "It is not shown to be better than popularity after 20 of 1000 rounds" in told
+    assert "learned" not in told
+
+
+def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None:
+    rows = (ahead(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
+    changed = record.model_copy(update={"utility": rows})
+    console = Console(file=StringIO(), width=80, force_terminal=True, no_color=True)
+    terminal.render(changed, console)
+    assert isinstance(console.file, StringIO)
+    printed = console.file.getvalue()
+    texts = {
+        "html": html.render(changed),
+        "notebook": first_screen(changed),
+        "markdown": unescape(markdown.render(changed)),
+        "summary": job_summary.render(changed),
+        "terminal": " ".join(re.sub(r"\x1b\[[0-9;]*m", "", printed).split()),
+    }
+    said = f"Utility: HR@10 0.28, by popularity 0.33. It is not better than popularity: {NOTHING}"
+    for name, text in texts.items():
+        assert text.count(said) == 1, name
+    system = texts["html"].partition('id="systems"')[2]
+    assert "popularity 0.33, difference [-0.07, -0.03]" in system
+    for name in ("html", "markdown"):
+        assert OVER in texts[name]
+
+
+def test_a_record_without_baselines_is_rendered(record: Record) -> None:
+    assert all(row.baseline is None for row in record.utility)
+    assert not any(shortfall(record[name]) for name in ("fcf", "fmf-ldp"))
+    assert "<td>none</td>" in html.render(record)

@@ -25,6 +25,7 @@ from fedrec_auditor.auditor.games.class_metrics import MACRO, NOT_ASKED, Guesses
 from fedrec_auditor.auditor.metrics import Estimate
 from fedrec_auditor.auditor.reproductions.base import Measurable
 from fedrec_auditor.auditor.reproductions.parts.utility import CONFIDENCE
+from fedrec_auditor.auditor.utility.baselines import popularity
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
@@ -137,8 +138,7 @@ def _hits(
     rng: np.random.Generator,
 ) -> ReproducedRow:
     """Hit@20 over all items of the first item held out, the other's and popularity's beside."""
-    ratings = held["random"].train.ratings
-    popular = Model(arrays={"met": np.bincount(ratings.indices, minlength=ratings.shape[1])})
+    popular = Model(arrays={"met": popularity(held["random"].train)})
     first, *others = held
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
@@ -172,7 +172,7 @@ class _Popularity(FedRec):
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """The same for all users, (len(users), n_items)."""
-        met = np.asarray(model.arrays["met"], dtype=np.float64)
+        met = model.arrays["met"]
         return np.broadcast_to(met, (len(users), len(met)))
 
 

@@ -71,7 +71,9 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     assert row.value == pytest.approx(np.mean(slow))
     assert row.random == pytest.approx(np.mean((truth - kept[kept > 0].mean()) ** 2))
     assert (row.metric, row.n, row.paper_value) == ("MSE", len(slow), 0.8)
-    half = 1.959964 * np.std(slow, ddof=1) / np.sqrt(len(slow))
+    users = np.unique(held.users)
+    sums = [np.sum(np.subtract(slow, np.mean(slow))[held.users == user]) for user in users]
+    half = 1.959964 * np.sqrt(len(users) / (len(users) - 1) * np.square(sums).sum()) / len(slow)
     assert row.ci_high == pytest.approx(row.value + half, abs=1e-5)
     assert row.ci_low == pytest.approx(max(0.0, row.value - half), abs=1e-5)
 

@@ -1,0 +1,55 @@
+"""What needs no federated training: popularity and user and item means, from the training part."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.datasets.base import Interactions
+
+POPULARITY, MEANS = "popularity", "user and item means"
+_PASSES = 5
+
+
+def popularity(train: Interactions) -> NDArray[np.float64]:
+    """How many users met each item, (n_items,): the same scores for everybody."""
+    return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
+
+
+def means(
+    train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Predicted ratings (n,): the mean of all, and the damped deviations of an item and a user.
+
+    Five passes fit the items to what the users leave, then the users to what the items leave.
+    """
+    table = train.ratings
+    owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    rest = table.data.astype(np.float64)
+    mean = rest.mean()
+    rest -= mean
+    of_users, of_items = np.zeros(train.n_users), np.zeros(train.n_items)
+    for _ in range(_PASSES):
+        of_items = _deviations(rest - of_users[owners], table.indices, train.n_items)
+        of_users = _deviations(rest - of_items[table.indices], owners, train.n_users)
+    return np.asarray(mean + of_users[users] + of_items[items])
+
+
+def _deviations(
+    rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
+) -> NDArray[np.float64]:
+    """The mean of each group, (size,), damped: n / (n + k) of it, k = variance within / between.
+
+    Both variances are those of the analysis of variance with random effects (method of moments), so
+    that nothing is tuned; groups that are not shown to differ all have 0.
+    """
+    counts = np.bincount(groups, minlength=size)
+    sums = np.bincount(groups, weights=rest, minlength=size)
+    found, n = int(np.count_nonzero(counts)), len(rest)
+    raw = sums / np.maximum(counts, 1)
+    within = float(np.square(rest - raw[groups]).sum()) / max(1, n - found)
+    spread = float(counts @ np.square(raw - rest.mean())) - (found - 1) * within
+    if n == found or spread <= 0.0:
+        return np.zeros(size)
+    between = spread / (n - float(np.square(counts, dtype=np.float64).sum()) / n)
+    return np.asarray(sums / (counts + within / between))

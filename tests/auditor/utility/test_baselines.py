@@ -1,0 +1,229 @@
+"""Popularity and damped means against loops; the difference from them, user by user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.auditor.utility import hold_out
+from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, means, popularity
+from fedrec_auditor.auditor.utility.held import row
+from fedrec_auditor.reports.rows import Baseline, UtilityRow
+from fedrec_auditor.reports.section import Section
+from fedrec_auditor.reports.usefulness import shortfall
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+
+RANKED = (Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A target that scores by a function of what its devices hold."""
+
+    evaluation: Evaluation
+    by: Callable[[Interactions, Any], Any]
+    name: str = "scorer"
+    reported: tuple[Any, ...] = ()
+    unprotected: str = ""
+
+    def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
+        return self.by(interactions, users)
+
+
+def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
+    """Two tastes of equal size, and items that are the more popular the smaller their number."""
+    liked = (np.arange(users)[:, None] + np.arange(items)) % 2 == 0
+    rate = np.linspace(0.6, 0.1, items) * np.where(liked, 1.4, 0.1)
+    rated = rng.random((users, items)) < rate
+    return Interactions.of(rated * rng.integers(1, 6, rated.shape))
+
+
+def evaluated(
+    split: Split, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
+) -> tuple[Any, tuple[UtilityRow, ...]]:
+    rng = np.random.default_rng(0)
+    evaluation = Evaluation(split=split, cutoffs=cutoffs)
+    held = hold_out(evaluation, groups(rng), rng)
+    target: Any = Scorer(evaluation, lambda mine, users: by(held, mine, users))
+    return held, held.evaluate(target, Model(), confidence=0.95, rng=rng)
+
+
+def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
+    return np.tile(popularity(held.train), (len(users), 1))
+
+
+def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
+    """Popularity, among the items of the half that the device's user met more of."""
+    odd = mine.ratings[users].toarray()[:, 1::2] > 0
+    even = mine.ratings[users].toarray()[:, ::2] > 0
+    likes_odd = odd.sum(axis=1) > even.sum(axis=1)
+    liked = (np.arange(mine.n_items) % 2 == 1) == likes_odd[:, None]
+    return popularity(held.train) + 1000.0 * liked
+
+
+def told(*rows: UtilityRow) -> str:
+    return shortfall(Section(target="scorer", findings=(), utility=rows))
+
+
+def beside(each: UtilityRow) -> Baseline:
+    assert each.baseline is not None
+    return each.baseline
+
+
+@pytest.mark.parametrize("split", RANKED)
+def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split: Split) -> None:
+    _, rows = evaluated(split, by_popularity)
+    for each in rows:
+        assert (beside(each).name, beside(each).value) == (POPULARITY, each.value)
+        assert set(beside(each).difference.model_dump().values()) == {0.0}
+    assert "shown to be better than popularity: it may have learned nothing" in told(*rows)
+
+
+@pytest.mark.parametrize("split", RANKED)
+def test_who_knows_tastes_beats_popularity_and_nothing_is_said(split: Split) -> None:
+    _, rows = evaluated(split, by_taste)
+    assert any(beside(each).difference.ci_low > 0.0 for each in rows)
+    assert told(*rows) == ""
+
+
+@pytest.mark.parametrize("split", RANKED)
+def test_a_system_below_popularity_is_told_although_it_beats_guessing(split: Split) -> None:
+    def noisy(held: Any, mine: Interactions, users: Any) -> Any:
+        popular = popularity(held.train)
+        noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
+        return popular + 0.7 * popular.max() * noise[users]
+
+    _, rows = evaluated(split, noisy, cutoffs=(10,))
+    assert any(each.ci_low > each.random for each in rows)
+    assert told(*rows).endswith("better than popularity: it learned nothing personal that helps.")
+
+
+def test_popularity_among_all_items_is_that_of_counting() -> None:
+    held, rows = evaluated(Split.LEAVE_LAST_OUT, by_taste)
+    kept = held.train.ratings.toarray() > 0
+    met = kept.sum(axis=0)
+    ours, theirs = [], []
+    for user in np.flatnonzero(held.items >= 0):
+        item = held.items[user]
+        scores = by_taste(held, held.train, np.array([user]))[0]
+        rivals = [other for other in range(60) if other != item and not kept[user, other]]
+        for hits, by in ((ours, scores), (theirs, met)):
+            above = sum(by[other] > by[item] for other in rivals)
+            tied = sum(by[other] == by[item] for other in rivals)
+            hits.append(np.mean([place < 3 for place in range(above, above + tied + 1)]))
+    found = next(r for r in rows if (r.metric, r.protocol) == ("HR@3", "all items"))
+    gaps = np.subtract(ours, theirs)
+    half = 1.959964 * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    difference = beside(found).difference
+    assert (found.value, beside(found).value) == pytest.approx((np.mean(ours), np.mean(theirs)))
+    ends = gaps.mean() - half, gaps.mean() + half
+    assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
+
+
+def slow_deviations(rest: list[tuple[int, float]], size: int) -> list[float]:
+    """Analysis of variance by loops, and n / (n + k) of each group's mean."""
+    of = [[x for group, x in rest if group == g] for g in range(size)]
+    filled = [x for x in of if x]
+    n = len(rest)
+    if n == len(filled):
+        return [0.0] * size
+    mean = sum(x for _, x in rest) / n
+    within = sum((y - sum(x) / len(x)) ** 2 for x in filled for y in x) / (n - len(filled))
+    spread = sum(len(x) * (sum(x) / len(x) - mean) ** 2 for x in filled)
+    between = (spread - (len(filled) - 1) * within) / (n - sum(len(x) ** 2 for x in filled) / n)
+    if between <= 0:
+        return [0.0] * size
+    return [sum(x) / (len(x) + within / between) for x in of]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_means_are_those_of_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    level = 3.0 + rng.normal(size=(9, 1)) + rng.normal(size=7)
+    dense = (level + rng.normal(size=(9, 7))) * (rng.random((9, 7)) < 0.6)
+    dense[0, 0] = 3.5
+    data = Interactions.of(dense)
+    table = data.ratings.toarray().astype(float)
+    entries = [(u, i, table[u, i]) for u in range(9) for i in range(7) if table[u, i]]
+    mean = np.mean([x for *_, x in entries])
+    users, items = [0.0] * 9, [0.0] * 7
+    for _ in range(5):
+        items = slow_deviations([(i, x - mean - users[u]) for u, i, x in entries], 7)
+        users = slow_deviations([(u, x - mean - items[i]) for u, i, x in entries], 9)
+    asked = np.array([(u, i) for u in range(9) for i in range(7)]).T
+    slow = [mean + users[u] + items[i] for u, i in asked.T]
+    np.testing.assert_allclose(means(data, asked[0], asked[1]), slow, atol=1e-8)
+
+
+@pytest.mark.parametrize("dense", [np.full((4, 5), 2.0), np.diag([1.0, 3.0, 5.0])])
+def test_where_no_group_is_shown_to_differ_the_mean_is_predicted(dense: np.ndarray) -> None:
+    users, items = np.array([0, 1, 2]), np.array([2, 1, 0])
+    found = means(Interactions.of(dense), users, items)
+    np.testing.assert_allclose(found, dense[dense > 0].mean())
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.5])
+def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
+    """Without noise the truth is predicted, with it more is lost than by the means."""
+    rng = np.random.default_rng(2)
+    level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
+    taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
+    rated = (level + taste) * (rng.random((80, 30)) < 0.7)
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS)
+    held: Any = hold_out(evaluation, Interactions.of(rated), rng)
+    scores = level + taste + noise * rng.normal(size=(80, 30))
+    target: Any = Scorer(evaluation, lambda mine, users: scores[users])
+    (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
+    predicted = means(held.train, held.users, held.items)
+    ours = np.square(held.ratings - scores[held.users, held.items])
+    theirs = np.square(held.ratings - predicted)
+    assert (beside(found).name, beside(found).value) == (MEANS, pytest.approx(theirs.mean()))
+    assert theirs.mean() < 0.7 * found.random
+    sums: dict[int, float] = {}
+    gap = (ours - theirs).mean()
+    for user, each in zip(held.users.tolist(), ours - theirs, strict=True):
+        sums[user] = sums.get(user, 0.0) + each - gap
+    n, users = len(ours), len(sums)
+    error = np.sqrt(users / (users - 1) * sum(x**2 for x in sums.values())) / n
+    ends = gap - 1.959964 * error, gap + 1.959964 * error
+    difference = beside(found).difference
+    assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
+    said = told(found)
+    if noise:
+        assert said.endswith("better than guessing: useless here.") or (
+            "user and item means: it learned nothing personal that helps" in said
+        )
+    else:
+        assert said == ""
+
+
+def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> None:
+    """Twelve figures of the same users; one of them beats by luck in 5% of all audits at most."""
+    rng = np.random.default_rng(3)
+    target: Any = Scorer(Evaluation(), lambda mine, users: None)
+    times, beaten = 600, 0
+    for _ in range(times):
+        places = rng.integers(0, 40, (2, 300))
+        rows = [
+            row(
+                target,
+                f"HR@{cutoff}",
+                "all items",
+                *(places < cutoff).astype(float),
+                baseline=POPULARITY,
+                random=0.0,
+                confidence=0.95,
+            )
+            for cutoff in range(4, 28, 2)
+        ]
+        beaten += told(*rows) == ""
+    assert stats.binom.sf(beaten - 1, times, 0.05) > 1e-4
+    assert beaten > 0
