@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,7 @@ from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.recorded.truth import Truth
-from fedrec_auditor.targets.systems.base import Run, ScopedClaim, Target
-
-NO_BOUND = (
-    "Recorded uploads of one training bound no epsilon from below: audit the client "
-    "(fedrec_auditor.audit_system) to measure one."
-)
+from fedrec_auditor.targets.systems.base import Run, Target
 
 
 def record_uploads(
@@ -173,8 +167,8 @@ def attack_recording(
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
     attacks : names, by default all.
-    claim : what is promised, one or several. No epsilon is measured: recorded uploads are one
-        training.
+    claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
+        uploads are one training.
     out : a directory for the reports; ``force`` replaces one of another plan that is there.
     progress : as for ``audit``.
 
@@ -190,7 +184,7 @@ def attack_recording(
         positions=matched.positions,
         users=matched.interactions.users,
         rounds=len(recording.rounds),
-        stated=tuple(_unmeasured(each.scoped()) for each in claims),
+        stated=tuple(each.scoped() for each in claims),
         user_vectors=None if known is None else known.user_vectors,
         notes=matched.notes + _blind(recording),
     )
@@ -230,10 +224,6 @@ def _blind(recording: Recording) -> tuple[str, ...]:
         f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
         "their reports are of, cannot be read.",
     )
-
-
-def _unmeasured(scoped: ScopedClaim) -> ScopedClaim:
-    return replace(scoped, note=" ".join(filter(None, (scoped.note, NO_BOUND))))
 
 
 def _truth(
