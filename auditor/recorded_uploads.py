@@ -20,10 +20,12 @@ from fedrec_auditor.auditor.sources import in_memory, load_data
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.auditor.tasks import Audit
+from fedrec_auditor.auditor.workload import check_recording
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import channel_values
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
+from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
@@ -175,7 +177,8 @@ def attack_recording(
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
     fit.
     """
-    recording = Recording.open(Path(path))
+    recording, resources = Recording.open(Path(path)), make_resources(jobs, "cpu", memory)
+    check_recording(recording, resources.memory)
     claims = listed(claim)
     known, source = _truth(recording, truth, columns)
     matched = MatchedTruth.of(recording, known, senders)
@@ -186,7 +189,7 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=matched.notes + _blind(recording),
+        notes=matched.notes + _blind(recording) + _itemless(recording),
     )
     plan = make_plan(
         {
@@ -203,7 +206,7 @@ def attack_recording(
     with shown(progress) as observe:
         return run_plan(
             plan,
-            make_resources(jobs, "cpu", memory),
+            resources,
             out=None if out is None else Path(out),
             gate=gate,
             observe=observe,
@@ -223,6 +226,25 @@ def _blind(recording: Recording) -> tuple[str, ...]:
     return (
         f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
         "their reports are of, cannot be read.",
+    )
+
+
+def _itemless(recording: Recording) -> tuple[str, ...]:
+    """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
+    manifest, every = recording.manifest, recording.rounds
+    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
+    shapes = {n: m.tensors.heads[n].shape for m in stored if m is not None for n in m}
+    for file in (file for each in every for file in (*each.uploads, *each.clear)):
+        whole = {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
+        shapes |= whole
+    shapes |= {n: part.shape for n, part in manifest.components.items() if part.shape is not None}
+    told = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
+    if not told or any(manifest.n_items in each for each in shapes.values()):
+        return ()
+    return (
+        f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(told[:5])}). If "
+        f"one of these is the table of items, mend n_items in {recording.path / MANIFEST}; if none "
+        "is, attacks that read items find none.",
     )
 
 

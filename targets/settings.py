@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,10 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 
 Rule = Callable[[float], bool]
+TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""What a system may be called: files and tasks are named by it."""
+TITLED = "at most 100 letters, digits, dots and hyphens"
+"""That in words."""
 
 
 def check_settings(settings: object, **rules: Rule) -> None:

@@ -196,6 +196,35 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert [f.verdict for f in nothing.findings] == [Verdict.NO_CLAIM]
 
 
+def tables(folder: Path, n_items: int, **more: Any) -> Path:
+    """A recording of tables of 20 items x 3."""
+    with RecordingWriter(folder, n_items=n_items, **more) as writer:
+        writer.round(1)
+        for sender in range(3):
+            writer.upload(sender, {"item": np.full((20, 3), sender)})
+    return folder
+
+
+def test_a_number_of_items_that_no_component_has_is_told(tmp_path: Path) -> None:
+    """Not refused: items may be hashed, and the messages hold what is no item's."""
+    *_, note = attack(tables(tmp_path / "wrong", 21)).notes
+    assert "n_items=21 rows or columns (item: 20 x 3)" in note
+    assert f"mend n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
+    assert not any("n_items" in note for note in attack(tables(tmp_path / "right", 20)).notes)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "more"), [(2**31 - 1, {}), (20, {"shapes": {"o": [2**30, 9]}})]
+)
+def test_what_no_memory_holds_is_refused_before_anything_is_read(
+    tmp_path: Path, n_items: int, more: dict[str, Any]
+) -> None:
+    folder = tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
+    told = r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
+    with pytest.raises(InputError, match=told):
+        attack(folder, memory=2)
+
+
 def test_another_file_is_another_recording(tmp_path: Path) -> None:
     """So that a finished task on the files of before is not taken for one of these."""
     plain(tmp_path, list(range(12)))
