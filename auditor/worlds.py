@@ -151,6 +151,13 @@ def _detached(drawn: Any) -> Any:
     return detach().cpu() if callable(detach) else drawn
 
 
+def check_seed(seed: int) -> int:
+    """Return ``seed`` if it is at least 0; InputError otherwise."""
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
+    return seed
+
+
 def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
 

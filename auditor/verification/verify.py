@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
-from fedrec_auditor.auditor.worlds import UnevenOutputs
+from fedrec_auditor.auditor.worlds import UnevenOutputs, check_seed
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -249,8 +249,7 @@ def _check(
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
     check_delta(delta)
     check_confidence(confidence)
-    if seed < 0:
-        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
+    check_seed(seed)
     if samples is not None and samples < 100:
         raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
     if isinstance(mechanism, type):
