@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.fields import Fields, opaque
 from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.targets.wrapped.contained import message_of
 
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 """What a bound on a sampler speaks of: one output, any pair of inputs."""
@@ -126,8 +127,8 @@ class Sampler:
             return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
-                "Mend the callable or leave that input out."
+                f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
+                f"{message_of(error)}. Mend the callable or leave that input out."
             ) from error
 
     def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:

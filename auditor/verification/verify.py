@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
+_MOST_SAMPLES = 10**10
 SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
@@ -250,8 +251,11 @@ def _check(
     check_delta(delta)
     check_confidence(confidence)
     check_seed(seed)
-    if samples is not None and samples < 100:
-        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
+    if samples is not None and not 100 <= samples <= _MOST_SAMPLES:
+        raise InputError(
+            f"Expected 100 to {_MOST_SAMPLES:,} samples, got samples={samples!r}. Give another "
+            "number, or --seconds."
+        )
     if isinstance(mechanism, type):
         raise InputError(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
