@@ -7,7 +7,7 @@ where no figure is, none even as estimated, after a whole training.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fedrec_auditor.reports.attack_words import ends_words
 from fedrec_auditor.reports.rows import Contents, UtilityRow
@@ -46,8 +46,10 @@ def utility_line(section: Section, record: Contents) -> str:
     beside = [f"{brief(row.random)} {guess}"]
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
-    settings = record.plan.get("settings") or {}
-    changed = row.target in settings or row.unprotected in settings
+    settings = record.plan.get("settings")
+    changed = isinstance(settings, Mapping) and not settings.keys().isdisjoint(
+        (row.target, row.unprotected)
+    )
     asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"

@@ -59,8 +59,8 @@ def whole_or_none(value: float) -> bool:
 
 
 def positive(value: float) -> bool:
-    """A finite number above 0."""
-    return 0 < value < math.inf
+    """A number above 0 whose square and its inverse are finite doubles, and far from the ends."""
+    return 1e-100 <= value <= 1e100
 
 
 def scale(value: float) -> bool:
@@ -101,7 +101,7 @@ def boolean(value: float) -> bool:
 RANGES: dict[Rule, str] = {
     whole: "to be a whole number of at least 1",
     whole_or_none: "to be a whole number of at least 0",
-    positive: "in (0, inf)",
+    positive: "in [1e-100, 1e100]",
     scale: "in (0, 1e6]; divide larger ratings",
     not_negative: "in [0, inf)",
     share: "in (0, 1]",

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import fedrec_auditor
 from fedrec_auditor.accountants.errors import AuditError, InputError
 
 _LIBRARIES = (
     *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
-    os.path.join(Path(fedrec_auditor.__file__).parent, ""),
+    os.path.join(Path(__file__).parents[2], ""),
     "<",  # what is made of a text, as by dataclasses
 )
 """How the names of our files begin, and those of libraries."""
