@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -250,13 +250,14 @@ def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def with_untested(
-    findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Collection[str]
+    findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """The findings; those that nothing tested say why, see ``Finding.untested``.
 
     A system ``of_others`` is tested by games only: a claim with no measured bound in its scope
-    could not have been refuted. A claim of a training, of any system, is tested where trainings
-    enough were simulated to refute it as often as not, had twice as much been spent.
+    could not have been refuted, for the reason in ``skipped``, or else the one given here. A claim
+    of a training, of any system, is tested where trainings enough were simulated to refute it as
+    often as not, had twice as much been spent.
     """
     return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
 
@@ -265,7 +266,7 @@ def _with_untested(
     finding: Finding,
     findings: Sequence[Finding],
     skipped: Sequence[SkippedRow],
-    of_others: Collection[str],
+    of_others: Mapping[str, str],
 ) -> Finding:
     if finding.verdict is not Verdict.UNSUBSTANTIATED:
         return finding
@@ -278,7 +279,7 @@ def _with_untested(
     ]
     if not measured and finding.target in of_others:
         reasons = [row.reason for row in skipped if row.target == finding.target]
-        reason = " ".join(dict.fromkeys(reasons)) or "no game was played."
+        reason = " ".join(dict.fromkeys(reasons)) or of_others[finding.target]
         why = f"Nothing tested the claim: {reason}"
     else:
         why = too_few_trainings(finding.claim, measured)

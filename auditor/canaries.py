@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.estimators.base import FEWEST_SAMPLES
 from fedrec_auditor.auditor.worlds import checked_outputs
+from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
 CANARY_USER = Scope(
     unit=Unit.USER,
@@ -24,24 +25,28 @@ CANARY_USER = Scope(
 """What scores speak of unless their owner says otherwise: a user in or out of a training."""
 
 
+class ScoreArchive(NumpyArchive):
+    """Saved scores of canaries and their names, all read at once, with a limit to their bytes."""
+
+    only = ("in_scores", "out_scores", "in_ids", "out_ids")
+    texts = ("in_ids", "out_ids")
+
+    def _indexes(self, name: str) -> bool:
+        return True
+
+
 def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
     """The arrays ``in_scores`` and ``out_scores`` of an npz file, with ``in_ids`` and ``out_ids``.
 
     Nothing is unpickled. InputError for another file.
     """
-    known = ("in_scores", "out_scores", "in_ids", "out_ids")
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("a single array")
-        with archive:
-            found: Mapping[str, Any] = {n: archive[n] for n in archive.files if n in known}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        found = ScoreArchive(Path(os.path.realpath(path))).index
+    except InputError as error:
         raise InputError(
-            f"Expected an npz file of numbers, got {str(path)!r} ({error}). Write it with "
-            "numpy.savez(path, in_scores=..., out_scores=...)."
+            f"{error} Scores are written by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
-    missing = [name for name in known[:2] if name not in found]
+    missing = [name for name in ScoreArchive.only[:2] if name not in found]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "
@@ -65,8 +70,9 @@ def checked_scores(
             f"Expected at least {fewest} scores with {which}, got {count}. Train more often."
         )
     array = checked_outputs(array, count, which)
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"Expected numbers with {which}, got {array.dtype}. Score by a number.")
+    if array.dtype.kind not in "biuf" or not array.size:
+        got = array.dtype if array.size else f"none in the shape {array.shape}"
+        raise InputError(f"Expected numbers with {which}, got {got}. Score by a number.")
     if ids is not None:
         check_ids(ids, count, which)
     return array

@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.estimators.base import check_positive_delta
 from fedrec_auditor.auditor.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.estimators.parts.discriminant import contrast, discriminants
 from fedrec_auditor.auditor.estimators.parts.one_run_guesses import OneRunGuesses
+from fedrec_auditor.auditor.worlds import check_seed
 
 FEWEST_CANARIES = 20
 """Canaries that a bound needs."""
@@ -152,7 +153,7 @@ class OneRunScores:
         chosen = _method(estimator or OneRunMethod.AUTO)
         if chosen is OneRunMethod.GAUSSIAN:
             check_positive_delta(delta)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(check_seed(seed))
         order = rng.permutation(len(self.included))
         split = len(order) // _SELECTING
         selecting, others = order[:split], order[split:]

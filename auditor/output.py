@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+_LONGEST = 4_000  # letters of a line
+
 
 def open_closed() -> None:
     """Lead standard streams that are closed nowhere, before a file of ours gets their number."""
@@ -21,11 +23,17 @@ def discard_output() -> None:
 
 
 def tell(message: str) -> None:
-    """One line on standard error, if that can be written, with nothing that a terminal obeys."""
+    """One line on standard error, if that can be written, with nothing that a terminal obeys.
+
+    Of a line that is very long, since it quotes what somebody gave, the middle is left out.
+    """
     from fedrec_auditor.reports.words import printable
 
+    line = printable(message)
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
     with suppress(OSError):
-        print("auditor:", printable(message), file=sys.stderr, flush=True)
+        print("auditor:", line, file=sys.stderr, flush=True)
 
 
 @contextmanager

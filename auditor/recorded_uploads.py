@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,17 @@ from fedrec_auditor.auditor.sources import in_memory, load_data
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.auditor.tasks import Audit
+from fedrec_auditor.auditor.workload import check_recording
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import channel_values
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
+from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.recorded.truth import Truth
-from fedrec_auditor.targets.systems.base import Run, ScopedClaim, Target
-
-NO_BOUND = (
-    "Recorded uploads of one training bound no epsilon from below: audit the client "
-    "(fedrec_auditor.audit_system) to measure one."
-)
+from fedrec_auditor.targets.systems.base import Run, Target
 
 
 def record_uploads(
@@ -173,15 +169,16 @@ def attack_recording(
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
     attacks : names, by default all.
-    claim : what is promised, one or several. No epsilon is measured: recorded uploads are one
-        training.
+    claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
+        uploads are one training.
     out : a directory for the reports; ``force`` replaces one of another plan that is there.
     progress : as for ``audit``.
 
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
     fit.
     """
-    recording = Recording.open(Path(path))
+    recording, resources = Recording.open(Path(path)), make_resources(jobs, "cpu", memory)
+    check_recording(recording, resources.memory)
     claims = listed(claim)
     known, source = _truth(recording, truth, columns)
     matched = MatchedTruth.of(recording, known, senders)
@@ -190,9 +187,9 @@ def attack_recording(
         positions=matched.positions,
         users=matched.interactions.users,
         rounds=len(recording.rounds),
-        stated=tuple(_unmeasured(each.scoped()) for each in claims),
+        stated=tuple(each.scoped() for each in claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=matched.notes + _blind(recording),
+        notes=matched.notes + _blind(recording) + _itemless(recording),
     )
     plan = make_plan(
         {
@@ -209,7 +206,7 @@ def attack_recording(
     with shown(progress) as observe:
         return run_plan(
             plan,
-            make_resources(jobs, "cpu", memory),
+            resources,
             out=None if out is None else Path(out),
             gate=gate,
             observe=observe,
@@ -232,8 +229,23 @@ def _blind(recording: Recording) -> tuple[str, ...]:
     )
 
 
-def _unmeasured(scoped: ScopedClaim) -> ScopedClaim:
-    return replace(scoped, note=" ".join(filter(None, (scoped.note, NO_BOUND))))
+def _itemless(recording: Recording) -> tuple[str, ...]:
+    """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
+    manifest, every = recording.manifest, recording.rounds
+    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
+    shapes = {n: m.tensors.heads[n].shape for m in stored if m is not None for n in m}
+    for file in (file for each in every for file in (*each.uploads, *each.clear)):
+        whole = {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
+        shapes |= whole
+    shapes |= {n: part.shape for n, part in manifest.components.items() if part.shape is not None}
+    told = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
+    if not told or any(manifest.n_items in each for each in shapes.values()):
+        return ()
+    return (
+        f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(told[:5])}). If "
+        f"one of these is the table of items, mend n_items in {recording.path / MANIFEST}; if none "
+        "is, attacks that read items find none.",
+    )
 
 
 def _truth(

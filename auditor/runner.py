@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.costs import costs
 from fedrec_auditor.auditor.diary import StageNotes, diary, note
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.games.play import HORIZONS
-from fedrec_auditor.auditor.games.stated import is_of_others
+from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
 from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
 from fedrec_auditor.auditor.progress import shown
@@ -393,7 +393,7 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
     """The record of an audit whose results are all there, in the order of its tasks."""
     ordered = list(results.values())
     unplayed = [row for result in ordered for row in result.skipped if row.attack in HORIZONS]
-    of_others = [name for name, target in audit.targets.items() if is_of_others(target)]
+    of_others = {n: why_unplayed(each) for n, each in audit.targets.items() if is_of_others(each)}
     findings = without_refuted_proofs(row for result in ordered for row in result.findings)
     return Record(
         plan=audit.plan.model_dump(mode="json"),

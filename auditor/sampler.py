@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.fields import Fields, opaque
 from fedrec_auditor.auditor.spelling import Spelling
 from fedrec_auditor.auditor.worlds import Worlds, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.targets.wrapped.contained import message_of
 
 T = TypeVar("T")
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -154,8 +155,8 @@ class Sampler:
             return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
             raise UnreadForm(
-                f"Expected outputs for the input {value!r}, got {type(error).__name__}: {error}. "
-                "Mend the callable or leave that input out.",
+                f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
+                f"{message_of(error)}. Mend the callable or leave that input out.",
                 [{"raised": type(error).__name__}],
             ) from error
 

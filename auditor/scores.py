@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.estimators.parts.threshold_band import ThresholdBand
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.one_run import OneRunScores
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.worlds import Worlds, check_seed
 
 _FEW, _UNEVEN = 200, 4
 """Of fewer scores, with more than so many times as many beside, a coin would leave too many over.
@@ -99,7 +99,7 @@ class CanaryScores:
         seed: int = 0,
     ) -> Bound:
         """The lower bound of the estimator of this name, see ``from_scores``."""
-        ordering, rest = np.random.default_rng(seed).spawn(2)
+        ordering, rest = np.random.default_rng(check_seed(seed)).spawn(2)
         member: Estimator = FAMILIES["estimators"].member(estimator or self.estimator)()
         return member.bound(
             self.worlds(scope, ordering),
@@ -122,7 +122,7 @@ class CanaryScores:
         >>> print(f"of order 2: {curve.renyi(2.0):.2f}, and in truth 1")
         of order 2: 0.47, and in truth 1
         """
-        ordering, rest = np.random.default_rng(seed).spawn(2)
+        ordering, rest = np.random.default_rng(check_seed(seed)).spawn(2)
         return AllThresholds().curve(
             self.worlds(CANARY_USER, ordering), confidence=confidence, samples=self.size, rng=rest
         )

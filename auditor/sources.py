@@ -17,6 +17,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES, near_names
+from fedrec_auditor.targets.cache import check_genuine
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.filter import Filter
 
@@ -90,7 +91,9 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
         )
     if named:
         dataset = family.member(data)()
-        return dataset.load()
+        interactions = dataset.load()
+        check_genuine(interactions, data)
+        return interactions
     if not there:
         hint = near_names(data, family.names(), "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +18,8 @@ from fedrec_auditor.accountants.statements.scope import (
     Unit,
     Vantage,
 )
-from fedrec_auditor.reports.store import read_regular
+from fedrec_auditor.auditor.toml_file import read_toml
 from fedrec_auditor.targets.systems.base import ScopedClaim
-
-LARGEST = 2**18
-"""Most bytes of a file of claims."""
 
 
 class StatedClaim(BaseModel):
@@ -102,15 +98,7 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
 
     InputError names the file, the key and the remedy.
     """
-    try:
-        values = tomllib.loads(read_regular(path, LARGEST, follow=True).decode("utf-8-sig"))
-    except OSError as error:
-        raise InputError(
-            f"Expected a readable file of claims, got {str(path)!r} ({error.strerror}). "
-            "Check the path."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected TOML, got: {error}. Mend that line.") from error
+    _, values = read_toml(path, "file of claims")
     tables = values.pop("claim", None)
     if (tables is None) == (not values):
         raise InputError(

@@ -16,8 +16,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import most_held
 from fedrec_auditor.auditor.games.game import FEWEST, NUMBERS
 from fedrec_auditor.auditor.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
+from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.manifest import MANIFEST
+from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.systems.base import Target
 
 logger = logging.getLogger(__name__)
@@ -149,6 +152,29 @@ def check_workload(
             work.seconds / HOUR,
             remedy,
         )
+
+
+def check_recording(recording: Recording, memory: float) -> None:
+    """InputError if the manifest speaks of tables that exceed ``memory`` bytes.
+
+    That is what attacks guess of as many items for a few users, and one message. Files are no
+    larger than what they hold; a manifest may say any number.
+    """
+    manifest = recording.manifest
+    users = min(max(1, len(recording.senders)), FEWEST)
+    said = [(f"n_items={manifest.n_items}", _GUESSED * users * manifest.n_items)]
+    said += [
+        (f"shape {' x '.join(map(str, part.shape))} of {name!r:.60}", 4.0 * math.prod(part.shape))
+        for name, part in manifest.components.items()
+        if part.shape is not None and part.kind is not Kind.REPORTS
+    ]
+    for what, taken in said:
+        if taken > memory:
+            raise InputError(
+                f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
+                f"memory, got {what} in {recording.path / MANIFEST}, which takes "
+                f"{taken / 2**30:,.3g} GiB. Mend it, or give more with --memory."
+            )
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:

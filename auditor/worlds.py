@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.stage import stage
+from fedrec_auditor.targets.wrapped.contained import message_of
 
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
 """Most outputs drawn at once, and most entries of them: what bounds the memory of a measurement,
@@ -152,6 +153,13 @@ def _detached(drawn: Any) -> Any:
     return detach().cpu() if callable(detach) else drawn
 
 
+def check_seed(seed: int) -> int:
+    """Return ``seed`` if it is at least 0; InputError otherwise."""
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
+    return seed
+
+
 def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
 
@@ -167,8 +175,8 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
         ) from error
     except Exception as error:  # whatever a foreign class raises when it is to become an array
         raise InputError(
-            f"Expected outputs that numpy reads for {origin}, got {type(error).__name__}: {error}. "
-            "Return an array."
+            f"Expected outputs that numpy reads for {origin}, got {type(error).__name__}: "
+            f"{message_of(error)}. Return an array."
         ) from error
     if array.dtype.kind == "S":  # one letter a byte, whatever the bytes mean
         array = np.char.decode(array, "latin-1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import Bound
@@ -18,7 +17,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words
-from fedrec_auditor.reports.leaks import Leak, comparable, leaks
+from fedrec_auditor.reports.leaks import Leak, comparable, leaks, left_open
 from fedrec_auditor.reports.next_step import next_step, proved_briefly
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
@@ -83,13 +82,14 @@ class Glance:
     """One system: ``anchor`` is the place of its page in the report.
 
     Of its ``rows`` of attacks that have a baseline, ``leaking`` beat it by the margin, corrected
-    for all rows of the record, the most telling first.
+    for all rows of the record, the most telling first; ``unseen`` says how far the others may.
     """
 
     section: Section
     anchor: str
     rows: int
     leaking: tuple[Leak, ...]
+    unseen: str
 
     @property
     def severity(self) -> Severity:
@@ -217,6 +217,7 @@ class Glance:
             said = f"0 of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
             if lost := len(self.section.unplayed):
                 said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
+            said += f"; {self.unseen}"
             return f"no attack beat guessing ({said})"
         return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
 
@@ -290,17 +291,14 @@ class Share:
 
 def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:
     """The systems by severity; within it contradictions and refuted claims, then the most won."""
-    rows = Counter(row.target for row in comparable(record))
-    found, places = leaks(record, margin), anchors(record)
-    told = [
-        Glance(
-            section,
-            places[section.target].page,
-            rows[section.target],
-            tuple(sorted((x for x in found if x.row.target == section.target), key=_telling)),
-        )
-        for section in sections(record)
-    ]
+    tried, found, places = comparable(record), leaks(record, margin), anchors(record)
+    told = []
+    for section in sections(record):
+        rows = [row for row in tried if row.target == section.target]
+        leaking = sorted((x for x in found if x.row.target == section.target), key=_telling)
+        unseen = left_open(rows, len(tried), margin)
+        page = places[section.target].page
+        told.append(Glance(section, page, len(rows), tuple(leaking), unseen))
     return tuple(sorted(told, key=_order))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
 from fedrec_auditor.reports.rows import AttackRow, Contents, UtilityRow
-from fedrec_auditor.reports.words import brief, percent
+from fedrec_auditor.reports.words import at_most, brief, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,28 @@ def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     )
 
 
+def left_open(rows: Sequence[AttackRow], tried: int, margin: float) -> str:
+    """How far above guessing the rows may still be, in words; of "no leak" what it leaves open.
+
+    That is the largest upper limit above its baseline, corrected for ``tried`` rows, and no less
+    than the margin, which is never called a leak.
+    """
+    most = margin
+    for row in rows:
+        if row.baseline is not None:
+            most = max(most, min(corrected_high(row, tried), 1.0) - row.baseline)
+    return f"an advantage of up to {at_most(most)} is not ruled out"
+
+
 def leak_line(record: Contents, found: Sequence[Leak], margin: float) -> str:
     """The worst leak of ``found`` and how many there are, or over how many rows there is none."""
-    tried = len(comparable(record))
+    rows = comparable(record)
+    tried = len(rows)
     if not found:
+        but = f"; {left_open(rows, tried, margin)}" if rows else ""
         return (
             f"No leak: of {tried:,} attack rows with a baseline none is above it by more than "
-            f"{brief(margin)}."
+            f"{brief(margin)}{but}."
         )
     worst = found[0]
     return (

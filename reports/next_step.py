@@ -160,7 +160,10 @@ def _of_unsound(section: Section, finding: Finding) -> str:
 
 def _of_untested(section: Section, finding: Finding) -> str:
     if finding.measured is None:
-        return "Have the claim tested: play another game (--games), or mend what kept this one."
+        return (
+            "Have the claim tested: play another game (--games), mend what kept this one, or, of a "
+            "recording, audit the client (auditor run MODULE:OBJECT)."
+        )
     return "Draw more (--runs, no --quick): so small a sample could not refute the claim."
 
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from fedrec_auditor.reports.words import escaped
+
 
 def plan_text(plan: Mapping[str, Any]) -> str:
     """``plan`` as TOML, a line a key in their order; what is None is left out.
@@ -31,4 +33,4 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, float):
         return repr(value)
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return escaped(json.dumps(value, ensure_ascii=False))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
@@ -17,6 +17,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
+_DEEPEST = 32
 SCHEMA_VERSION: Literal[3] = 3
 """``migrations`` says when it grows, and reads the versions before."""
 
@@ -343,6 +344,17 @@ class Provenance(Row):
     machine: dict[str, str | int | float]
 
 
+def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
+    """The same; ValueError if it is nested deeper than any plan, so deep that renderers fail."""
+    layer: list[Any] = [plan]
+    for _ in range(_DEEPEST):
+        held = (each.values() if isinstance(each, dict) else each for each in layer)
+        layer = [one for each in held for one in each if isinstance(one, dict | list | tuple)]
+    if layer:
+        raise ValueError(f"a plan is nested {_DEEPEST} deep at most")
+    return plan
+
+
 class Contents(Row):
     """What the record of an audit holds; ``notes`` say what was left out, ``errors`` what failed.
 
@@ -350,7 +362,7 @@ class Contents(Row):
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
-    plan: dict[str, Any]
+    plan: Annotated[dict[str, Any], AfterValidator(_shallow)]
     provenance: Provenance
     findings: tuple[Finding, ...]
     measurements: tuple[Measurement, ...]

@@ -27,6 +27,7 @@ from fedrec_auditor.reports.migrations import judged_again, present
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.schema import IDENTIFIER
 from fedrec_auditor.reports.severity import SEVERITY_RULE
+from fedrec_auditor.reports.words import escaped
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
@@ -52,7 +53,7 @@ def encode(record: Contents) -> bytes:
     data["severity"] = _severity(record)
     data["$schema"] = IDENTIFIER
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode()
+    return (escaped(text) + "\n").encode()
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
@@ -156,6 +157,11 @@ def read(location: Path, kind: type[Kept]) -> Kept:
         ) from error
     except IncompleteError as error:
         raise InputError(f"In {path}: {error}") from error
+    except (ArithmeticError, RecursionError) as error:
+        raise InputError(
+            f"Expected a record in {path}, got one of which nothing can be computed ({error}). "
+            "The file was edited or damaged; run the audit again."
+        ) from error
     _check_verdicts(record, path)
     _check_severity(told, record, path)
     return record

@@ -154,10 +154,11 @@ def _assuming(said: str, bound: Bound) -> str:
 def _render_attacks(record: Contents, glance: Glance, console: Console) -> None:
     """What beats guessing in full, how many figures do not, and how many have no guessing."""
     leaking, tried = glance.leaking, len(comparable(record))
+    but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     print_hanging(
         console,
         f"{len(leaking)} of {glance.rows:,} figures beat guessing, corrected for all {tried:,} "
-        "of this audit.",
+        f"of this audit{but}.",
         indent=2,
     )
     for leak in leaking:

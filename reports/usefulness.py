@@ -11,7 +11,7 @@ and one interval is on the worse side.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fedrec_auditor.reports.attack_words import ends_words
 from fedrec_auditor.reports.leaks import corrected_high, corrected_low, widening
@@ -54,8 +54,10 @@ def utility_line(section: Section, record: Contents) -> str:
         beside.insert(0, f"{brief(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
-    settings = record.plan.get("settings") or {}
-    changed = row.target in settings or row.unprotected in settings
+    settings = record.plan.get("settings")
+    changed = isinstance(settings, Mapping) and not settings.keys().isdisjoint(
+        (row.target, row.unprotected)
+    )
     asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"

@@ -91,7 +91,8 @@ STYLES: dict[Word, str] = {
     Arithmetic.RIGHT: "",
 }
 """How a terminal shows a word."""
-_XML_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 OVER = (
@@ -102,8 +103,13 @@ OVER = (
 
 
 def legal(text: str) -> str:
-    """``text`` with every character that XML 1.0 and HTML forbid replaced by U+FFFD."""
-    return _XML_ILLEGAL.sub("�", text)
+    """``text`` with all that XML 1.0 and HTML forbid, or a terminal obeys, replaced by U+FFFD."""
+    return _ILLEGAL.sub("�", text)
+
+
+def escaped(text: str) -> str:
+    """JSON or TOML with what a terminal obeys or UTF-8 lacks in its strings as \\uXXXX."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:

@@ -1,14 +1,32 @@
-"""The cache of data sets: where it is, and how a data set enters it whole or not at all."""
+"""The cache of data sets: where it is, how one enters it whole, and whether it is still that."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from fedrec_auditor.accountants.errors import InputError
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.datasets.base import Interactions
+
+_DIGESTS = {"ml-100k": "c0347cbde659459a1b467a6a06708f1193fad97c775eb53e422c39344ac18836"}
+"""``Interactions.digest`` of data sets, the same of all their layouts."""
+_PUBLISHED: Mapping[str, tuple[int, int | None, int | None]] = {
+    "ml-100k": (943, 1_682, 100_000),
+    "ml-1m": (6_040, 3_706, 1_000_209),
+    "ml-10m": (69_878, 10_677, 10_000_054),
+    "ml-20m": (138_493, 26_744, 20_000_263),
+    "ml-25m": (162_541, 59_047, 25_000_095),
+    "libimseti": (135_359, None, 17_359_346),
+    "frappe": (957, 4_082, None),
+}
+"""Users, items and interactions, as publishers and papers count them."""
 
 
 def cache() -> Path:
@@ -33,6 +51,35 @@ def located(path: Path | None, name: str, title: str, remedy: str) -> Path:
         f"Expected {title} in the cache, got nothing at {cache() / name} or "
         f"{cache() / name}.zip. {remedy}"
     )
+
+
+def check_genuine(interactions: Interactions, name: str) -> None:
+    """InputError unless what the cache gave is all of the data set ``name``, and still the same.
+
+    Its numbers of users, items and interactions are held to the published ones, its digest to the
+    known one, else to that of the first time it was read, which is kept beside it.
+    """
+    if (place := cached(name)) is None:
+        return
+    counts = (interactions.n_users, interactions.n_items, int(interactions.ratings.nnz))
+    published = _PUBLISHED.get(name, (None,) * 3)
+    wrong = any(want not in (None, got) for got, want in zip(counts, published, strict=True))
+    digest, kept = interactions.digest(), cache() / f"{name}.sha256"
+    known = _DIGESTS.get(name, "")
+    if not (known or wrong):
+        with suppress(OSError, UnicodeError):
+            known = kept.read_text().strip()
+        if not known:
+            with suppress(OSError):  # of a cache that others keep
+                kept.write_text(f"{digest}\n")
+    if wrong or known not in ("", digest):
+        users, items, pairs = counts
+        changed = "" if wrong or name in _DIGESTS else f", or {kept} if you changed them"
+        raise InputError(
+            f"Expected {name} at {place} as it is published and was read before, got other data: "
+            f"{pairs:,} interactions of {users:,} users and {items:,} items. Remove {place} and "
+            f"fetch it again{changed}; or give its path, to use it as it is."
+        )
 
 
 def keep(name: str, files: Mapping[str, bytes]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,10 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 
 Rule = Callable[[float], bool]
+TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""What a system may be called: files and tasks are named by it."""
+TITLED = "at most 100 letters, digits, dots and hyphens"
+"""That in words."""
 
 
 def check_settings(settings: object, **rules: Rule) -> None:
@@ -54,8 +59,8 @@ def whole_or_none(value: float) -> bool:
 
 
 def positive(value: float) -> bool:
-    """A finite number above 0."""
-    return 0 < value < math.inf
+    """A number above 0 whose square and its inverse are finite doubles, and far from the ends."""
+    return 1e-100 <= value <= 1e100
 
 
 def scale(value: float) -> bool:
@@ -96,7 +101,7 @@ def boolean(value: float) -> bool:
 RANGES: dict[Rule, str] = {
     whole: "to be a whole number of at least 1",
     whole_or_none: "to be a whole number of at least 0",
-    positive: "in (0, inf)",
+    positive: "in [1e-100, 1e100]",
     scale: "in (0, 1e6]; divide larger ratings",
     not_negative: "in [0, inf)",
     share: "in (0, 1]",

@@ -92,6 +92,13 @@ class Witness:
     copies: int = 1
     note: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("probability_a", "probability_b"):
+            if not getattr(self, name) >= 0:
+                raise InputError(
+                    f"Expected a {name} of at least 0, got {getattr(self, name)!r}. Mend it."
+                )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Population, Target
 
 _OWN = "Noise of your own"
+_MOST = 10**12
+"""Most users, or items, of a population."""
 _NUMBER = re.compile(r"\d+[a-z]?")
 
 
@@ -279,8 +281,10 @@ def _account(
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
-    if min(n_users, n_items) < 2:
-        raise InputError(f"Expected at least 2 users and items, got {n_users} and {n_items}.")
+    if min(n_users, n_items) < 2 or max(n_users, n_items) > _MOST:
+        raise InputError(
+            f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
+        )
     system = overridden(name, given)
     population = Population(n_users=n_users, n_items=n_items)
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
-from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
+from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
 from fedrec_auditor.auditor.output import spare_output
 
 if TYPE_CHECKING:
@@ -63,10 +63,7 @@ def command(
     confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CHECK", help="`inconclusive`: too few scores to refute."),
-    ] = None,
+    allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
     """Bound epsilon from below by scores with and without a canary, wherever they come from.

@@ -20,6 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
 from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.targets.wrapped.contained import accountable, message_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -104,7 +105,8 @@ def command(
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
 
-        with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
+        folders = tempfile.TemporaryDirectory(prefix="auditor-")
+        with folders as folder, accountable(target):
             # Hypothesis keeps notes; the working folder is not ours to leave them in.
             os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
             tested = load(target, settings or ())
@@ -207,8 +209,9 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         for part in path.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # importing runs the module
+        why = f"{type(error).__name__}: {message_of(error)}"
         raise InputError(
-            f"Expected something importable, got {target!r} ({type(error).__name__}: {error}). "
+            f"Expected something importable, got {target!r} ({why}). "
             "Check the names, without .py, and that the module is on the path."
         ) from error
     return found

@@ -12,17 +12,27 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, 
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
+NO_BOUND = (
+    "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
+    "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
+)
 _NEARLY = 0.02
 _COPIES = 8
 
 
 def is_of_others(target: Target) -> bool:
     """Whether its claims are numbers that somebody else states, the same for any population."""
-    return isinstance(target, WrappedSystem)
+    return isinstance(target, WrappedSystem | RecordedSystem)
+
+
+def why_unplayed(target: Target) -> str:
+    """Why no game of a system of others was played, where no row says why."""
+    return NO_BOUND if isinstance(target, RecordedSystem) else "no game was played."
 
 
 def population_of_claim(target: Target) -> str:

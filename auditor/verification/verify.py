@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
-from fedrec_auditor.auditor.worlds import UnevenOutputs
+from fedrec_auditor.auditor.worlds import UnevenOutputs, check_seed
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
+_MOST_SAMPLES = 10**10
 SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
@@ -257,10 +258,12 @@ def _check(
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
     check_delta(delta)
     check_confidence(confidence)
-    if seed < 0:
-        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
-    if samples is not None and samples < 100:
-        raise InputError(f"Expected samples of at least 100, got samples={samples!r}. Draw more.")
+    check_seed(seed)
+    if samples is not None and not 100 <= samples <= _MOST_SAMPLES:
+        raise InputError(
+            f"Expected 100 to {_MOST_SAMPLES:,} samples, got samples={samples!r}. Give another "
+            "number, or --seconds."
+        )
     if isinstance(mechanism, type):
         raise InputError(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import cache, cached, keep
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
 from fedrec_auditor.targets.datasets.parts.block import Column
@@ -40,8 +40,6 @@ HEADERS = {
 }
 WHEEL = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
-DIGEST = "c0347cbde659459a1b467a6a06708f1193fad97c775eb53e422c39344ac18836"
-"""Of the interactions, ``Interactions.digest``: the same of both layouts."""
 GENRE_NAMES = ("unknown", *GENRES)
 AGE = Column(what="age", low=1, high=120)
 OCCUPATIONS = (
@@ -90,21 +88,9 @@ class Ml100k:
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache, else from the RecBole wheel at the index.
 
-        InputError for what is wrong with the files, and for others in the cache under this name;
-        IncompleteError if they cannot be fetched.
+        InputError for what is wrong with the files; IncompleteError if they cannot be fetched.
         """
-        place = path or cached("ml-100k") or _download()
-        interactions = self._read(place)
-        if path is None and interactions.digest() != DIGEST:
-            raise InputError(
-                f"Expected MovieLens 100K at {place}, got other data: "
-                f"{interactions.ratings.nnz:,} ratings of {interactions.n_users:,} users. "
-                f"Remove {place}, and they are fetched again."
-            )
-        return interactions
-
-    def _read(self, place: Path) -> Interactions:
-        source = Source(place, "ml-100k")
+        source = Source(path or cached("ml-100k") or _download(), "ml-100k")
         official = source.layout((OFFICIAL, RECBOLE)) == OFFICIAL
 
         def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Delimited:

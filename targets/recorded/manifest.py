@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.recorded.regular_file import check_regular
+from fedrec_auditor.targets.settings import TITLE, TITLED
 from fedrec_auditor.targets.systems.parts.reports import ReportDistribution
 from fedrec_auditor.targets.transcript import Channel
 
@@ -25,14 +25,14 @@ LARGEST = 2**28
 ANY = "*"
 """In place of a component's name: all that are not named."""
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
-_TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
+_AXES = 32  # of an array, at most
 _Size = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def _titled(value: str) -> str:
-    if not _TITLE.fullmatch(value):
-        raise ValueError("it consists of letters, digits, dots and hyphens")
+    if not TITLE.fullmatch(value):
+        raise ValueError(f"it consists of {TITLED}")
     return value
 
 
@@ -47,7 +47,7 @@ class RecordedPart(BaseModel):
 
     kind: Kind
     rate: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    shape: tuple[_Size, ...] | None = None
+    shape: Annotated[tuple[_Size, ...], Field(max_length=_AXES)] | None = None
     magnitude: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
@@ -112,8 +112,9 @@ class Manifest(BaseModel):
                 ) from error
             if first["type"] == "missing":
                 raise InputError(f"Expected {key} in {place}, got none. Give it.") from error
+            why = first["msg"].removeprefix("Value error, ").rstrip(".")
             raise InputError(
-                f"{place}: {key}={first['input']!r:.60} is refused: {first['msg']}. Mend it."
+                f"{place}: {key}={first['input']!r:.60} is refused: {why}. Mend it."
             ) from error
 
     @classmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class Head:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    fortran: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class Tensors(ABC):
             found = read(name, slice(None))
         return finite(found, name, self.path)
 
+    def _indexes(self, name: str) -> bool:
+        """Whether an array is read at once, as those with a number a message are."""
+        return name == SENDERS or name.endswith(f":{COUNTS}")
+
     @abstractmethod
     def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]: ...
 
@@ -126,7 +131,7 @@ class SafeTensors(Tensors):
                         f"{part.get_dtype()}. Save it as float32."
                     )
                 heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
-                if _indexes(name):
+                if self._indexes(name):
                     index[name] = np.asarray(file.get_tensor(name))
             said = (file.metadata() or {}).get(SENDERS)
         return heads, index if said is None else index | {SENDERS: self._listed(said)}
@@ -158,7 +163,13 @@ class SafeTensors(Tensors):
 
 
 class NumpyArchive(Tensors):
-    """A file .npz: an array is read through up to the end of the slice, and the slice is kept."""
+    """A file .npz: an array is read through up to the end of the slice, and the slice is kept.
+
+    ``only`` are the names that are looked at, by default all; ``texts`` those that may be texts.
+    """
+
+    only: ClassVar[Collection[str]] = ()
+    texts: ClassVar[Collection[str]] = (SENDERS,)
 
     def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
         heads, index = {}, {}
@@ -169,15 +180,19 @@ class NumpyArchive(Tensors):
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
                     raise ValueError(f"{info.filename!r:.80}, which is no array of its own")
+                if self.only and name not in self.only:
+                    continue
                 with archive.open(info) as file:
                     head, start = _header(file)
-                    if head.dtype.kind not in ("biufU" if name == SENDERS else "biuf"):
+                    if head.fortran and not self._indexes(name):
+                        raise ValueError("an array in Fortran order")
+                    if head.dtype.kind not in ("biufUS" if name in self.texts else "biuf"):
                         raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
                         raise ValueError(f"{size:,} bytes of {name!r} to be there")
                     heads[name] = head
-                    if _indexes(name):
+                    if self._indexes(name):
                         if size > LARGEST_INDEX:
                             raise ValueError(f"{size:,} bytes of {name!r}")
                         index[name] = _slice(file, head, slice(None))
@@ -195,11 +210,6 @@ class NumpyArchive(Tensors):
             yield read
 
 
-def _indexes(name: str) -> bool:
-    """Whether an array has a number a message."""
-    return name == SENDERS or name.endswith(f":{COUNTS}")
-
-
 def _header(file: IO[bytes]) -> tuple[Head, int]:
     """An array's head, and the place of its first number; ValueError for objects or columns."""
     version = np.lib.format.read_magic(file)
@@ -211,19 +221,17 @@ def _header(file: IO[bytes]) -> tuple[Head, int]:
         raise ValueError(f"an array of version {version}")
     if dtype.hasobject:
         raise ValueError("an array of Python objects, which are never unpickled")
-    if fortran and len(shape) > 1:
-        raise ValueError("an array in Fortran order")
-    return Head(tuple(shape), dtype), file.tell()
+    return Head(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
 
 
 def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
-    """Rows of the array whose numbers begin here."""
+    """Rows of the array whose numbers begin here; all of them where columns come first."""
     width = head.dtype.itemsize * int(np.prod(head.shape[1:], dtype=np.int64))
     start, stop, _ = rows.indices(head.shape[0]) if head.shape else (0, 1, 1)
     file.seek(start * width, 1)
     content = file.read((stop - start) * width)
     shape = (stop - start, *head.shape[1:]) if head.shape else ()
-    return np.frombuffer(content, head.dtype).reshape(shape)
+    return np.frombuffer(content, head.dtype).reshape(shape, order="F" if head.fortran else "C")
 
 
 TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import os
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from fedrec_auditor.accountants.errors import AuditError, InputError
+
+_LIBRARIES = (
+    *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
+    os.path.join(Path(__file__).parents[2], ""),
+    "<",  # what is made of a text, as by dataclasses
+)
+"""How the names of our files begin, and those of libraries."""
 
 
 class Ended(Exception):
@@ -34,6 +46,29 @@ def contained() -> Iterator[None]:
         raise Ended(f"{type(error).__name__}: {message_of(error)}") from error
     finally:
         os._exit = leave
+
+
+@contextmanager
+def accountable(name: str) -> Iterator[None]:
+    """A context in which what is raised below a line of others' code is an InputError.
+
+    ``name`` is what their code is called. An error below lines of ours and of libraries alone stays
+    what it is.
+    """
+    try:
+        yield
+    except AuditError:
+        raise
+    except BaseException as error:
+        lines = traceback.extract_tb(error.__traceback__)
+        theirs = [line for line in lines if not line.filename.startswith(_LIBRARIES)]
+        if not theirs:
+            raise
+        where = f"{theirs[-1].filename.rpartition('/')[2]}:{theirs[-1].lineno}"
+        raise InputError(
+            f"Expected {name} to answer, got {type(error).__name__}: {message_of(error)} "
+            f"({where}). Mend it."
+        ) from error
 
 
 def message_of(error: BaseException) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
 from fedrec_auditor.targets.components import Floats, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import TITLE, TITLED
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -105,10 +105,9 @@ class WrappedSystem(System):
                     f"Expected a function as {name}, got {value!r:.60}. "
                     "Give for example a lambda of (history, model, rng)."
                 )
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.title):
+        if not TITLE.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of letters, digits, dots and hyphens, got {self.title!r:.60}. "
-                "Give another one."
+                f"Expected a title of {TITLED}, got {self.title!r:.60}. Give another one."
             )
         if not (isinstance(self.rounds, int) and self.rounds >= 1):
             raise InputError(f"Expected rounds >= 1, got rounds={self.rounds!r}. Give a number.")

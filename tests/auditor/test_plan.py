@@ -17,7 +17,8 @@ from fedrec_auditor.auditor.plan import (
     make_resources,
     make_target,
 )
-from fedrec_auditor.auditor.plan_file import LARGEST, read_plan
+from fedrec_auditor.auditor.plan_file import read_plan
+from fedrec_auditor.auditor.toml_file import LARGEST
 
 
 def written(folder: Path, text: str) -> Path:

@@ -96,14 +96,14 @@ def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() ->
     """A thousand of each world do not refute a claim that is far too small."""
     few, enough = _finding(2_000), _finding(20_000)
     assert few.verdict is enough.verdict is Verdict.UNSUBSTANTIATED
-    (judged,) = with_untested([few], (), ())
+    (judged,) = with_untested([few], (), {})
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reason.startswith(
         "2,000 draws of trainings are too few to tell: as often as not, a system"
     )
     assert judged.judged_again() == judged
-    assert with_untested([enough], (), ()) == (enough,)
-    both = with_untested([few, enough], (), ())
+    assert with_untested([enough], (), {}) == (enough,)
+    both = with_untested([few, enough], (), {})
     assert [finding.verdict for finding in both] == 2 * [Verdict.UNSUBSTANTIATED]
 
 
@@ -113,12 +113,12 @@ def test_draws_of_a_round_do_not_count_as_trainings() -> None:
     assert few.measured is not None
     local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
     of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
-    judged = with_untested([few, of_a_round], (), ())
+    judged = with_untested([few, of_a_round], (), {})
     assert [finding.verdict for finding in judged] == 2 * [Verdict.INCONCLUSIVE]
-    assert with_untested([of_a_round], (), ()) == (of_a_round,)
+    assert with_untested([of_a_round], (), {}) == (of_a_round,)
 
 
 def test_a_claim_of_a_round_stays_unsubstantiated() -> None:
     """Its loss may be that of randomized response, which few draws refute."""
     finding = _finding(2_000, replace(TRAINING, horizon=Horizon.ROUND))
-    assert with_untested([finding], (), ()) == (finding,)
+    assert with_untested([finding], (), {}) == (finding,)

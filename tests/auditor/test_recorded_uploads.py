@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 
 from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Gate, Verdict
+from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.auditor.objects import identity, is_ours
 from fedrec_auditor.auditor.plan import make_plan, make_resources
 from fedrec_auditor.auditor.recorded_uploads import record_plan
 from fedrec_auditor.auditor.runner import run_plan
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -181,9 +184,45 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     data = plain(tmp_path, list(range(12)))
     record = attack(tmp_path, truth=data, claim=Claim(epsilon=1, unit="interaction"))
     (finding,) = record.findings
-    assert finding.verdict is Verdict.UNSUBSTANTIATED
+    assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.measured is None
-    assert "bound no epsilon from below" in finding.note
+    assert "bounds no epsilon from below" in finding.reason
+    assert "auditor run MODULE:OBJECT" in finding.reason
+    (seen,) = glances(record)
+    assert "audit the client (auditor run MODULE:OBJECT)" in seen.line
+    assert exit_code(record, Gate()) == 3
+    assert exit_code(record, Gate(allow=("inconclusive",))) == 0
+    nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
+    assert [f.verdict for f in nothing.findings] == [Verdict.NO_CLAIM]
+
+
+def tables(folder: Path, n_items: int, **more: Any) -> Path:
+    """A recording of tables of 20 items x 3."""
+    with RecordingWriter(folder, n_items=n_items, **more) as writer:
+        writer.round(1)
+        for sender in range(3):
+            writer.upload(sender, {"item": np.full((20, 3), sender)})
+    return folder
+
+
+def test_a_number_of_items_that_no_component_has_is_told(tmp_path: Path) -> None:
+    """Not refused: items may be hashed, and the messages hold what is no item's."""
+    *_, note = attack(tables(tmp_path / "wrong", 21)).notes
+    assert "n_items=21 rows or columns (item: 20 x 3)" in note
+    assert f"mend n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
+    assert not any("n_items" in note for note in attack(tables(tmp_path / "right", 20)).notes)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "more"), [(2**31 - 1, {}), (20, {"shapes": {"o": [2**30, 9]}})]
+)
+def test_what_no_memory_holds_is_refused_before_anything_is_read(
+    tmp_path: Path, n_items: int, more: dict[str, Any]
+) -> None:
+    folder = tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
+    told = r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
+    with pytest.raises(InputError, match=told):
+        attack(folder, memory=2)
 
 
 def test_another_file_is_another_recording(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -156,12 +158,65 @@ def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, obj
         read_scores(path)
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"PK\x03\x04 cut off", b"text"):
-        path = tmp_path / "scores.npz"
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="Expected an npz file"):
-            read_scores(path)
+def harmed(path: Path, harm: str) -> None:
+    """An archive that is none, or that is made to harm."""
+    if harm == "fifo":
+        os.mkfifo(path)
+        return
+    np.savez_compressed(path, in_scores=np.ones(2_000), out_scores=np.arange(2_000))
+    whole = path.read_bytes()
+    head, member = whole.index(b"in_scores.npy"), whole.index(b"PK\x01\x02")
+
+    def changed(place: int, *content: int) -> bytes:
+        return whole[:place] + bytes(content) + whole[place + len(content) :]
+
+    changes = {
+        "empty": b"",
+        "cut": whole[:60],
+        "deflate": changed(head + 60, *[0] * 20),
+        "encrypted": changed(member + 8, 1),
+        "compression 99": changed(member + 10, 99),
+        "text": b"text",
+    }
+    if harm in changes:
+        path.write_bytes(changes[harm])
+        return
+    shape = (10**9,) if harm == "declared" else (10**9, 0)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("in_scores.npy", "out_scores.npy"):
+            with archive.open(name, "w") as file:
+                head_of = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, head_of)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "empty",
+        "cut",
+        "deflate",
+        "encrypted",
+        "compression 99",
+        "text",
+        "fifo",
+        "declared",
+        "widths",
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, harm: str) -> None:
+    harmed(tmp_path / "scores.npz", harm)
+    with pytest.raises(InputError, match="Expected"):
+        from_scores(**read_scores(tmp_path / "scores.npz"))  # type: ignore[arg-type]
+
+
+def test_a_single_array_is_no_archive_and_a_table_by_columns_is_one(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones(3))
-    with pytest.raises(InputError, match="a single array"):
+    with pytest.raises(InputError, match=r"numpy\.savez"):
         read_scores(tmp_path / "one.npy")
+    table = np.arange(12.0).reshape(3, 4)
+    others = {"in_ids": np.array(["a", "b"]), "more": np.array([{}], dtype=object)}
+    np.savez(tmp_path / "a.npz", in_scores=np.asfortranarray(table), out_scores=table, **others)  # type: ignore[arg-type]
+    (tmp_path / "link.npz").symlink_to("a.npz")
+    found = read_scores(tmp_path / "link.npz")
+    assert found.keys() == {"in_scores", "out_scores", "in_ids"}
+    assert np.array_equal(found["in_scores"], table)

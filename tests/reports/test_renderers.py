@@ -20,7 +20,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding, FurtherFigure
 from fedrec_auditor.reports.section import sections
 
-EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00]]> [bold red]"
+EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
 
 
 def suite(record: Record, fail_on: str = "violated") -> ET.Element:

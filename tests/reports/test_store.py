@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,9 +173,26 @@ def hidden_nan(raw: dict[str, Any]) -> None:
     raw["attacks"][0]["value"] = "nan"
 
 
+def impossible(raw: dict[str, Any]) -> None:
+    found = next(f for f in raw["findings"] if (f["measured"] or {}).get("witness"))
+    found["measured"]["witness"]["probability_b"] = "-inf"
+
+
+def unsure(raw: dict[str, Any]) -> None:
+    raw["attacks"][0]["confidence"] = 0
+
+
+def deep(raw: dict[str, Any]) -> None:
+    for _ in range(300):
+        raw["plan"] = {"settings": raw["plan"]}
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
+        (impossible, "probability_b of at least 0"),
+        (unsure, "edited or damaged"),
+        (deep, "a plan is nested 32 deep at most"),
         (whitewash, "Expected verdict VIOLATED"),
         (raise_the_claim, "Expected verdict NO CLAIM"),
         (swap_scope, "finding 1"),
@@ -199,6 +217,20 @@ def test_a_tampered_record_is_refused(
     with pytest.raises(InputError, match=message) as caught:
         Record.read(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_path: Path) -> None:
+    """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
+    evil = "\x1b[31m \x9b31m \x7f \udcff"
+    rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
+    attack = record.attacks[0].model_copy(update={"note": evil, "metric": evil, "target": evil})
+    finding = record.findings[0].model_copy(update={"target": evil, "reason": evil, "note": evil})
+    told = record.model_copy(update={**rows, "attacks": (attack,), "findings": (finding,)})
+    store.write(told, tmp_path)
+    for name in store.FILES:
+        text = (tmp_path / name).read_bytes().decode()
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
+    assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
 
 
 @pytest.mark.parametrize(

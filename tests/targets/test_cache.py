@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.targets import cache as caches
 from fedrec_auditor.targets.cache import cache, cached, keep
+from tests.targets.datasets.test_ml_1m import SMALL, write
 
 FILES = {"u.data": b"1", "u.item": b"2"}
 
@@ -64,3 +67,36 @@ def test_a_cache_that_cannot_be_written(place: Path) -> None:
     place.write_text("a file where the directory should be")
     with pytest.raises(InputError, match="Set FEDREC_AUDITOR_CACHE"):
         keep("set", FILES)
+
+
+def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
+    """Whoever gives its path means what is there."""
+    (place / "ml-1m").mkdir(parents=True)
+    write(place / "ml-1m", *SMALL)
+    with pytest.raises(InputError, match=r"ml-1m .* got other data: .*; or give its path"):
+        load_data("ml-1m")
+    assert load_data(str(place / "ml-1m")).n_items == 2
+    assert [entry.name for entry in place.iterdir()] == ["ml-1m"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_data_set_that_changed_since_it_was_first_read_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """As by one edited rating, which no count tells; known digests need no first time."""
+    monkeypatch.setattr(caches, "_PUBLISHED", {})
+    folder = place / "ml-1m"
+    folder.mkdir(parents=True)
+    write(folder, *SMALL)
+    first = load_data("ml-1m")
+    assert load_data("ml-1m").digest() == first.digest()
+    whole = (folder / "ratings.dat").read_text()
+    user, item, rating, rest = whole.split("::", 3)
+    (folder / "ratings.dat").write_text("::".join((user, item, "2" if rating > "2" else "5", rest)))
+    if known:
+        (place / "ml-1m.sha256").unlink()
+        monkeypatch.setattr(caches, "_DIGESTS", {"ml-1m": first.digest()})
+    with pytest.raises(InputError, match="got other data"):
+        load_data("ml-1m")
+    (folder / "ratings.dat").write_text(whole)
+    assert load_data("ml-1m").digest() == first.digest()

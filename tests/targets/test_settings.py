@@ -28,7 +28,7 @@ class Settings:
 TAKEN: dict[Rule, tuple[object, ...]] = {
     settings.whole: (1, 7),
     settings.whole_or_none: (0, 7),
-    settings.positive: (1, 5e-324, 1e300),
+    settings.positive: (1, 1e-100, 1e100),
     settings.scale: (5, 1e6),
     settings.not_negative: (0, 1e300),
     settings.share: (1, 1.0, 1e-9),
@@ -40,7 +40,7 @@ TAKEN: dict[Rule, tuple[object, ...]] = {
 REFUSED: dict[Rule, tuple[object, ...]] = {
     settings.whole: (0, 1.0, -1),
     settings.whole_or_none: (-1, 0.0),
-    settings.positive: (0, -1, math.inf),
+    settings.positive: (0, -1, 5e-324, 1e300, math.inf),
     settings.scale: (0, 1.01e6, math.inf),
     settings.not_negative: (-1e-9, math.inf),
     settings.share: (0, 1.01),

@@ -33,6 +33,9 @@ class ReportDistribution:
     epsilon: float
     dimension: int = 1
 
+    def __post_init__(self) -> None:
+        OneCoordinate(self.epsilon, self.dimension)  # which checks both
+
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""
         coordinate, bit = np.divmod(np.asarray(output), 2)

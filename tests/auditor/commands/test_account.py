@@ -262,3 +262,10 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("option", ["--users", "--items"])
+def test_a_population_has_an_end(cli: Cli, option: str) -> None:
+    code, out, err = cli("account", "fmf-ldp", option, 10**30)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "2 to 1,000,000,000,000 users and items" in err

@@ -61,7 +61,18 @@ def test_json_holds_the_bound_and_the_verdict(cli: Cli, scores: str) -> None:
 def test_a_missing_file_is_bad_input(cli: Cli) -> None:
     code, out, err = cli("estimate", "none.npz")
     assert (code, out) == (2, "")
-    assert "Expected an npz file" in err
+    assert "Expected a file of arrays at" in err
+
+
+def test_a_seed_and_what_is_allowed_are_checked(cli: Cli, scores: str) -> None:
+    for words, told in (
+        (("--seed", "-1"), "a seed of at least 0"),
+        (("--seed", "-1", "--curve"), "a seed of at least 0"),
+        (("--allow", "everything"), "inconclusive"),
+    ):
+        code, out, err = cli("estimate", scores, *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert told in err
 
 
 def test_scores_of_one_training(cli: Cli, tmp_path: Path) -> None:

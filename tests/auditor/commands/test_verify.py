@@ -311,3 +311,52 @@ def test_settings_that_a_mechanism_does_not_have_are_refused(
     code, _, err = cli("verify", *words, "--epsilon", "1")
     assert code == 2
     assert said in err
+
+
+FAULTS = {
+    "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "cancels": ("class E(BaseException): pass\nraise E('one')", "E: one"),
+    "is-mute": (
+        "class E(Exception):\n    def __str__(self): raise OSError\n    __repr__ = __str__\n"
+        "def f(x, rng): raise E",
+        "E: a message that cannot be read",
+    ),
+    "is-mute-at-import": (
+        "class E(Exception):\n    def __str__(self): raise OSError\n    __repr__ = __str__\n"
+        "raise E",
+        "E: a message that cannot be read",
+    ),
+    "has-no-attributes": (
+        "class C:\n    def __getattr__(self, n): raise RuntimeError('no')\n"
+        "    def __call__(self, x, rng): return x\nf = C()",
+        "RuntimeError: no",
+    ),
+    "has-no-name": (
+        "class C:\n    __name__ = property(lambda self: 1 // 0)\n"
+        "    def __call__(self, x, rng): return x\nf = C()",
+        "ZeroDivisionError",
+    ),
+    "is-no-array": (
+        "import sys\nclass A:\n    def __array__(self, *a, **k): sys.exit(0)\n"
+        "def f(x, rng): return A()",
+        "SystemExit: 0",
+    ),
+    "generates": ("def f(x, rng): raise GeneratorExit('one')", "GeneratorExit: one"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_however_the_callable_fails_it_is_told_so(cli: Cli, tmp_path: Path, fault: str) -> None:
+    """None of it is a fault of ours."""
+    text, told = FAULTS[fault]
+    name = f"fault_{fault.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(text)
+    code, out, err = cli("verify", f"{name}:f", "--epsilon", 1, "--inputs", "[0, 1]")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+
+
+def test_samples_have_an_end(cli: Cli) -> None:
+    code, _, err = cli("verify", "homemade:response", "--epsilon", 1, "--samples", 10**20)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "100 to 10,000,000,000 samples" in err

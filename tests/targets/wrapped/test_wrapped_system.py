@@ -100,7 +100,8 @@ def test_a_digest_tells_clients_apart() -> None:
         ({"server": "mean"}, "a function as server"),
         ({"rounds": 0}, "rounds >= 1"),
         ({"share": 0.0}, r"share in \(0, 1\]"),
-        ({"title": "a/b"}, "a title of letters"),
+        ({"title": "a/b"}, "a title of at most 100 letters"),
+        ({"title": "a" * 101}, "a title of at most 100 letters"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) -> None:
