@@ -29,9 +29,10 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.progress import shown_stages
-from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.sampler import ONE_REPORT, TOGETHER, Sampler
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
@@ -136,7 +137,7 @@ def _verified(
     dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
-    search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
+    search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
@@ -162,12 +163,19 @@ def _verified(
             bound = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
+    together, clocks = sampler, Clocks()
     if bound is None:
         looks = draws // _LOOKS if seconds is None else 0
         sampler = sampler.reading(chosen, np.random.default_rng(reading), looks)
+        together = sampler
+        with suppress(InputError):  # outputs that have no columns have no clock
+            if sampler.sized:
+                clocks = clocks_of(sampler, chosen, turning)
+        if clocks.by_call:
+            sampler = sampler.singly()
         if not fits:
             draws = _affordable(sampler, chosen, begun, seconds, draws)
-        if samples is None and sampler.fields:
+        if samples is None and (sampler.fields or not sampler.sized):
             draws = min(draws, SINGLE_SAMPLES)
         if samples is None and not fits:
             width = sampler.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
@@ -195,6 +203,8 @@ def _verified(
         samples=draws,
         until=_until(begun, seconds),
         dist=None if sampler.fields else dist,
+        together=together,
+        clocks=clocks.columns,
     )
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 
@@ -294,7 +304,7 @@ def _affordable(
         each = max(taken) / size
         if 4 * sum(taken) > left / _PILOTS:
             break
-        size *= 4
+        size = min(4 * size, TOGETHER)
     left = _until(begun, seconds) - time.perf_counter()
     draws = int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
     if draws < 100:
