@@ -6,7 +6,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
 _ONE_THING = 16
 # What hexadecimal digits, base64 and the like are made of.
 _ENCODED = re.compile(r"[\w+/=-]+")
-_PIECE, _ORDER = " piece ", " (order of keys)"
+_PIECE, _ORDER, _OPENED = " piece ", " (order of keys)", " (text)"
 # Texts that are remembered, so that a witness can be told in words.
 _REMEMBERED, _LONGEST = 4096, 200
 # What stands at a path; 0 where there is nothing.
@@ -94,6 +94,22 @@ class Fields:
         if column == 3 * len(self.paths):
             return f"checksum of {self.name(column)}"
         return f"{('kind of ', '', 'checksum of ')[column % 3]}{self.name(column)}"
+
+    def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
+        """These columns and those of all that holds, or is a part of, what they show."""
+        shown = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
+        held = {path.partition(_PIECE)[0] for path in shown}
+
+        def made(path: str) -> bool:
+            holder, opened, _ = path.partition(_OPENED)
+            return (
+                path in shown | held
+                or path.partition(_PIECE)[0] in shown
+                or (bool(opened) and any(each.startswith(holder) for each in held))
+            )
+
+        of_paths = [3 * k + j for k, path in enumerate(self.paths) if made(path) for j in range(3)]
+        return tuple({*columns, *of_paths})
 
     def value(self, row: NDArray[np.float64], column: int) -> str:
         """What the field of a column was in a row, in words."""
@@ -174,7 +190,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(part, str):
         opened = _parsed(part)
         if opened is not part:
-            yield f"{path} (text)", part
+            yield f"{path}{_OPENED}", part
             part = opened
     if isinstance(part, np.ndarray):
         part = part.tolist()

@@ -29,8 +29,9 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 # Answers of each input that are looked at for what they are made of, at the least.
 _LOOKED_AT = 32
-# Outputs of calls for many that are drawn before the inputs take turns again.
-_TOGETHER = 2_048
+# Outputs of an input that one call is for at most before the inputs take turns; fewer of few, so
+# that there are some turns.
+TOGETHER, _TURNS = 128, 64
 # Entries of an array that is read as a list, at most.
 _SHORT = 64
 # How often answers of a form that nobody had seen may come before they are an error.
@@ -185,12 +186,13 @@ class Sampler:
         """An output for ``inputs[place]`` for each ``place`` of ``order``, by place.
 
         Each input draws from a generator of its own. One output a call comes in the order itself;
-        calls for many outputs take turns, some ``_TOGETHER`` outputs at a time.
+        calls for many outputs take turns, some ``TOGETHER`` outputs at a time at most.
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
-            for start in range(0, len(order), _TOGETHER):
-                places, counts = np.unique(order[start : start + _TOGETHER], return_counts=True)
+            step = max(1, min(TOGETHER * len(inputs), len(order) // _TURNS))
+            for start in range(0, len(order), step):
+                places, counts = np.unique(order[start : start + step], return_counts=True)
                 for turn in rngs[0].permutation(len(places)).tolist():
                     place, size = int(places[turn]), int(counts[turn])
                     part = self.draw(inputs[place], rngs[place], size)
@@ -237,9 +239,7 @@ class Sampler:
         that were ``unread`` before; see ``beginning_again``. A callable for many outputs that
         raised is called for one at a time. InputError where all answers raise for an input.
         """
-        alone = self
-        if self.sized and any(map(_raised, unread)):
-            alone = replace(self, call=lambda value, rng: self.call(value, rng, 1)[0], sized=False)
+        alone = self.singly() if self.sized and any(map(_raised, unread)) else self
         answers = replace(alone, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
         answers += unread
         return replace(
@@ -282,18 +282,18 @@ class Sampler:
     ) -> list[NDArray[Any]]:
         """``size`` outputs for each of ``inputs``, drawn from a seed of its own.
 
-        Where a call gives one output, the inputs take turns of ``_RUN`` calls in random order, the
-        same for every seed.
+        The inputs take turns, in an order that is the same for every seed: see ``turns`` where a
+        call gives one output.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        if self.sized:
-            return [self.draw(v, rng, size) for v, rng in zip(inputs, rngs, strict=True)]
-        places = np.arange(len(inputs))
-        turns = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
-        order = np.repeat(turns, _RUN)
-        spare = [np.flatnonzero(order == place)[size:] for place in places]
-        drawn = self.mixed(inputs, np.delete(order, np.concatenate(spare)), rngs)
-        return [drawn[place] for place in places.tolist()]
+        every = np.tile(np.arange(len(inputs)), size)
+        drawn = self.mixed(inputs, every if self.sized else turns(len(inputs), size), rngs)
+        return [drawn[place] for place in range(len(inputs))]
+
+    def singly(self) -> Sampler:
+        """The same randomizer, of which every call is for one output."""
+        many = self.call
+        return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
 
     def allowed(self, most: float, until: float = math.inf) -> Sampler:
         """The same randomizer for ``most`` outputs in all, and ``until`` then."""
@@ -335,6 +335,15 @@ def _as_list(answer: Any) -> Any:
     """A short array as a list, which may have several lengths."""
     short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
     return answer.tolist() if short else answer
+
+
+def turns(inputs: int, size: int) -> NDArray[np.intp]:
+    """The input of each of ``size`` calls an input, in runs of ``_RUN`` calls in random order."""
+    places = np.arange(inputs)
+    shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
+    order = np.repeat(shuffled, _RUN)
+    spare = [np.flatnonzero(order == place)[size:] for place in places]
+    return np.delete(order, np.concatenate(spare))
 
 
 def _raised(answer: Any) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,9 +29,10 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.progress import shown_stages
-from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler, beginning_again
+from fedrec_auditor.auditor.sampler import ONE_REPORT, TOGETHER, Sampler, beginning_again
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
@@ -137,7 +138,7 @@ def _verified(
     dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
-    search, measuring, look, fit, reading = np.random.SeedSequence(seed).spawn(5)
+    search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
 
     given = _given(inputs)
     fits: tuple[Check, ...] = ()
@@ -164,12 +165,16 @@ def _verified(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
 
-    def measured(unread: Sequence[Any]) -> tuple[Bound, Sampler, int]:
-        """The bound, how answers are read for it, and how many of each input were planned."""
+    def measured(unread: Sequence[Any]) -> _Run:
         looks = draws // _LOOKS if seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
-        read = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        planned = draws
+        together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
+        read, clocks, planned = together, Clocks(), draws
+        with suppress(InputError):  # outputs that have no columns have no clock
+            if together.sized:
+                clocks = clocks_of(together, chosen, turning)
+        if clocks.by_call:
+            read = together.singly()
         if not fits:
             planned = _affordable(read, chosen, begun, seconds, planned)
         if samples is None and (read.fields or not read.sized):
@@ -188,10 +193,10 @@ def _verified(
             shown = _nothing(limited, delta, confidence)
         if read.opaque and shown.epsilon == 0:
             shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
-        return shown, read, planned
+        return _Run(shown, read, together, clocks, planned)
 
-    if bound is None:
-        bound, sampler, draws = beginning_again(measured)
+    run = _Run(bound, sampler, sampler, Clocks(), draws) if bound else beginning_again(measured)
+    bound, sampler, together, clocks, draws = run
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
@@ -204,8 +209,23 @@ def _verified(
         samples=draws,
         until=_until(begun, seconds),
         dist=None if sampler.fields else dist,
+        together=together,
+        clocks=clocks.columns,
     )
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
+
+
+class _Run(NamedTuple):
+    """What is shown; how answers are read, one by one where ``together`` they share ``clocks``.
+
+    ``draws`` of each input were planned.
+    """
+
+    bound: Bound
+    sampler: Sampler
+    together: Sampler
+    clocks: Clocks
+    draws: int
 
 
 def _measured(
@@ -305,7 +325,7 @@ def _affordable(
         each = max(taken) / size
         if 4 * sum(taken) > left / _PILOTS:
             break
-        size *= 4
+        size = min(4 * size, TOGETHER)
     left = _until(begun, seconds) - time.perf_counter()
     draws = int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
     if draws < 100:

@@ -32,11 +32,8 @@ def output_type(
     fractions are tried as floats, for their own type is not the mechanism's fault.
     """
     probes = _alike(inputs)
-    children = seed.spawn(2 * len(probes))
-    looks = [
-        _parts(sampler, value, child, _LOOKS)
-        for value, child in zip(probes, children, strict=False)
-    ]
+    first, second = seed.spawn(2)
+    looks = _parts(sampler, probes, first, _LOOKS)
     mass, path, chosen, a, b = max(
         (
             (sum(look[path][token] for token in tokens), path, tokens, a, b)
@@ -53,7 +50,7 @@ def output_type(
     if mass < _LOOKS // 4:
         return CheckResult.passed("Answers have the same type and form for every input tried.")
     counted = int(min(_COUNTED, sampler.left // 2))
-    fresh = [_parts(sampler, probes[i], children[len(probes) + i], counted) for i in (a, b)]
+    fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     evidence = (
@@ -85,21 +82,20 @@ def _alike(inputs: list[Any]) -> list[Any]:
 _Parts = defaultdict[str, Counter[str]]
 
 
-def _parts(sampler: Sampler, value: Any, seed: np.random.SeedSequence, looks: int) -> _Parts:
-    """How often each part of the answer was what, over ``looks`` answers."""
+def _parts(
+    sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, looks: int
+) -> list[_Parts]:
+    """How often each part of the answer was what, over ``looks`` answers an input, in turn."""
     rng = np.random.default_rng(seed)
-    answers = (
-        (sampler.answer(value, rng, 1) for _ in range(looks))
-        if sampler.sized
-        else sampler.answer(value, rng, looks)
-    )
-    found: _Parts = defaultdict(lambda: Counter({_ABSENT: looks}))
-    for answer in answers:
-        for path, token in _walk(answer, "", False, 0):
-            found[path][token] += 1
-            found[path][_ABSENT] -= 1
-    if len(found[""]) == 2:  # of one type, and absent never
-        found.pop(_TYPED, None)
+    found: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
+    for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
+        answer = sampler.answer(inputs[place], rng, 1)
+        for path, token in _walk(answer if sampler.sized else answer[0], "", False, 0):
+            found[place][path][token] += 1
+            found[place][path][_ABSENT] -= 1
+    for parts in found:
+        if len(parts[""]) == 2:  # of one type, and absent never
+            parts.pop(_TYPED, None)
     return found
 
 

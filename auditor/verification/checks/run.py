@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.sampler import Sampler, turns
 from fedrec_auditor.auditor.verification.check import Check, CheckResult, Status
 from fedrec_auditor.auditor.verification.checks import (
     clipping,
@@ -50,10 +50,13 @@ def run_checks(
     samples: int,
     until: float = math.inf,
     dist: OutputDistribution | None = None,
+    together: Sampler | None = None,
+    clocks: tuple[int, ...] = (),
 ) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
-    ``dist`` are the output probabilities that the randomizer claims, if it claims any. At most
+    ``dist`` are the output probabilities that the randomizer claims, if it claims any. ``together``
+    draws many outputs a call where ``sampler`` draws them singly, as they share ``clocks``. At most
     ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check that
     cannot look is "not run" and says why. ``SHARE`` times ``samples`` outputs are drawn for each of
     the inputs tried at most, and none after ``until`` (``time.perf_counter``): what a check did not
@@ -72,13 +75,16 @@ def run_checks(
 
     @functools.cache
     def shared() -> CheckResult | None:
+        many = together or sampler
         size = min(shared_noise.SIZE, int(_FOR_EACH * allowance / len(tried)) // shared_noise.CALLS)
-        if sampler.sized and size < _FEWEST_IN_CALL:
+        if many.sized and size < _FEWEST_IN_CALL:
             return CheckResult.not_run(
                 f"{shared_noise.CALLS} calls for so few outputs as are its share cannot tell. "
                 "Raise samples, or seconds."
             )
-        return shared_noise.shared_in_call(within(_FOR_EACH), tried, size=size, seed=three)
+        return shared_noise.shared_in_call(
+            within(_FOR_EACH, many), tried, size=size, seed=three, clocks=clocks
+        )
 
     @functools.cache
     def drawn() -> list[NDArray[Any]]:
@@ -100,8 +106,8 @@ def run_checks(
     repeated = _REPEATED if sampler.sized else _REPEATED // 4
     allowance = SHARE * samples * len(tried)
 
-    def within(share: float) -> Sampler:
-        return sampler.allowed(max(2, int(share * allowance)), until)
+    def within(share: float, source: Sampler = sampler) -> Sampler:
+        return source.allowed(max(2, int(share * allowance)), until)
 
     claim = ClaimUnderTest(epsilon=epsilon, delta=delta)
     checks: dict[str, Callable[[], CheckResult]] = {
@@ -118,7 +124,14 @@ def run_checks(
             seed=two,
         ),
         "shared noise": lambda: (
-            shared() or shared_noise.shared_noise(drawn(), tried, claim, sized=sampler.sized)
+            shared()
+            or shared_noise.shared_noise(
+                drawn(),
+                tried,
+                claim,
+                order=None if sampler.sized else turns(len(tried), len(drawn()[0])),
+                fields=sampler.fields,
+            )
         ),
         "support": lambda: support.support(drawn(), tried, claim, dist),
         "output type": lambda: output_type.output_type(

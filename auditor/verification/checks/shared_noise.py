@@ -12,8 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.auditor.fields import Fields
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
+from fedrec_auditor.auditor.verification.checks.call_order import (
+    following,
+    in_order,
+    without_drift,
+)
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
@@ -31,41 +37,66 @@ _WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
 def shared_in_call(
-    sampler: Sampler, inputs: list[Any], *, size: int = SIZE, seed: np.random.SeedSequence
+    sampler: Sampler,
+    inputs: list[Any],
+    *,
+    size: int = SIZE,
+    seed: np.random.SeedSequence,
+    clocks: tuple[int, ...] = (),
 ) -> CheckResult | None:
     """Outputs of one call, which stand for different users, do not share their noise.
 
     ``CALLS`` calls of ``size`` outputs are exchangeable draws, so equal outputs fall into one
     call by chance only; see ``_repeats``. Nor do calls share it, or outputs within one, such as
     neighbours and halves; see ``shared_by_calls``. Nor is it set how many outputs of a call are
-    large; see ``_exact_share``. None if nothing is wrong with them.
+    large; see ``_exact_share``. Columns of an output that are ``clocks`` do not count. None if
+    nothing is wrong with them.
     """
-    if sampler.sized:
-        for value, child in zip(inputs, seed.spawn(len(inputs)), strict=True):
-            rng = np.random.default_rng(child)
-            calls = stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
-            alpha = FALSE_ALARM / len(inputs) / 4
-            for inside in (False, True):
-                found = shared_by_calls(calls, value, alpha, inside=inside)
-                if found.status is Status.FAILED:
-                    return found
-            if shares := _exact_share(calls, alpha):
-                return CheckResult.failed(
-                    f"{shares} of every one of {CALLS} calls for the input {words(value)}, which "
-                    "independent outputs are not: whoever sees the others knows the last one. Draw "
-                    "every output by itself."
-                )
-            if _repeats(calls.reshape(CALLS, size, -1), alpha):
-                return CheckResult.failed(
-                    f"Outputs of one call repeat each other for the input {words(value)}, those of "
-                    "different calls do not: users share their noise, and the difference of two "
-                    "reports is bare. Draw `size` times."
-                )
+    if not sampler.sized:
+        return None
+    rngs = [np.random.default_rng(child) for child in seed.spawn(len(inputs))]
+    drawn = [
+        stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
+        for value, rng in zip(inputs, rngs, strict=True)
+    ]
+    calls = stacked(drawn).reshape(len(inputs), CALLS, size, -1)
+    found = _in_calls(calls, inputs)
+    if found and clocks:
+        calls[..., clocks] = 0
+        found = _in_calls(calls, inputs)
+    return found
+
+
+def _in_calls(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
+    """What is wrong with calls (inputs, c, n, d), if anything is."""
+    alpha = FALSE_ALARM / len(inputs) / 4
+    for value, each in zip(inputs, calls, strict=True):
+        for inside in (False, True):
+            found = shared_by_calls(each, value, alpha, inside=inside)
+            if found.status is Status.FAILED:
+                return found
+        if shares := _exact_share(each, alpha):
+            return CheckResult.failed(
+                f"{shares} of every one of {len(each)} calls for the input {words(value)}, which "
+                "independent outputs are not: whoever sees the others knows the last one. Draw "
+                "every output by itself."
+            )
+        if _repeats(each, alpha):
+            return CheckResult.failed(
+                f"Outputs of one call repeat each other for the input {words(value)}, those of "
+                "different calls do not: users share their noise, and the difference of two "
+                "reports is bare. Draw `size` times."
+            )
     return None
 
 
 def shared_noise(
-    draws: Sequence[NDArray[Any]], inputs: list[Any], claim: ClaimUnderTest, *, sized: bool
+    draws: Sequence[NDArray[Any]],
+    inputs: list[Any],
+    claim: ClaimUnderTest,
+    *,
+    order: NDArray[np.intp] | None,
+    fields: Fields | None = None,
 ) -> CheckResult:
     """The entries of one output do not share their noise.
 
@@ -73,21 +104,58 @@ def shared_noise(
     noise moves in the first half of ``draws`` and that differs between two inputs fails if it tells
     them apart in the second half more often than the claim allows. A combination that is the same
     for every input (one-hot entries sum to one) says nothing and passes. The first ``_ENTRIES``
-    entries are looked at. ``sized`` says that calls of many outputs were looked at already;
-    otherwise ``draws`` are outputs of successive calls, see ``shared_by_calls``.
+    entries are looked at. ``order`` are the inputs of successive calls, where each gave one output
+    of ``draws``; these do not share noise either, see ``shared_by_calls``. None if calls of many
+    outputs were looked at already. What follows the order of calls alike for every input, and not
+    the noise of others, is told and is no fault; ``fields`` name it.
     """
     batch = stacked(draws)
-    if not sized:
+    found, note = (
+        CheckResult.passed("Outputs of one call are no more alike than those of many."),
+        "",
+    )
+    if order is not None:
+        found, note = _by_turns(batch, inputs, claim, order, fields)
+    if found.status is not Status.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
+        found = _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
+    return found._replace(reason=f"{found.reason}{note}")
+
+
+def _by_turns(
+    batch: NDArray[Any],
+    inputs: list[Any],
+    claim: ClaimUnderTest,
+    order: NDArray[np.intp],
+    fields: Fields | None,
+) -> tuple[CheckResult, str]:
+    """Calls for one output, in ``order``, do not share noise; and what follows that order.
+
+    ``batch`` is (inputs, n, *output shape).
+    """
+    rows = batch.reshape(*batch.shape[:2], -1).copy()
+
+    def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = FALSE_ALARM / len(inputs)
-        found = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, batch, strict=True)]
-        worst = min(found, key=lambda each: _WORST_FIRST.index(each.status))
-        if worst.status is Status.FAILED:
-            return worst
-    if batch.ndim == 2 or batch.dtype.kind not in "biuf":
-        if sized:
-            return CheckResult.passed("Outputs of one call are no more alike than those of many.")
-        return worst
-    return _among_entries(batch, inputs, claim.shared(2 * math.comb(len(inputs), 2)))
+        found = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        return min(found, key=lambda each: _WORST_FIRST.index(each.status))
+
+    found, note = worst(rows), ""
+    if found.status is Status.FAILED and (clocks := following(in_order(rows, order), order)):
+        named = dict.fromkeys(fields.name(k) if fields else f"entry {k}" for k in clocks)
+        note = (
+            f" Of the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
+            "a counter, the same for every input."
+        )
+        rows[:, :, fields.made_of(clocks) if fields else clocks] = 0
+        found = worst(rows)
+    if found.status is Status.FAILED and rows.dtype.kind in "biuf":
+        left = without_drift(in_order(rows, order), order, claim)
+        if left is not None:
+            still = worst(np.stack([left[order == place] for place in range(len(inputs))]))
+            if still.status is not Status.FAILED:
+                found = still
+                note += " Outputs drift with the order of calls, alike for every input."
+    return found, note
 
 
 def shared_by_calls(
@@ -132,7 +200,7 @@ def shared_by_calls(
                 f"independent, may not hold. Draw fresh noise in every {what}; if this is the time "
                 "or a count of calls, verify what is sent without it."
             )
-    if 2.0 * (2 / 3) ** most * len(tests) >= alpha:
+    if 2.0 * (2 / 3) ** most * max(1, len(tests)) >= alpha:
         return CheckResult.not_run(
             f"Calls for the input {words(value)} are too few, or vary too little, to tell whether "
             "they share noise."
@@ -169,11 +237,12 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         yield "The output", flat[:, :, 0] == values[np.argmax(counts)]
         return
     numbers = np.nan_to_num(flat[:, :, :_ENTRIES].astype(np.float64))
-    columns = [(f"Entry {k}", numbers[:, :, k]) for k in range(min(_FIRST, flat.shape[2]))]
-    if flat.shape[2] > 1:
+    varying = np.flatnonzero((numbers != numbers[0, 0]).any(axis=(0, 1)))
+    columns = [(f"Entry {k}", numbers[:, :, k]) for k in varying[:_FIRST].tolist()]
+    if flat.shape[2] == 1:
+        columns = [("The output", column) for _, column in columns]
+    elif len(varying) > 1:
         columns.append(("The sum of entries", numbers.sum(axis=2)))
-    else:
-        columns = [("The output", numbers[:, :, 0])] if columns else []
     for name, column in columns:
         middle = np.median(column)
         above, least = column > middle, column >= middle

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.sampler import Sampler, turns
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
@@ -30,7 +30,7 @@ def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> CheckResult | None:
 
 def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> CheckResult:
     drawn = [f(x, np.random.default_rng(i), 8192) for i, x in enumerate(inputs)]
-    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=epsilon, delta=0.0), sized=True)
+    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=epsilon, delta=0.0), order=None)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,8 @@ class Antithetic:
 
 def by_calls(f: Any, inputs: Any = (0, 1), calls: int = 2000) -> CheckResult:
     drawn = Sampler.of(f).draws(inputs, np.random.SeedSequence(1).spawn(len(inputs)), calls)
-    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=0.0), sized=False)
+    order = turns(len(inputs), calls)
+    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=0.0), order=order)
 
 
 def every(count: int, draw: Any) -> Any:
