@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import os
 import signal
@@ -34,11 +33,15 @@ def results(
         yield from (function(*each) for each in arguments)
         return
     _begin_anew_elsewhere()
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    parallel = joblib.Parallel(
+        n_jobs=jobs,
+        return_as="generator_unordered",
+        batch_size=1,
+        initializer=_follow,  # before the first task: a worker that waits for one follows, too
+        initargs=(os.getpid(),),
+    )
     try:
-        yield from parallel(
-            joblib.delayed(_in_worker)(os.getpid(), function, *each) for each in arguments
-        )
+        yield from parallel(joblib.delayed(function)(*each) for each in arguments)
     except (KeyboardInterrupt, GeneratorExit):
         _end_workers()
         raise
@@ -69,12 +72,6 @@ def _end_workers() -> None:
                 os.kill(worker.pid, signal.SIGKILL)
 
 
-def _in_worker(parent: int, function: Callable[..., Result], *arguments: Any) -> Result:
-    _follow(parent)
-    return function(*arguments)
-
-
-@functools.cache
 def _follow(parent: int) -> None:
     """End this process within a second of its parent's end, even if that was killed."""
 

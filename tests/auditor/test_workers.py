@@ -128,6 +128,28 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
     running.stdout.close()
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("after", [0.0, 0.3, 1.0])
+def test_workers_that_wait_for_their_first_task_end_with_who_began_them(after: float) -> None:
+    work = (
+        "import time; from fedrec_auditor.auditor import workers\n"
+        "list(workers.results(time.sleep, [(600,)] * 2, jobs=2))\n"
+    )
+    running = subprocess.Popen([sys.executable, "-c", work], start_new_session=True)
+    wait = time.monotonic() + 120
+    while len(members(running.pid)) < 3 and time.monotonic() < wait:
+        time.sleep(0.005)  # a worker, and a tracker of resources beside the audit
+    time.sleep(after)
+    running.kill()
+    running.wait(timeout=60)
+    wait = time.monotonic() + 60
+    while (left := members(running.pid)) and time.monotonic() < wait:
+        time.sleep(0.1)
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert not left
+
+
 def test_workers_begin_anew_in_another_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

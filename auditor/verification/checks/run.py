@@ -137,7 +137,7 @@ def run_checks(
         "output type": lambda: output_type.output_type(
             within(2 * _FOR_EACH), tried, claim, seed=four
         ),
-        "clipping": lambda: clipping.clipping(within(_FOR_EACH), tried, seed=six),
+        "clipping": lambda: clipping.clipping(within(_FOR_EACH), tried, claim, seed=six),
         "floating point": lambda: floating_point.floating_point(
             within(_FOR_EACH), drawn(), tried, claim, seed=five
         ),

@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
+from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator
@@ -18,8 +19,9 @@ NUMBERS = (0.0, 1.0)
 VECTORS = (np.zeros(5), np.array([1.0, 0.5, 0.2, -0.5, -1.0]))
 
 
-def look(f: Any, inputs: Any = NUMBERS) -> CheckResult:
-    return clipping(Sampler.of(f), list(inputs), seed=np.random.SeedSequence(0))
+def look(f: Any, inputs: Any = NUMBERS, delta: float = 0.0, seed: int = 0) -> CheckResult:
+    claim = ClaimUnderTest(epsilon=1.0, delta=delta)
+    return clipping(Sampler.of(f), list(inputs), claim, seed=np.random.SeedSequence(seed))
 
 
 def noise(x: Any, rng: Rng, size: int, scale: float = 1.0) -> Any:
@@ -59,6 +61,31 @@ def test_fixed_bounds_pass(f: Any, inputs: Any) -> None:
     found = look(f, inputs)
     assert found.status is Status.PASSED
     assert "one place" in found.reason
+
+
+def student(degrees: float) -> Any:
+    return lambda x, rng, size: x + 2 * x * rng.standard_t(degrees, size)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_heavy_tails_may_follow_the_data(degrees: int, seed: int) -> None:
+    """As that of smooth sensitivity does (Nissim, Raskhodnikova and Smith 2007)."""
+    assert look(student(degrees), (1.0, 1.2), seed=seed).status is Status.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("inputs", "delta", "status"),
+    [
+        ((1.0, 1.1), 0.01, Status.NOT_RUN),
+        ((1.0, 3.0), 0.01, Status.FAILED),
+        ((1.0, 1.1), 0.0, Status.FAILED),
+    ],
+)
+def test_a_delta_lets_scales_differ_a_little(inputs: Any, delta: float, status: Status) -> None:
+    for draw in (Rng.laplace, Rng.normal):
+        found = look(lambda x, rng, size, draw=draw: x + draw(rng, 0, 4 * x, size), inputs, delta)
+        assert found.status is status
 
 
 def refuses(x: float, rng: Rng, size: int) -> Any:
