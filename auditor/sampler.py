@@ -29,9 +29,9 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 # Answers of each input that are looked at for what they are made of, at the least.
 _LOOKED_AT = 32
-# Outputs of an input that one call is for at most before the inputs take turns; fewer of few, so
-# that there are some turns.
-TOGETHER, _TURNS = 128, 64
+# Outputs of an input that one call is for before the inputs take turns: at most, and at least, for
+# of few there are to be some turns.
+TOGETHER, _LEAST_TOGETHER, _TURNS = 128, 16, 64
 # Entries of an array that is read as a list, at most.
 _SHORT = 64
 # How often answers of a form that nobody had seen may come before they are an error.
@@ -174,7 +174,9 @@ class Sampler:
         try:
             return checked_outputs(answer, size, f"the input {value!r}")
         except InputError as error:
-            sent = answer if isinstance(answer, list) else np.asarray(answer).tolist()
+            sent = answer.tolist() if isinstance(answer, np.ndarray) else answer
+            if not isinstance(sent, list):
+                raise
             raise UnreadForm(str(error), [_as_list(one) for one in sent]) from error
 
     def mixed(
@@ -190,7 +192,8 @@ class Sampler:
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
-            step = max(1, min(TOGETHER * len(inputs), len(order) // _TURNS))
+            each = min(TOGETHER, max(_LEAST_TOGETHER, len(order) // len(inputs) // _TURNS))
+            step = each * len(inputs)
             for start in range(0, len(order), step):
                 places, counts = np.unique(order[start : start + step], return_counts=True)
                 for turn in rngs[0].permutation(len(places)).tolist():

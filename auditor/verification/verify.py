@@ -90,7 +90,8 @@ def verify_ldp(
         Default: the whole domain where there is one, else 0 and 1.
     samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
         one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
-        streamed, so memory does not grow with them. The checks draw half as many more at most.
+        streamed, so memory does not grow with them. The checks draw half as many more at most, and
+        whoever looks for clocks some hundreds where a call gives many.
     seconds : what everything may take, about; fewer than ``samples`` are drawn if they would take
         longer. The first draws are timed and thrown away, and the number of those to come is fixed
         by that time, before any output is looked at: it does not depend on what will be counted,
@@ -172,7 +173,7 @@ def _verified(
         read, clocks, planned = together, Clocks(), draws
         with suppress(InputError):  # outputs that have no columns have no clock
             if together.sized:
-                clocks = clocks_of(together, chosen, turning)
+                clocks = clocks_of(together, chosen, turning, draws)
         if clocks.by_call:
             read = together.singly()
         if not fits:
