@@ -21,7 +21,7 @@ BROKEN = {
     "unwritable": (("run", "fcf", "--data", "synthetic", "--out", "/proc/nope"), "can be written"),
     "unknown family": (("list", "target"), "got 'target'"),
     "unknown target to account": (("account", "nope"), "got 'nope'"),
-    "too few users": (("account", "fcf", "--users", "0"), "at least 2"),
+    "too few users": (("account", "fcf", "--users", "0"), "Expected 2 to"),
     "negative epsilon": (("verify", "math:sin", "--epsilon", "-1"), "epsilon=-1"),
     "NaN epsilon": (("verify", "math:sin", "--epsilon", "nan"), "epsilon=nan"),
     "not importable": (("verify", "no_such_module:f", "--epsilon", "1"), "no_such_module"),
