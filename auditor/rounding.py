@@ -20,5 +20,7 @@ def rounded(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     machine's. Scores are rounded before a rule is chosen by them, and before they are compared with
     its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
     """
-    step = STEP * np.exp2(np.ceil(np.log2(np.clip(size, _LEAST, 1.0 / _LEAST))))
+    step = STEP * np.exp2(
+        np.ceil(np.log2(np.clip(np.asarray(size, dtype=np.float64), _LEAST, 1.0 / _LEAST)))
+    )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)

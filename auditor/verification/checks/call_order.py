@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,9 +53,8 @@ def clocks_of(sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence)
     return Clocks(columns, bool((first != first[:1]).any()))
 
 
-def in_order(parts: Sequence[NDArray[Any]], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def in_order(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
     """Rows of several inputs as they came; ``places`` (n,) tell the input of each."""
-    parts = np.stack(parts)
     merged = np.empty((len(places), *parts.shape[2:]), dtype=parts.dtype)
     for place, part in enumerate(parts):
         merged[places == place] = part
