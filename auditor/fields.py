@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
 _DEEPEST, _MOST = 8, 64
 # Words of a text that stand by themselves; and pieces of it that are read, from either end.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")

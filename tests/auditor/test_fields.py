@@ -252,3 +252,10 @@ def test_what_is_read() -> None:
         "checksum of output.c",
         "checksum of output's other fields",
     ]
+
+
+def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
+    """Regular expressions take \\x1c as a space; ``float`` does not."""
+    fields = Fields.of([b"8\x1c", b"1 "])
+    assert fields is not None
+    assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]

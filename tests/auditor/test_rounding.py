@@ -38,3 +38,10 @@ def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
     np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
     spread = np.linspace(0.0, 1.0, 100_000)
     assert len(np.unique(rounded(spread, spread))) == len(spread)
+
+
+def test_numbers_of_half_and_single_precision_stay() -> None:
+    """Their own precision holds no such small step, and single precision no such small size."""
+    for kind in (np.float16, np.float32):
+        values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
+        np.testing.assert_array_equal(rounded(values, np.abs(values)).astype(kind), values)

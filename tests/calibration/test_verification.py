@@ -9,9 +9,11 @@ The power is the smallest excess over the claim of which at least 90% of verific
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -240,6 +242,54 @@ def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
     print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
     assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
     assert not [check for each in found for check in each.faults]
+
+
+def walking_counter(x: int, rng: np.random.Generator, calls: Iterator[int]) -> Any:
+    """A report of epsilon 1 with an epoch, and with a number that walks away beneath the noise."""
+    call = next(calls)
+    said = x if rng.random() < keep(1.0) else 1 - x
+    return call // 500 % 7, said, float(np.sin(call / 900) + rng.normal())
+
+
+def walking_batches(
+    x: int, rng: np.random.Generator, size: int, calls: Iterator[int], each: int
+) -> Any:
+    """The same for many outputs a call, in which the epoch lasts for ``each`` outputs."""
+    epoch = next(calls) // 500 % 7 if each == 1 else 0
+    outputs = np.fromiter((next(calls) for _ in range(size)), np.int64, size)
+    marks = np.full(size, epoch) if each == 1 else outputs // each % 7
+    said = np.where(rng.random(size) < keep(1.0), x, 1 - x)
+    return np.stack([marks, said], axis=1)
+
+
+DRIFTING: dict[str, Callable[[], Randomizer]] = {
+    "epochs and a walk": lambda: partial(walking_counter, calls=itertools.count()),
+    "epochs of 50 outputs, in batches": lambda: partial(
+        walking_batches, calls=itertools.count(), each=50
+    ),
+    "epochs of 5,000 outputs, in batches": lambda: partial(
+        walking_batches, calls=itertools.count(), each=5_000
+    ),
+    "a mark of the batch": lambda: partial(walking_batches, calls=itertools.count(), each=1),
+}
+
+
+@pytest.mark.parametrize("name", DRIFTING)
+def test_false_alarms_of_what_drifts_with_the_calls(name: str) -> None:
+    """Tight and honest reports beside a clock are accused no more often than others.
+
+    Where calls for many outputs share the clock, the check that finds it has them drawn singly.
+    """
+    runs = 200
+    found = [
+        verify_ldp(DRIFTING[name](), epsilon=1.0, samples=4_000, seed=seed) for seed in range(runs)
+    ]
+    alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
+    wrong = sum(each.searched.epsilon > 1.0 + 1e-12 for each in found)
+    print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
+    print(f"| {name}, bound too large | {said(wrong, runs)} |")
+    assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
+    assert not [check for each in found for check in each.faults if check.name != "floating point"]
 
 
 FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {

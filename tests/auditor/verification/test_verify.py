@@ -505,3 +505,20 @@ def test_an_event_is_one_of_few_entries(
         assert found.witness is not None
         named.append(set(map(int, re.findall(r"output\[(\d)\]", found.witness.output))))
     assert entries in named
+
+
+class WarmsUp:
+    """Sends its input as it is in its first call."""
+
+    def __init__(self) -> None:
+        self.warm = False
+
+    def report(self, bit: int, rng: np.random.Generator) -> int:
+        first, self.warm = not self.warm, True
+        return bit if first or rng.random() < 0.6 else 1 - bit
+
+
+def test_a_leak_of_the_first_call_is_seen_where_every_call_makes_the_client_anew() -> None:
+    found = verify_ldp(lambda bit, rng: WarmsUp().report(bit, rng), epsilon=1.0, samples=1_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert verify_ldp(WarmsUp().report, epsilon=1.0, samples=1_000).verdict is not Verdict.VIOLATED
