@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize, special
 
 from fedrec_auditor.auditor.estimators.base import Assumption
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, EventCounts
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(512)
 _PRIOR = 0.5  # Jeffreys
@@ -32,22 +32,13 @@ class Bayesian(ClopperPearson):
     source: ClassVar[str] = "posterior of two proportions on held-out samples"
     assumptions: ClassVar[tuple[str, ...]] = ("Jeffreys' prior of the two chances of the event",)
 
-    def epsilon(
-        self,
-        hits: int,
-        trials: int,
-        misses: int,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float,
-    ) -> float:
+    def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """The posterior quantile at ``alpha``; ``share`` does not matter.
 
         The chance that ln((P - delta) / Q) is below some epsilon is the mean of P's distribution at
         delta + e^epsilon Q over Q's, here by Gauss and Legendre over the quantiles of Q.
         """
+        hits, trials, misses, others = counts
         a, b = hits + _PRIOR, trials - hits + _PRIOR
         q = special.betaincinv(misses + _PRIOR, others - misses + _PRIOR, (_NODES + 1) / 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,15 @@ from fedrec_auditor.auditor.worlds import Worlds
 
 _MANY = 4_096  # thresholds that are tried
 _SHARES = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)  # of the error, for the lower limit
+
+
+class EventCounts(NamedTuple):
+    """``hits`` of ``trials`` outputs of one world, ``misses`` of ``others`` of the other."""
+
+    hits: int
+    trials: int
+    misses: int
+    others: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,25 +89,12 @@ class ClopperPearson(Estimator):
     source: ClassVar[str] = "Clopper-Pearson on held-out samples"
     assumptions: ClassVar[tuple[str, ...]] = ()
 
-    def epsilon(
-        self,
-        hits: int,
-        trials: int,
-        misses: int,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float,
-    ) -> float:
+    def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """The bound at level 1 - ``alpha``.
 
-        The event came in ``hits`` of ``trials`` outputs of one world, in ``misses`` of ``others``
-        of the other. The limit of its chance in the first takes ``share`` of the error.
+        The limit of the event's chance in the first world takes ``share`` of the error.
         """
-        return float(
-            event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
-        )
+        return float(event_epsilon(*counts, delta=delta, alpha=alpha, share=share))
 
     def merit(
         self,
@@ -142,10 +138,11 @@ class ClopperPearson(Estimator):
         for world, block in worlds.drawn(fresh, counting.spawn(2), ()):
             seen[world] += event.count(block)
         n, m = fresh.values()
-        counts = seen[event.worlds[0]], n, seen[event.worlds[1]], m
+        counts = EventCounts(seen[event.worlds[0]], n, seen[event.worlds[1]], m)
+        most = EventCounts(n, n, 0, m)
         return tuple(
             Bound(
-                epsilon=self.epsilon(*counts, delta=delta, alpha=1 - level, share=event.share),
+                epsilon=self.epsilon(counts, delta=delta, alpha=1 - level, share=event.share),
                 delta=delta,
                 side=Side.LOWER,
                 scope=worlds.scope,
@@ -153,7 +150,7 @@ class ClopperPearson(Estimator):
                 assumptions=self.assumptions,
                 confidence=level,
                 samples=sum(map(len, scores)) + n + m,
-                largest=self.epsilon(n, n, 0, m, delta=delta, alpha=1 - level, share=event.share),
+                largest=self.epsilon(most, delta=delta, alpha=1 - level, share=event.share),
                 witness=_witness(worlds, event, counts, 1 - level),
             )
             for level in map(check_confidence, confidences)
@@ -164,14 +161,11 @@ class ClopperPearson(Estimator):
         check_delta(delta)
         alpha = 1 - check_confidence(confidence)
         n = samples - split_size(check_samples(samples))
-        return max(
-            self.epsilon(n, n, 0, n, delta=delta, alpha=alpha, share=share) for share in _SHARES
-        )
+        most = EventCounts(n, n, 0, n)
+        return max(self.epsilon(most, delta=delta, alpha=alpha, share=share) for share in _SHARES)
 
 
-def _witness(
-    worlds: Worlds, event: ThresholdEvent, counts: tuple[int, int, int, int], alpha: float
-) -> Witness:
+def _witness(worlds: Worlds, event: ThresholdEvent, counts: EventCounts, alpha: float) -> Witness:
     one, other = event.worlds
     hits, trials, misses, others = counts
     return Witness(

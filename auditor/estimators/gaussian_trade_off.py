@@ -11,7 +11,7 @@ from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.estimators.base import Assumption, check_positive_delta
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, EventCounts
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
@@ -54,18 +54,8 @@ class GaussianTradeOff(ClopperPearson):
         apart = np.where(low > 0, special.ndtri(low) - special.ndtri(high), 0.0)
         return np.asarray(np.maximum(apart, 0.0))
 
-    def epsilon(
-        self,
-        hits: int,
-        trials: int,
-        misses: int,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float,
-    ) -> float:
+    def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
         check_positive_delta(delta)
-        mu = self.merit(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
+        mu = self.merit(*counts, delta=delta, alpha=alpha, share=share)
         return gaussian_epsilon(delta, float(mu))

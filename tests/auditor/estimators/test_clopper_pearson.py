@@ -185,8 +185,8 @@ def test_thousands_of_thresholds_are_as_good_as_all(monkeypatch: pytest.MonkeyPa
         found = event_epsilon(one, 1_000_000, other, 1_000_000, delta=1e-5, alpha=0.05)
         return float(found)
 
-    some = choose((a, b), (0, 1), 1_000_000, delta=1e-5, alpha=0.05)
+    some = choose((a, b), (0, 1), (1_000_000, 1_000_000), delta=1e-5, alpha=0.05)
     monkeypatch.setattr(clopper_pearson, "_MANY", 1 << 20)
-    every = choose((a, b), (0, 1), 1_000_000, delta=1e-5, alpha=0.05)
+    every = choose((a, b), (0, 1), (1_000_000, 1_000_000), delta=1e-5, alpha=0.05)
     assert abs(worth(some) - worth(every)) < 0.02
     assert worth(some) > 2.0

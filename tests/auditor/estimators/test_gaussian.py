@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.auditor.estimators.clopper_pearson import EventCounts
 from fedrec_auditor.auditor.estimators.gaussian import GaussianEstimator, _least_mu
 from fedrec_auditor.auditor.estimators.gaussian_trade_off import GaussianTradeOff
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
@@ -49,10 +50,17 @@ def test_the_trade_off_passes_through_both_limits() -> None:
     low = clopper_pearson_lower(700, 1_000, 0.02)
     high = clopper_pearson_upper(300, 1_000, 0.03)
     mu = float(special.ndtri(low) - special.ndtri(high))
-    found = GaussianTradeOff().epsilon(700, 300, 1_000, delta=1e-5, alpha=0.05, share=0.4)
+    found = GaussianTradeOff().epsilon(
+        EventCounts(700, 1_000, 300, 1_000), delta=1e-5, alpha=0.05, share=0.4
+    )
     assert found == pytest.approx(gaussian_epsilon(1e-5, mu), rel=1e-12)
     assert stats.norm.sf(stats.norm.isf(high) - mu) == pytest.approx(float(low), rel=1e-9)
-    assert GaussianTradeOff().epsilon(300, 700, 1_000, delta=1e-5, alpha=0.05, share=0.4) == 0
+    assert (
+        GaussianTradeOff().epsilon(
+            EventCounts(300, 1_000, 700, 1_000), delta=1e-5, alpha=0.05, share=0.4
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("estimator", [GaussianEstimator(), GaussianTradeOff()])
