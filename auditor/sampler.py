@@ -266,11 +266,10 @@ class Sampler:
             answer = self.answer(value, child, looks)
             if isinstance(answer, (list, tuple)):
                 if answer and all(map(_raised, answer)):
-                    raise InputError(
-                        f"Expected outputs for the input {value!r}, got {answer[0]['raised']} in "
-                        f"each of {len(answer)} calls. Leave that input out; if clients send it, "
-                        "that they fail tells it."
-                    )
+                    try:
+                        self._called(value, child)
+                    except UnreadForm as error:  # the input is none
+                        raise InputError(str(error)) from error
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
                 arrays.append(answer)

@@ -82,7 +82,7 @@ class ClopperPearson(Estimator):
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
     >>> print(f"at least {bound.epsilon:.1f}, and in truth {np.log(0.5 / 0.1):.1f}")
-    at least 1.4, and in truth 1.6
+    at least 1.3, and in truth 1.6
     """
 
     reference = "Clopper and Pearson 1934, event chosen on other samples"

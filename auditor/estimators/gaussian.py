@@ -49,7 +49,7 @@ class GaussianEstimator(Estimator):
     ...     worlds, delta=1e-5, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
     >>> print(f"at least {bound.epsilon:.1f}, and in truth 4.4")
-    at least 3.8, and in truth 4.4
+    at least 3.9, and in truth 4.4
     """
 
     conditional: ClassVar[Assumption] = Assumption.GAUSSIAN

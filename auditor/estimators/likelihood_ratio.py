@@ -41,7 +41,7 @@ class LikelihoodRatioEstimator(Estimator):
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
     >>> print(f"at least {bound.epsilon:.1f}, and in truth {np.log(0.5 / 0.1):.1f}")
-    at least 1.3, and in truth 1.6
+    at least 1.2, and in truth 1.6
     """
 
     reference = "Neyman and Pearson 1933; Clopper and Pearson 1934; event from other samples"

@@ -191,9 +191,9 @@ def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
 
 
 def test_an_input_that_always_raises_is_bad_input() -> None:
-    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError in each of"):
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
         verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
-    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError in each of"):
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
         verify_ldp(lambda x, rng, size: [1 / (1 - x)] * size, epsilon=1.0, samples=1000)
 
 

@@ -24,8 +24,8 @@ _COLUMNS = 256
 _FORETOLD = 0.8
 # Calls of all inputs around one that show the level there, and the deciles that tell inputs apart.
 _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
-# Numbers of fewer values have no level.
-_VALUES = 32
+# Numbers of fewer values have no level; of larger ones differences would not be finite.
+_VALUES, _FAR = 32, 1e300
 
 
 class Clocks(NamedTuple):
@@ -81,7 +81,7 @@ def following(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[
 def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     if column.dtype.kind in "US":
         column = np.unique(column, return_inverse=True)[1]
-    numbers = np.nan_to_num(column.astype(np.float64))
+    numbers = np.clip(np.nan_to_num(column.astype(np.float64)), -_FAR, _FAR)
     numbers -= numbers[0]
     if not numbers.any():
         return False

@@ -148,7 +148,7 @@ def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
         (("nope",), "got 'nope'"),
         (("--all", "--set", "T=1"), "with a target"),
         (("6", "--users", "10"), "with a target"),
-        (("fcf", "--users", "1"), "at least 2"),
+        (("fcf", "--users", "1"), "Expected 2 to 1,000,000,000,000 users"),
         (("fcf", "--markdown"), "--markdown with --all"),
         (("--all", "--markdown", "--json"), "without --json"),
         (("fcf", "--tables"), "dp-privrec"),
