@@ -28,8 +28,8 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 # Answers of each input that are looked at for what they are made of, at the least.
 _LOOKED_AT = 32
 # Outputs of an input that one call is for at most before the inputs take turns; fewer of few, so
-# that there are some turns.
-TOGETHER, _TURNS = 128, 64
+# that there are some turns, but some, so that noise that every call repeats is seen.
+TOGETHER, _TURNS, _FEWEST = 128, 64, 16
 # Calls for one output that follow each other for one input, of which checks compare neighbours.
 _RUN = 12
 
@@ -156,7 +156,7 @@ class Sampler:
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
-            step = max(1, min(TOGETHER * len(inputs), len(order) // _TURNS))
+            step = min(TOGETHER * len(inputs), max(_FEWEST * len(inputs), len(order) // _TURNS))
             for start in range(0, len(order), step):
                 places, counts = np.unique(order[start : start + step], return_counts=True)
                 for turn in rngs[0].permutation(len(places)).tolist():

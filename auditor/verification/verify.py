@@ -170,7 +170,7 @@ def _verified(
         together = sampler
         with suppress(InputError):  # outputs that have no columns have no clock
             if sampler.sized:
-                clocks = clocks_of(sampler, chosen, turning)
+                clocks = clocks_of(sampler, chosen, samples=draws, seed=turning)
         if clocks.by_call:
             sampler = sampler.singly()
         if not fits:

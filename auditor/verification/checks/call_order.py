@@ -16,8 +16,8 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
 )
 
-# Calls for several outputs that two inputs make in turn.
-_ROUNDS, _SEVERAL = 64, 4
+# Calls for several outputs that two inputs make in turn, fewer where few are drawn of an input.
+_ROUNDS, _SEVERAL, _SHARE = 64, 2, 16
 # The first columns, which are looked at.
 _COLUMNS = 256
 # The share of calls from which the next one must be foretold.
@@ -38,11 +38,13 @@ class Clocks(NamedTuple):
     by_call: bool = False
 
 
-def clocks_of(sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence) -> Clocks:
+def clocks_of(
+    sampler: Sampler, inputs: list[Any], *, samples: int, seed: np.random.SeedSequence
+) -> Clocks:
     """The clocks and counters in the outputs of calls for several, made in turn."""
     ends = [inputs[0], inputs[-1]]
     rng = np.random.default_rng(seed)
-    order = rng.permuted(np.tile([0, 1], (_ROUNDS, 1)), axis=1).ravel()
+    order = rng.permuted(np.tile([0, 1], (min(_ROUNDS, samples // _SHARE), 1)), axis=1).ravel()
     drawn = [sampler.draw(ends[place], rng, _SEVERAL) for place in order.tolist()]
     outputs = stacked([each.reshape(_SEVERAL, -1)[:, :_COLUMNS] for each in drawn])
     outputs = outputs.reshape(len(order) * _SEVERAL, -1)
