@@ -24,6 +24,8 @@ _COLUMNS = 256
 _FORETOLD = 0.8
 # Calls of all inputs around one that show the level there, and the deciles that tell inputs apart.
 _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
+# Differences of infinities are none: where they are put.
+_LARGEST = 1e300
 # Numbers of fewer values have no level.
 _VALUES = 32
 
@@ -77,7 +79,7 @@ def following(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[
 def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     if column.dtype.kind in "US":
         column = np.unique(column, return_inverse=True)[1]
-    numbers = np.nan_to_num(column.astype(np.float64))
+    numbers = np.clip(np.nan_to_num(column.astype(np.float64)), -_LARGEST, _LARGEST)
     numbers -= numbers[0]
     if not numbers.any():
         return False
@@ -114,7 +116,7 @@ def without_drift(
     left is all the noise there is for whoever knows the level: one half of it chooses the deciles,
     beyond which the other half counts. Columns of few values are left as they are.
     """
-    left = np.nan_to_num(outputs.astype(np.float64))
+    left = np.clip(np.nan_to_num(outputs.astype(np.float64)), -_LARGEST, _LARGEST)
     half, inputs = len(left) // 2, np.unique(places)
     pairs = list(itertools.permutations(inputs, 2))
     claim = claim.shared(2 * max(1, len(pairs)) * len(_DECILES) * left.shape[1])
