@@ -31,7 +31,7 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _LOOKED_AT = 32
 # Outputs of an input that one call is for before the inputs take turns: at most, and at least, for
 # of few there are to be some turns.
-TOGETHER, _LEAST_TOGETHER, _TURNS = 128, 16, 64
+TOGETHER, _LEAST_TOGETHER, _TURNS = 512, 16, 64
 # Entries of an array that is read as a list, at most.
 _SHORT = 64
 # How often answers of a form that nobody had seen may come before they are an error.

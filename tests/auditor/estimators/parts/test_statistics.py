@@ -61,15 +61,15 @@ def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> N
 def test_a_weak_leak_is_measured_though_the_pilot_sees_none() -> None:
     """0.01 is 6.7 deviations off in 1.8 million draws, and 2.2 in a selection split's 200,000.
 
-    Two splits see its sign with probability 0.97: more than 4 misses of 20 have probability 3e-4.
+    Two splits see its sign with probability 0.97: more than 3 misses of 10 have probability 2e-4.
     """
     found = [
         fedrec_auditor.verify_ldp(
             lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed
         )
-        for seed in range(20)
+        for seed in range(10)
     ]
-    assert sum(each.verdict == "VIOLATED" for each in found) >= 16
+    assert sum(each.verdict == "VIOLATED" for each in found) >= 7
     assert np.median([each.epsilon_lower for each in found]) < 0.01
 
 
