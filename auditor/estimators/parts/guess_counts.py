@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +15,8 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import clopper_pear
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
 _FAR = 700.0  # no epsilon is larger: e to it is the largest double
+# Deviations, and events beside, beyond which a binomial count has a chance below 1e-30.
+_DEVIATIONS, _RARE = 12.0, 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +75,11 @@ class GuessCounts:
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
-        hits = np.arange(right + wrong + 1)
-        chances = stats.binom.pmf(hits, right + wrong, special.expit(odds + epsilon))
+        guesses, p = right + wrong, float(special.expit(odds + epsilon))
+        spread = _DEVIATIONS * math.sqrt(guesses * p * (1 - p)) + _RARE
+        ends = max(0.0, guesses * p - spread), min(guesses * p + spread, guesses)
+        hits = np.arange(int(ends[0]), int(ends[1]) + 1)
+        chances = stats.binom.pmf(hits, guesses, p)
         beyond = stats.binom.sf(
             right + others - hits - 1, others + errors, special.expit(other_odds + epsilon)
         )

@@ -103,6 +103,14 @@ def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     assert near == pytest.approx(fair.epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
+def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
+    fair = GuessCounts(draws=8 * 10**6, first=(10**6, 10**5), second=(10**6, 10**5), both=True)
+    near = replace(fair, share=0.5 - 1e-12)
+    for delta in (0.0, 1e-5):
+        exact = fair.epsilon(delta=delta, alpha=1e-6)
+        assert near.epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)
+
+
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
     draws, share = tosses(n, m)
