@@ -56,7 +56,7 @@ SINGLE_SAMPLES = 100_000
 _PILOTS = 8
 # Answers that are looked at for their form: so small a share of the draws.
 _LOOKS = 50
-# The share of the seconds in which a pair of inputs is looked for.
+# The share of the seconds in which a pair of inputs is looked for, and clocks are.
 _SEARCH = 0.2
 # The share of what is left that draws are planned to take, and that after which they are given up.
 _PLANNED, _LATE = 0.85, 1.15
@@ -171,9 +171,10 @@ def _verified(
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
         read, clocks, planned = together, Clocks(), draws
-        with suppress(InputError):  # outputs that have no columns have no clock
+        with suppress(InputError):  # no columns, or no time
             if together.sized:
-                clocks = clocks_of(together, chosen, turning, draws)
+                timed = together.allowed(math.inf, _until(begun, seconds, _SEARCH))
+                clocks = clocks_of(timed, chosen, turning, draws)
         if clocks.by_call:
             read = together.singly()
         if not fits:

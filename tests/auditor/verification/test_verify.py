@@ -397,6 +397,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
+def test_seconds_bound_the_look_for_clocks_of_calls_that_are_slow(clock: Clock) -> None:
+    def slow(x: int, rng: np.random.Generator, size: int) -> Any:
+        clock.now += 0.5  # a call, however many outputs it gives
+        return response(x, rng, size)
+
+    with pytest.raises(InputError, match=r"one draw takes 0\.5 s"):
+        verify_ldp(slow, epsilon=0.1, seconds=40.0)
+    assert clock.passed < 20.0
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("inputs", [None, st.sampled_from([0, 1])])
 @pytest.mark.parametrize("sized", [False, True])
