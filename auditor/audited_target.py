@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import accounting, utility
-from fedrec_auditor.auditor.demonstrations.parts import play as claims
+from fedrec_auditor.auditor import demonstrations as claims
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import (
@@ -347,7 +347,7 @@ def _demonstrated(task: Task, audit: Audit) -> TaskResult:
     """A violated claim shown on its target."""
     shown = claims.show(
         task.step,
-        FAMILIES["demonstrations"].member(task.step)(),
+        claims.demonstration(task.step),
         confidence=audit.plan.confidence,
         quick=audit.plan.quick,
         rng=audit.rng(str(task)),

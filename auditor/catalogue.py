@@ -7,8 +7,6 @@ No verdict is stated in the catalogue's data: claims come from the target, verdi
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,42 +14,46 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.demonstrations import demonstration
+from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets import catalogue
-from fedrec_auditor.targets.catalogue.entry import Entry
-from fedrec_auditor.targets.catalogue.paper import Paper
-from fedrec_auditor.targets.catalogue.parts.privrec_tables import (
+from fedrec_auditor.targets.papers.parts.entry import Entry
+from fedrec_auditor.targets.papers.parts.paper import Heading, Paper
+from fedrec_auditor.targets.papers.privrec.tables import (
     PRINTED,
     PrintedEpsilon,
     counted,
     realisable,
     upper,
 )
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
-@functools.cache
 def entries() -> tuple[Entry, ...]:
-    """All entries of the catalogue, by heading and part; InputError if two have one number."""
-    found: dict[str, Entry] = {}
-    for module in pkgutil.iter_modules(catalogue.__path__):
-        if module.name in ("entry", "paper", "parts"):
-            continue
-        for entry in importlib.import_module(f"{catalogue.__name__}.{module.name}").ENTRIES:
+    """All entries with a number, by heading and part."""
+    return tuple(entry for _, entry in _numbered().values())
+
+
+@functools.cache
+def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
+    """All entries with a number, each with its paper; InputError if two have one number."""
+    found: dict[str, tuple[Paper, Entry]] = {}
+    for paper in papers().values():
+        for entry in paper.entries:
             if entry.number in found:
                 raise InputError(
-                    f"Expected one catalogue entry {entry.number}, got two, of "
-                    f"{found[entry.number].target} and {entry.target}. Give one another part."
+                    f"Expected one entry {entry.number} of the papers, got two, of "
+                    f"{found[entry.number][0].name} and {paper.name}. Give one another part."
                 )
-            found[entry.number] = entry
-    return tuple(sorted(found.values(), key=lambda entry: (entry.heading, entry.part)))
+            if entry.number:
+                found[entry.number] = paper, entry
+    return dict(sorted(found.items(), key=lambda item: (item[1][1].heading, item[1][1].part)))
 
 
 def find(number: str) -> tuple[Entry, ...]:
@@ -74,54 +76,55 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for entry in chosen:
-        alike[f"{entry.target} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
+        alike[f"{entry.system[0]} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
     tasks = [(tuple(numbers),) for numbers in alike.values()]
     made = {row.number: row for rows in results(_judge_all, tasks, jobs=jobs) for row in rows}
     return tuple(made[entry.number] for entry in chosen)
 
 
-def judge_entry(entry: Entry) -> CatalogueRow:
+def _judged(paper: Paper, entry: Entry) -> CatalogueRow:
     """One entry judged; InputError that names it if its target, claim or repair is not there."""
     try:
-        return _judge(entry)
+        return _judge(paper, entry)
     except InputError as error:
-        raise InputError(f"Catalogue entry {entry.number} ({entry.target}): {error}") from error
+        name = f"Catalogue entry {entry.number} ({entry.system[0]})"
+        raise InputError(f"{name}: {error}") from error
 
 
 def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
-    known = {entry.number: entry for entry in entries()}
-    return tuple(judge_entry(known[number]) for number in numbers)
+    return tuple(_judged(*_numbered()[number]) for number in numbers)
 
 
-def _judge(entry: Entry) -> CatalogueRow:
-    finding = _ask(entry, entry.settings)
+def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
+    finding = _ask(paper, entry, entry.settings)
     repaired = None
     if entry.repaired is not None:
-        repaired = _ask(entry, {**entry.settings, **entry.repaired})
+        repaired = _ask(paper, entry, {**entry.settings, **entry.repaired})
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
                 f"{repaired.verdict}, got: {repaired.reason} Mend the repair."
             )
-    computed = () if entry.computed is None else tuple(entry.computed())
+    computed = paper.computed(entry)
     if finding is None and not computed:
         raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
+    target = make_target(entry.system[0], Plan(settings={entry.system[0]: settings}))
     return CatalogueRow(
         number=entry.number,
         heading=entry.heading,
-        paper=_paper(entry.paper),
+        paper=_paper(paper.heading),
         kind=entry.kind,
         basis=entry.basis,
-        target=entry.target,
+        target=entry.system[0],
         settings=settings,
         n_users=population.n_users,
         n_items=population.n_items,
-        statement=entry.statement,
+        statement=paper.statement(entry, target, population),
         source=entry.source,
-        scope=entry.scope,
+        scope=paper.scope(entry),
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
@@ -146,7 +149,7 @@ def _judge(entry: Entry) -> CatalogueRow:
     )
 
 
-def _paper(paper: Paper) -> PaperRow:
+def _paper(paper: Heading) -> PaperRow:
     return PaperRow(
         title=paper.title,
         place=paper.threat.place,
@@ -156,24 +159,14 @@ def _paper(paper: Paper) -> PaperRow:
     )
 
 
-def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
+def _ask(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
     """The entry's claim evaluated on its target with these settings; None if it has no scope."""
     own, population = _split(settings)
-    target = make_target(entry.target, Plan(settings={entry.target: own}))
-    if entry.scope is None:
+    (name, *_) = entry.system
+    target = make_target(name, Plan(settings={name: own}))
+    if paper.scope(entry) is None:
         return None
-    asked = target.scoped_claims(population)
-    matching = [scoped for scoped in asked if _matches(entry, scoped)]
-    if len(matching) != 1:
-        there = "; ".join(
-            f"[{q.scope}] at delta {q.delta:g} of {q.claim.source!r}"
-            for q in matching or [q for q in asked if q.scope == entry.scope] or asked
-        )
-        raise InputError(
-            f"Expected one scoped claim in [{entry.scope}] at delta {entry.delta} of a claim in "
-            f"{entry.place!r}, got {len(matching)}; there are {there}. Say which."
-        )
-    (scoped,) = matching
+    scoped = paper.scoped(entry, target, population)
     return evaluate(
         target,
         scoped,
@@ -183,20 +176,12 @@ def _ask(entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
     )
 
 
-def _matches(entry: Entry, scoped: ScopedClaim) -> bool:
-    return (
-        scoped.scope == entry.scope
-        and entry.delta in (None, scoped.delta)
-        and entry.place in scoped.claim.source
-    )
-
-
 def _shown_on(entry: Entry) -> str | None:
     """The system that the entry's demonstration runs on, if it is another than the entry's."""
     if entry.demonstration is None:
         return None
-    target = str(FAMILIES["demonstrations"].member(entry.demonstration).target)
-    return None if target == entry.target else target
+    target = demonstration(entry.demonstration).target
+    return None if target == entry.system[0] else target
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:

@@ -4,8 +4,9 @@ A family is a package with a ``base.py``; every other module in it holds one mem
 name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
-``parts``. Third parties add members through entry points of the group ``fedrec_auditor.<family>``;
-one that does not load is left out, with a line that names its distribution.
+``parts``. A member of "papers" is a package, and the systems in it are members of "targets". Third
+parties add members through entry points of the group ``fedrec_auditor.<family>``; one that does not
+load is left out, with a line that names its distribution.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import importlib.util
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import plugins
+from fedrec_auditor.targets.papers.parts.paper import CLAIMS, Paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,15 @@ class Family:
         """The plug-in whose class ``member`` is; None for a member of ours."""
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
             return None
-        return next((p for p in self._plugins().values() if self._load(p) is member), None)
+        own = next((p for p in self._plugins().values() if self._load(p) is member), None)
+        return own or next(
+            (p for p in plugins.plugins("papers") if member.__module__.startswith(f"{p.value}.")),
+            None,
+        )
 
     def check(self, name: str) -> None:
         """InputError with near names unless there is a member called ``name``."""
-        names = self.names()
-        if name not in names:
-            raise InputError(
-                f"Expected a name from `auditor list {self.kind}`, got {brief(name)}. "
-                f"{near_names(name, names, 'There are')}"
-            )
+        check_name(self.kind, name, self.names())
 
     def member(self, name: str) -> type[Any]:
         """The class of the member called ``name``; InputError with near names if there is none."""
@@ -108,7 +110,8 @@ class Family:
         loaded = self._load(plugin)
         if isinstance(loaded, str):
             raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
-        return loaded
+        kind: type[Any] = loaded
+        return kind
 
     def summary(self, name: str) -> str:
         """What the member says of itself in its first docstring line, read without importing it."""
@@ -128,7 +131,13 @@ class Family:
         return self.kind.removesuffix("s")
 
     def _modules(self) -> dict[str, str]:
-        return _members(self.package)
+        if self.kind != "targets":
+            return _members(self.package)
+        return {
+            name: module
+            for paper in papers().values()
+            for name, module in _members(f"{paper.package}.systems").items()
+        }
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
         """Those that can be tried by their names, the first of a name."""
@@ -138,8 +147,10 @@ class Family:
     def _loads(self, plugin: plugins.Plugin) -> bool:
         return not isinstance(self._load(plugin), str)
 
-    def _load(self, plugin: plugins.Plugin) -> type[Any] | str:
-        """The class of a plug-in, or why there is none."""
+    def _load(self, plugin: plugins.Plugin) -> Any:
+        """The class of a plug-in, or the paper, or why there is none in words."""
+        if self.kind == "papers":
+            return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
         named = [_names_of(getattr(base, protocol)) for protocol in self.protocols]
         return plugins.load(plugin, tuple(named), self.settable, self.alone)
@@ -155,6 +166,15 @@ def _names_of(protocol: type[Any]) -> frozenset[str]:
     kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
     return frozenset(name for name in names if not name.startswith("_"))
+
+
+def check_name(kind: str, name: str, names: Sequence[str]) -> None:
+    """InputError with near names unless ``name`` is one of those that `auditor list` has."""
+    if name not in names:
+        raise InputError(
+            f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
+            f"{near_names(name, names, 'There are')}"
+        )
 
 
 def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
@@ -188,7 +208,7 @@ def _members(package: str) -> dict[str, str]:
     inside = list(pkgutil.iter_modules(importlib.import_module(package).__path__))
     for info in inside:
         where = f"{package}.{info.name}"
-        if not info.ispkg:
+        if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
             found[info.name.replace("_", "-")] = where
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
             found |= _members(where)
@@ -196,9 +216,18 @@ def _members(package: str) -> dict[str, str]:
     return found
 
 
+def papers() -> dict[str, Paper]:
+    """All papers by name, also those of plug-ins that load."""
+    family = FAMILIES["papers"]
+    theirs = {name: family._load(plugin) for name, plugin in family._plugins().items()}
+    ours = {name: Paper.of(package) for name, package in family._modules().items()}
+    return {name: each for name, each in (theirs | ours).items() if isinstance(each, Paper)}
+
+
 FAMILIES = {
     family.kind: family
     for family in (
+        Family("papers", "fedrec_auditor.targets.papers", ()),
         Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
         Family("attacks", "fedrec_auditor.attacks", ("Attack", "Distinguisher")),
         Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
@@ -215,7 +244,5 @@ FAMILIES = {
         Family("learners", "fedrec_auditor.targets.learners", ("Learner",), settable=True),
         Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
         Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
-        Family("demonstrations", "fedrec_auditor.auditor.demonstrations", ("Demonstration",)),
-        Family("reproductions", "fedrec_auditor.auditor.reproductions", ("Reproduction",)),
     )
 }

@@ -165,7 +165,7 @@ class Plan(BaseModel):
 
     def _demonstrated(self) -> Plan:
         """The plan with the targets that have a demonstration, among those named."""
-        from fedrec_auditor.auditor.demonstrations.parts import play as claims
+        from fedrec_auditor.auditor import demonstrations as claims
 
         asked = () if ALL in self.targets else self.targets
         _check("targets", asked, "targets")
@@ -175,7 +175,7 @@ class Plan(BaseModel):
                 f"{', '.join(self.settings)}. Drop them: each demonstration brings its own.",
                 "settings",
             )
-        able = tuple(dict.fromkeys(sorted(map(claims.target_of, claims.names()))))
+        able = tuple(sorted({claims.demonstration(name).target for name in claims.names()}))
         chosen = tuple(name for name in able if not asked or name in asked)
         if not chosen:
             raise PlanError(

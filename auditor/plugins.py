@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import Any
+
+from fedrec_auditor.targets.papers.parts.paper import Paper
 
 GROUP = "fedrec_auditor."
 UNREAD = "*"
@@ -70,6 +73,20 @@ def load(
 
 
 @functools.cache
+def load_paper(plugin: Plugin) -> Paper | str:
+    """The paper of a plug-in, or why it cannot be read."""
+    if plugin.fault:
+        return plugin.fault
+    try:
+        importlib.import_module(f"{plugin.value}.systems")
+        return Paper.of(plugin.value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # importing it runs code of others, which may even exit
+        return f"{type(error).__name__}: {error}"
+
+
+@functools.cache
 def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     """All plug-ins on ``path``, by name; of one name the first distribution has the member."""
     found: list[Plugin] = []
@@ -99,9 +116,10 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         if point.group.startswith(GROUP):
             fault = ""
             match = EntryPoint.pattern.match(point.value)
+            kind = point.group.removeprefix(GROUP)
+            form = "PACKAGE" if kind == "papers" else "MODULE:CLASS"
             if not _NAME.fullmatch(point.name):
                 fault = "a name that is not made of letters, digits, dots, hyphens and underscores"
-            elif match is None or not match["attr"]:
-                fault = "an entry point that is not of the form MODULE:CLASS"
-            kind = point.group.removeprefix(GROUP)
+            elif match is None or bool(match["attr"]) != (form == "MODULE:CLASS"):
+                fault = f"an entry point that is not of the form {form}"
             yield Plugin(kind, point.name, point.value, name, version, fault)

@@ -14,9 +14,10 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.pace import Pace, TimedStep
-from fedrec_auditor.auditor.reproductions.base import Measurable, Reproduction
+from fedrec_auditor.auditor.reproductions.measurable import Measurable
+from fedrec_auditor.auditor.reproductions.reproduction import names as reproduction_names
+from fedrec_auditor.auditor.reproductions.reproduction import reproduction
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.standing import Observer, Standing
 from fedrec_auditor.auditor.tasks import Task, TaskResult
@@ -46,7 +47,7 @@ def reproduce(
     in ``out``, and are not run again by the same code with the same data. InputError for an unknown
     name.
     """
-    made: dict[str, Reproduction] = {n: FAMILIES["reproductions"].member(n)() for n in names}
+    made = {name: reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
     kept = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
     whole = [(name, part) for name, one in made.items() for part in one.parts()]
@@ -110,7 +111,7 @@ def _command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
     """The command line that gives the same figures, without paths of this machine."""
-    every = sorted(names) == sorted(FAMILIES["reproductions"].names())
+    every = sorted(names) == sorted(reproduction_names())
     words = ["auditor", "reproduce", *(["all"] if every else names)]
     words += [word for name in data for word in ("--data", f"{name}=PATH")]
     words += [word for text in only for word in ("--only", text)]

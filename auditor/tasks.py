@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
-from fedrec_auditor.auditor.demonstrations.parts import play as claims
+from fedrec_auditor.auditor import demonstrations as claims
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import (
     play,
@@ -183,7 +183,7 @@ class Audit:
         """All tasks, in the order of the record: verdicts first, then target by target."""
         if self.plan.only == "claims":
             names = claims.names(self.plan.targets)
-            return tuple(Task(claims.target_of(name), name) for name in names)
+            return tuple(Task(claims.demonstration(name).target, name) for name in names)
         alone = (BOUNDS, LOCAL) if self.distinguishers else (BOUNDS,)
         judged = [Task(target, step) for step in alone for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()

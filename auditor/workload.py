@@ -54,7 +54,7 @@ class Workload:
     On MovieLens 100K twelve systems took .05 to 16 times the time told.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
-    >>> from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
     >>> f"{work.memory / 2**30:,.0f} GiB"
     '2,795 GiB'

@@ -35,7 +35,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of, own_peak
 from fedrec_auditor.targets.components import RankOne
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import Kernel, item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel, item_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 KEPT = "client loop, uploads kept"

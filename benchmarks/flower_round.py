@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import Row, best_of
 from benchmarks._flower_client import MARK, processes
 from benchmarks.fcf_round import broadcast, interactions, ours, peak
-from fedrec_auditor.targets.systems.fmf_ldp.parts.closed_form import Kernel
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel
 
 USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
 

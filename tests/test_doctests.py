@@ -85,9 +85,9 @@ CALLED = (
     "reports.rows.Finding",
     "targets.datasets.base.Interactions",
     "targets.datasets.synthetic.Synthetic",
-    "targets.systems.dplcf.dplcf_sp.DplcfSp",
-    "targets.systems.fmf_ldp.fcf.Fcf",
-    "targets.systems.fmf_ldp.fmf_ldp.FmfLdp",
+    "targets.papers.dplcf.systems.dplcf_sp.DplcfSp",
+    "targets.papers.fmf_ldp.systems.fcf.Fcf",
+    "targets.papers.fmf_ldp.systems.fmf_ldp.FmfLdp",
     "targets.transcript.View",
 )
 """What users call."""

@@ -123,8 +123,8 @@ def test_what_is_private_is_found() -> None:
     ):
         assert reaches(source.format(module, name), importer), (module, importer)
     for module, name, importer in (
-        ("targets.mechanisms.parts.additive", "noise", "targets.systems.privrec.privrec"),
-        ("targets.systems.dplcf.parts.jaccard", "similarity", "auditor.demonstrations.lcf"),
+        ("targets.mechanisms.parts.additive", "noise", "targets.papers.privrec.systems.privrec"),
+        ("targets.papers.dplcf.systems.parts.jaccard", "similarity", "auditor.demonstrations.lcf"),
         ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
         ("attacks.base", "__doc__", "auditor.runner"),
         ("targets.datasets.base", "Dataset", "auditor.runner"),

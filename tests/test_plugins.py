@@ -44,7 +44,7 @@ import numpy as np
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 
 KEEP = 0.75
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Self
 
 
 class Unit(StrEnum):
@@ -122,6 +123,21 @@ class Scope:
 
     def __str__(self) -> str:
         return f"{self.unit} / {self.adjacency} / {self.vantage} / {self.horizon}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The scope that ``str`` writes so; ValueError if it is none.
+
+        >>> print(Scope.parse("user / replace / peers / training").vantage)
+        peers
+        """
+        unit, adjacency, vantage, horizon = text.split(" / ")
+        return cls(
+            unit=Unit(unit),
+            adjacency=Adjacency(adjacency),
+            vantage=Vantage(vantage),
+            horizon=Horizon(horizon),
+        )
 
 
 def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:

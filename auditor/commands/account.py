@@ -301,7 +301,7 @@ def _account(
         return
     console = Console()
     findings_terminal.render_findings(findings, console)
-    mine = [entry for entry in catalogue.entries() if entry.target == name]
+    mine = [entry for entry in catalogue.entries() if entry.system[0] == name]
     if mine and not given and users is None and items is None:
         print()
         catalogue_terminal.render_catalogue(catalogue.judge(mine), console)

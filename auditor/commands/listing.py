@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor import demonstrations
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.families import FAMILIES, near_names
+from fedrec_auditor.auditor.reproductions import reproduction
 from fedrec_auditor.reports.paragraph import columns, paragraph
 
 _PAGES = {
@@ -20,23 +22,28 @@ _PAGES = {
     "accountants": "docs/accountants.md",
     "reproductions": "docs/reproductions.md",
 }
+_KINDS = (*FAMILIES, "demonstrations", "reproductions")
 
 
 def command(
     kind: Annotated[
-        str | None, typer.Argument(help=f"One of: {', '.join(FAMILIES)}. All if left out.")
+        str | None,
+        typer.Argument(help=f"One of: {', '.join(_KINDS)}. All if left out."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
-    if kind is not None and kind not in FAMILIES:
+    listed = {family.kind: (family.names, family.summary) for family in FAMILIES.values()}
+    listed["demonstrations"] = demonstrations.names, demonstrations.summary
+    listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
+    if kind is not None and kind not in listed:
         raise InputError(
-            f"Expected a family, got {kind!r}. {near_names(kind, list(FAMILIES), 'There are')}"
+            f"Expected a family, got {kind!r}. {near_names(kind, list(listed), 'There are')}"
         )
     members = {
-        family.kind: {name: family.summary(name) for name in family.names()}
-        for family in FAMILIES.values()
-        if kind in (None, family.kind)
+        family: {name: summary(name) for name in names()}
+        for family, (names, summary) in listed.items()
+        if kind in (None, family)
     }
     if as_json:
         print(json.dumps(members, indent=2))

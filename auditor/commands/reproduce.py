@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, pairs, resumable
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.output import spare_output
 
 
@@ -35,11 +34,11 @@ def command(
     """Measure what the papers print: every figure beside ours, with why they differ."""
     from fedrec_auditor.auditor.plan import make_resources
     from fedrec_auditor.auditor.reproduce import reproduce
+    from fedrec_auditor.auditor.reproductions import reproduction
 
-    family = FAMILIES["reproductions"]
-    chosen = family.names() if names == ["all"] else tuple(dict.fromkeys(names))
+    chosen = reproduction.names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
-        family.check(name)
+        reproduction.reproduction(name)
     places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data)
     workers = make_resources(jobs, "cpu", None).jobs
     with resumable(out, "parts") as observe:

@@ -543,7 +543,7 @@ def check_target(target: Target) -> tuple[str, ...]:
 
     Raises AssertionError at the first check that fails.
 
-    >>> from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
     >>> check_target(Fcf(rounds=2))
     ('check_sampled_uploads_agree_with_the_stated_distribution: it offers no local game',)
     """

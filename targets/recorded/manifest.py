@@ -16,7 +16,7 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.recorded.regular_file import check_regular
 from fedrec_auditor.targets.settings import TITLE, TITLED
-from fedrec_auditor.targets.systems.parts.reports import ReportDistribution
+from fedrec_auditor.targets.systems.reports import ReportDistribution
 from fedrec_auditor.targets.transcript import Channel
 
 MANIFEST = "manifest.json"

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.systems.base import (
     Split,
     Unscored,
 )
-from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 NO_MORE = (

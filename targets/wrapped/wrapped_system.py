@@ -28,7 +28,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Unscored,
 )
-from fedrec_auditor.targets.systems.parts.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
     Client,

@@ -16,8 +16,8 @@ from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import entries, find, judge, judge_entry
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.targets.catalogue.entry import Entry
-from fedrec_auditor.targets.catalogue.paper import Paper, ThreatModel
+from fedrec_auditor.targets.papers.parts.entry import Entry
+from fedrec_auditor.targets.papers.parts.paper import Paper, ThreatModel
 
 V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import Reports, Rows
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 
 Cli = Callable[..., tuple[int, str, str]]
 MEMORY = 16.0 * 2**30

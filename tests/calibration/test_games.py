@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.runner import audit
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.federated_mf.lfl_ldp import LflLdp
+from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
 
 pytestmark = pytest.mark.calibration
 PRIVREC = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
 from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
-from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from fedrec_auditor.targets.systems.base import (
     Run,
     ScopedClaim,
 )
-from fedrec_auditor.targets.systems.dplcf.lcf_ub import LcfUb
-from fedrec_auditor.targets.systems.fmf_ldp.fcf import Fcf
+from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 

@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.theorems.attained import epsilon_attained
 from fedrec_auditor.accountants.theorems.conversions import Group
-from fedrec_auditor.targets.systems.federated_mf.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 
 REPLACED = scope_of("user", adjacency=Adjacency.REPLACE)
 

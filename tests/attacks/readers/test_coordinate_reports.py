@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.auditor.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.fmf_ldp.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 
 DATA = Synthetic(n_users=60, n_items=50, profile=10).load()
 

@@ -13,8 +13,8 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork, _form, _logits
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.systems.privrec.parts.loss import logits
-from fedrec_auditor.targets.systems.privrec.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.parts.loss import logits
+from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.transcript import Uploads, View
 
 USERS, ITEMS, GENRES = 40, 60, 4

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.demonstrations.dp_privrec_step import (
     small,
 )
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.privrec.dp_privrec import BIT, CLIP
+from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP
 
 RUNS = 10_000
 

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.systems.federated_mf.parts.at_least import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
 
 
 def made(

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.fedrec.f_gerai_nl import FGeraiNl
+from fedrec_auditor.targets.papers.fedrec_apm.systems.f_gerai_nl import FGeraiNl
 
 LEVEL = 1e-9
 SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}

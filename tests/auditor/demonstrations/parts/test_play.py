@@ -17,8 +17,8 @@ from fedrec_auditor.auditor.demonstrations.parts.play import Shown
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.rows import DemonstrationRow
-from fedrec_auditor.targets.systems.dplcf.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.systems.dplcf.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 
 
 @dataclass(frozen=True)

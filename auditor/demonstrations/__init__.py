@@ -1,1 +1,0 @@
-"""Demonstrations: violated claims shown on the target itself, each beside a control."""

@@ -1,1 +1,0 @@
-"""What reproductions share."""

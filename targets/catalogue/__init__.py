@@ -1,1 +1,0 @@
-"""The catalogue of claims: what five papers say of privacy, statement by statement, as data."""

@@ -1,0 +1,1 @@
+"""The papers, a folder each: systems, claims, printed numbers, demonstrations."""

@@ -1,0 +1,145 @@
+"""Numbers that DPLCF states or relies on, beside those found here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
+    estimate_jaccard,
+    inverse_transition,
+    printed_inverse,
+    printed_transition,
+    transition,
+)
+from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.systems.base import Population
+
+_BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
+_MOVIELENS = Population(n_users=943, n_items=1682)
+
+Matrix = NDArray[np.float64]
+
+
+def _symmetric() -> BitFlip:
+    flip = DplcfSp().randomizer
+    assert flip is not None
+    return flip
+
+
+def _distributions(flip: BitFlip) -> Matrix:
+    """Probabilities of an uploaded 0 and 1 (columns) of a true 0 and 1 (rows)."""
+    return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
+
+
+def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Computed]:
+    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
+    for (i, j), value in np.ndenumerate(right):
+        yield Computed(
+            what=f"equation {equation}, entry ({i + 1},{j + 1}), at p = {flip.p:.4g}, "
+            f"q = {flip.q:.4g}",
+            claimed=float(entries[i, j]),
+            right=float(value),
+            how="the flips of two bits are independent: the Kronecker square of one bit's law",
+        )
+
+
+def equation_6() -> Iterator[Computed]:
+    """The law of a pair of bits."""
+    flip = _symmetric()
+    return _compared(6, flip, printed_transition(flip.p, flip.q), transition(flip.p, flip.q))
+
+
+def equation_11() -> Iterator[Computed]:
+    """Its inverse at p = 1."""
+    flip = DplcfAp().randomizer
+    return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
+
+
+def disclosed() -> Iterator[Computed]:
+    """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
+    laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
+    delta = max(
+        float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
+    )
+    yield Computed(
+        what="least delta at which the claimed eps = 1 holds for one bit",
+        claimed=0.0,
+        right=delta,
+        how="the exact divergence of the two laws of an uploaded bit",
+    )
+    yield Computed(
+        what="share of the items a user has not met that the upload proves at eps = 1",
+        claimed=0.0,
+        right=float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0,
+        how="the rate of an uploaded 0, which a true 1 never gives",
+    )
+
+
+def real_or_fake() -> Iterator[Computed]:
+    """What an uploaded 1 says under asymmetric flips."""
+    laws = _distributions(DplcfAp().randomizer)
+    yield Computed(
+        what="log-ratio of an uploaded 1 (real against fake) at eps = 1, p = 1",
+        claimed=DplcfAp().epsilon,
+        right=float(np.log(laws[1, 1] / laws[0, 1])),
+        how="the exact law of one bit: ln(p/q)",
+    )
+
+
+def compared_at() -> Iterator[Computed]:
+    """The epsilon of the rows that win in Tables 2 and 3."""
+    event = DplcfAp().event(_BIT, _MOVIELENS)
+    yield Computed(
+        what="epsilon of DPLCF-AP's rows in Tables 2 and 3",
+        claimed=1.0,
+        right=Pure().bound(event, delta=0.0, scope=_BIT).epsilon,
+        how="an uploaded 0 is impossible under a true 1",
+    )
+
+
+def local_model() -> Iterator[Computed]:
+    """What the server, who is not trusted, learns of one bit from its upload alone."""
+    laws = _distributions(_symmetric())
+    yield Computed(
+        what="epsilon of one bit against the server itself",
+        claimed=math.inf,
+        right=float(np.abs(np.log(laws[0] / laws[1])).max()),
+        upper=True,
+        how="the exact law of what leaves the device, whoever receives it",
+    )
+
+
+def after_the_server() -> Iterator[Computed]:
+    """Two users of two items: everything that may be uploaded, and what is sent out of it."""
+    flip = _symmetric()
+    p, q = flip.p, flip.q
+    sent: dict[bytes, NDArray[np.float64]] = {}
+    for bits in itertools.product((0, 1), repeat=4):
+        table = np.reshape(bits, (2, 2)).astype(float)
+        told = np.round(estimate_jaccard(table.T @ table, 2, p, q), 9).tobytes()
+        rates = [
+            math.prod(
+                (p if true else q) if bit else (1 - p if true else 1 - q)
+                for bit, true in zip(bits, (first, 1, 0, 1), strict=True)
+            )
+            for first in (0, 1)
+        ]
+        sent[told] = sent.get(told, np.zeros(2)) + rates
+    ratio = max(abs(math.log(rates[0] / rates[1])) for rates in sent.values())
+    yield Computed(
+        what="epsilon of one interaction in the similarities, beyond that of the uploads",
+        claimed=1e-9,
+        right=ratio - flip.epsilon,
+        below=True,
+        how="all 16 uploads of two users of two items, by the similarities that follow",
+    )

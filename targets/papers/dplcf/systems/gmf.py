@@ -1,0 +1,46 @@
+"""Generalized matrix factorization trained centrally on the log loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf
+from fedrec_auditor.targets.systems.base import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gmf(CentralMf):
+    """GMF (section 4.1.2; He et al. 2017) on collected bits: scores sum_f h_f x_uf y_if.
+
+    What is claimed and true of the upload is what is of DPLCF's with the same flip. A batch has
+    about 1024 examples, every positive together with its negatives; regularization acts on the
+    vectors of an example.
+    """
+
+    def kernel(self) -> tuple[Callable[..., int], int]:
+        """The compiled loop, which makes an example of each positive and negative."""
+        from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import gmf_epoch
+
+        return gmf_epoch, 1 + self.negatives
+
+    def first(
+        self, n_users: int, n_items: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
+        """Also the weights h (1, F), uniform in +-sqrt(3/F), LeCun's rule."""
+        vectors = super().first(n_users, n_items, rng)
+        bound = np.sqrt(3.0 / self.factors)
+        return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """The server's scores of users it trained on, by position; the history is not used."""
+        weighted = model.arrays["users"][users] * model.arrays["weights"]
+        return np.asarray(weighted @ model.arrays["items"].T)

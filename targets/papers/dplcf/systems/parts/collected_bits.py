@@ -1,0 +1,171 @@
+"""Interaction bits that are uploaded once, flipped or not (Gao et al., SIGIR 2020, section 3.2.1).
+
+Every system of that paper collects the same: each device flips every bit of its interaction vector
+(equation 3) and uploads the result. Systems differ in what the server makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Bits
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Evaluation,
+    Population,
+    UploadGame,
+)
+from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_GAME_ITEMS = 8
+_NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
+
+
+class CollectedBits(System):
+    """What is uploaded, and what is claimed and true of it; a system says what is learnt from it.
+
+    ``randomizer`` is the distribution of one uploaded bit, None where bits are sent as they are.
+    """
+
+    evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
+
+    @property
+    @abstractmethod
+    def randomizer(self) -> BitFlip | None:
+        """The distribution of one uploaded bit; None where bits are sent as they are."""
+
+    @abstractmethod
+    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
+        """What the server sends out, and what scoring needs, from the uploads alone."""
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """One flip for a bit or an interaction; all of a user's flips for the wider units.
+
+        None for what is not sent: a rating's value, an attribute.
+        """
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
+        if scope.vantage is not Vantage.SERVER or unsent:
+            return None
+        if scope.is_presence:
+            return Identity()
+        return self._before_server(scope, population)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """The server's event in the unit of ``scope``; weaker vantages are post-processing.
+
+        Who takes part is not hidden.
+        """
+        if scope.is_presence:
+            return Identity().event()
+        return self._before_server(scope, population).event()
+
+    def upload_games(self) -> tuple[UploadGame, ...]:
+        """Two users of a small catalogue who differ in the first item only."""
+        if self.randomizer is None:
+            return ()
+        profiles = np.zeros((2, _GAME_ITEMS))
+        profiles[:, 1] = 1.0
+        profiles[0, 0] = 1.0
+        return (
+            UploadGame(
+                target=self,
+                profiles=Interactions.of(profiles, name="game"),
+                broadcast=None,
+                read=_first_bit,
+                values=(1.0, 0.0),
+                channel=self.randomizer,
+                scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
+                inputs=("item 0 in the history", "item 0 not in the history"),
+            ),
+        )
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """One upload by every user; the server learns from it and sends out the result once."""
+        sent = self.upload(interactions, None, rng, compute=compute)
+        kept = yield Round(broadcast=None, uploads=sent)
+        return self.learn(sent if kept is None else kept.uploads, rng)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the settings, and the distribution of a flip."""
+        plain, flip = super().public(interactions), self.randomizer
+        rates = {} if flip is None else {"p": flip.p, "q": flip.q}
+        return replace(plain, settings={**plain.settings, **rates}, channel=flip)
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast.
+
+        Component "bits", (n size, M) bool, of which the history and a seed a message are kept: the
+        flips are drawn, the same, whenever they are read.
+        """
+        users = np.repeat(np.arange(profiles.n_users), size)
+        entries = profiles.ratings if size == 1 else sparse.csr_array(profiles.ratings[users])
+        bits = Bits(entries)
+        if self.randomizer is not None:
+            bits = Bits(entries, self.randomizer.by_streams, Streams.spawn(rng, len(users)))
+        return Uploads(users, {"bits": bits})
+
+    def _before_server(self, scope: Scope, population: Population) -> Mechanism:
+        if self.randomizer is None:
+            return Identity()
+        if scope.unit in _NARROW:
+            return self.randomizer
+        return Product(self.randomizer, population.n_items)
+
+
+def flipper(kind: str, epsilon: float) -> BitFlip | None:
+    """The flip of this kind: "symmetric", "asymmetric", or None for "none".
+
+    InputError on another kind, and on an epsilon that leaves nothing or everything to tell.
+    """
+    makers = {"symmetric": BitFlip.symmetric, "asymmetric": BitFlip.asymmetric}
+    if kind != "none" and kind not in makers:
+        raise InputError(
+            f'Expected flip to be "symmetric", "asymmetric" or "none", got flip={kind!r}. '
+            "Name one of them."
+        )
+    if not 0 < epsilon < math.inf:
+        raise InputError(
+            f"Expected epsilon in (0, inf), got epsilon={epsilon!r}. The paper uses 0.5 to 1.0."
+        )
+    if kind == "none":
+        return None
+    flip = makers[kind](epsilon)
+    if not flip.p > flip.q:
+        raise InputError(
+            f"Expected epsilon large enough to tell bits apart, got epsilon={epsilon!r}: doubles "
+            "cannot hold the difference. The paper uses 0.5 to 1.0."
+        )
+    return flip
+
+
+def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
+    return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)

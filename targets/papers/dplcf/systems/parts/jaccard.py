@@ -1,0 +1,205 @@
+"""Jaccard similarity of all pairs of items, estimated from flipped bits, and its neighbourhoods.
+
+Gao et al., SIGIR 2020, section 3.2.2, equations 4 to 11. The paper prints A and its inverse with
+errors (equations 6 and 11). The right ones follow from independence: one flipped bit has
+distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of them A = B
+(x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.components import Component, Ints
+from fedrec_auditor.targets.papers.dplcf.systems.parts.packed_counts import PackedCounts
+
+_BLOCK = 1 << 22  # numbers in one block of users or of items
+_WIDE, _WORK = 1 << 12, 5e10
+"""Items from which a table of pairs is not kept, and multiplications from which bits are packed."""
+
+
+class Counts(Protocol):
+    """How many users sent a 1 for both items of a pair: a table (M, M), or what makes its rows."""
+
+    def __len__(self) -> int:
+        """M."""
+        ...
+
+    def diagonal(self) -> NDArray[np.floating]:
+        """How many sent a 1 for each item, (M,)."""
+        ...
+
+    def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
+        """Those rows, (len(rows), M)."""
+        ...
+
+
+def transition(p: float, q: float) -> NDArray[np.float64]:
+    """A (4, 4): expected counts of uploaded bit pairs (00, 01, 10, 11) from those of true pairs.
+
+    Equation 6 with its entries (2,1) and (3,1) mended to (1-q) q.
+    """
+    flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
+    return np.asarray(np.kron(flip, flip))
+
+
+def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
+    """A^-1 (4, 4) in closed form, for any p != q (equation 11 mended, and not for p = 1 only)."""
+    inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
+    return np.asarray(np.kron(inverse, inverse))
+
+
+def printed_transition(p: float, q: float) -> NDArray[np.float64]:
+    """Equation 6 as printed: entries (2,1) and (3,1) are (1-q) p, and its columns sum to no 1."""
+    a, b = 1 - p, 1 - q
+    return np.array(
+        (
+            (b * b, a * b, a * b, a * a),
+            (b * p, b * p, a * q, a * p),
+            (b * p, a * q, b * p, a * p),
+            (q * q, p * q, q * p, p * p),
+        )
+    )
+
+
+def printed_inverse(q: float) -> NDArray[np.float64]:
+    """Equation 11 as printed, for p = 1: rows 2 to 4 lack what a pair of bits has in common."""
+    c = 1 / (1 - q)
+    return np.array(
+        (
+            (c * c, 0.0, 0.0, 0.0),
+            (0.0, c, 0.0, 0.0),
+            (0.0, 0.0, c, 0.0),
+            (-c * c * q * q, 0.0, -c * q, 1.0),
+        )
+    )
+
+
+def pair_counts(bits: Component) -> Counts:
+    """How many users sent a 1 for both items, (M, M), by blocks of users; the diagonal, for one.
+
+    Whole numbers, exact up to 2^24 users. Memory is 4 M^2 bytes and one block; of many items or
+    users the bits are packed instead, and rows are counted when they are read.
+    """
+    (width,) = bits.shape
+    if width > _WIDE or len(bits) * width**2 > _WORK:
+        return PackedCounts(bits)
+    both = np.zeros((width, width), dtype=np.float32)
+    for clients in _blocks(len(bits), width):
+        sent = bits.dense(clients).astype(np.float32)
+        both += sent.T @ sent
+    return both
+
+
+def estimate_jaccard(
+    both: Counts, users: int, p: float, q: float, rows: slice = slice(None)
+) -> NDArray[np.float64]:
+    """Estimated similarity of the items ``rows`` to all, (len(rows), M), zero to themselves.
+
+    ``both`` are the ``pair_counts`` of ``users``. Applies equation 7 to all pairs at once: with
+    t = (bit - q)/(p - q), row 11 of A^-1 m is the sum over users of t_i t_j, and n minus row 00 is
+    sum t_i + sum t_j less that. Noise takes the estimates out of the range of cardinalities, of
+    which the paper is silent: they are put back, an item's users into [1, n] and those of two
+    items together into [0, the smaller of either]. With p = 1, q = 0 nothing is estimated: it is
+    the similarity of the bits as they are.
+    """
+    every = both.diagonal().astype(np.float64)
+    count = np.clip((every - users * q) / (p - q), 1, users)
+    mine = np.arange(len(both))[rows]
+    ones, own = every[mine, None], count[mine, None]
+    together = (both[mine] - q * (ones + every) + users * q * q) / (p - q) ** 2
+    together = np.clip(together, 0, np.minimum(own, count))
+    similarity: NDArray[np.float64] = together / (own + count - together)
+    similarity[np.arange(len(mine)), mine] = 0.0
+    return similarity
+
+
+def jaccard_by(
+    both: Counts,
+    users: int,
+    inverse: NDArray[np.float64],
+    rows: slice = slice(None),
+) -> NDArray[np.float64]:
+    """The same by any ``inverse`` (4, 4) of A: equations 7, 9 and 10 pair by pair.
+
+    Estimates out of range are put back: the union into [1, n], the intersection into [0, union].
+    """
+    every = both.diagonal().astype(np.float64)
+    mine = np.arange(len(both))[rows]
+    ones, m_11 = every[mine, None], both[mine].astype(np.float64)
+    m = (users - ones - every + m_11, every - m_11, ones - m_11, m_11)
+    neither, together = (
+        sum(a * part for a, part in zip(inverse[k], m, strict=True)) for k in (0, 3)
+    )
+    union = np.clip(users - neither, 1, users)
+    similarity: NDArray[np.float64] = np.clip(together, 0, union) / union
+    similarity[np.arange(len(mine)), mine] = 0.0
+    return similarity
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhoods:
+    """The most similar items of every item and how similar they are, both (M, size)."""
+
+    items: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+
+    def matrix(self) -> sparse.csr_array:
+        """The same as a sparse (M, M): rows are items, columns their neighbours."""
+        count, size = self.items.shape
+        rows = np.repeat(np.arange(count), size)
+        return sparse.csr_array(
+            (self.similarity.ravel(), (rows, self.items.ravel())), shape=(count, count)
+        )
+
+
+def neighbourhoods(
+    both: Counts,
+    users: int,
+    p: float,
+    q: float,
+    size: int,
+    inverse: NDArray[np.float64] | None = None,
+) -> Neighbourhoods:
+    """The ``size`` items of largest estimated similarity to every item, ties by index.
+
+    With an ``inverse`` of A, estimated by that one instead of the right one for p and q. By blocks
+    of items: memory beyond ``both`` does not grow with M^2. A catalogue of ``size`` items or fewer
+    has all others as neighbours.
+    """
+    size = min(size, len(both) - 1)
+    items = np.empty((len(both), size), dtype=np.int64)
+    values = np.empty((len(both), size))
+    for block in _blocks(len(both), len(both)):
+        rows = slice(int(block[0]), int(block[-1]) + 1)
+        if inverse is None:
+            similarity = estimate_jaccard(both, users, p, q, rows)
+        else:
+            similarity = jaccard_by(both, users, inverse, rows)
+        similarity[np.arange(len(block)), block] = -1.0  # an item is never its own neighbour
+        items[rows] = _largest(similarity, size)
+        values[rows] = np.take_along_axis(similarity, items[rows], axis=1)
+    return Neighbourhoods(items, values)
+
+
+def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+    """Columns of the ``size`` largest of each row, largest first, ties by index: (n, size)."""
+    if size == 0:
+        return np.empty((len(values), 0), dtype=np.intp)
+    least = np.partition(values, -size, axis=1)[:, -size, None]
+    rows, columns = np.nonzero(values >= least)  # more than ``size`` of a row where some are equal
+    order = np.lexsort((columns, -values[rows, columns], rows))
+    starts = np.searchsorted(rows, np.arange(len(values)))
+    return np.asarray(columns[order][starts[:, None] + np.arange(size)])
+
+
+def _blocks(count: int, width: int) -> Iterator[NDArray[np.intp]]:
+    step = max(1, _BLOCK // max(width, 1))
+    for start in range(0, count, step):
+        yield np.arange(start, min(start + step, count))

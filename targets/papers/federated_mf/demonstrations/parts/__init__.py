@@ -1,0 +1,1 @@
+"""What demonstrations on federated matrix factorization share: many runs at once."""

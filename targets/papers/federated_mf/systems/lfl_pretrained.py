@@ -1,0 +1,59 @@
+"""The first stage of local federated matrix factorization, alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, explicit, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.settings import check_settings, scale, whole
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import Silent, Trained, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflPretrained(Silent):
+    """Stage 1 of LFL-SGDMF as a baseline (section 6.3, Figure 10): V stays as it is drawn.
+
+    The server sends a random V, the same to all, and every device fits its user embedding to it
+    (Figure 3d, steps s1 and c1). Devices send nothing, so that nothing is given away.
+    """
+
+    factors: int = 20
+    bound: float = 5.0
+    fitting: int = 20
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    place = "section 6.3 (stage 1 alone), Figure 10"
+    offer = "; item embeddings are random, and devices send nothing."
+
+    def __post_init__(self) -> None:
+        check_settings(self, factors=whole, fitting=whole, bound=scale)
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """V is drawn; nothing crosses."""
+        explicit(interactions, self.bound)
+        items = start(rng.random((interactions.n_items, self.factors)), self.bound)
+        yield None
+        return Trained(None, {"items": items})
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items), each user fitted to V."""
+        items = model.arrays["items"]
+        ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
+        with one_thread():
+            fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
+            return np.asarray(fitted @ items.T)

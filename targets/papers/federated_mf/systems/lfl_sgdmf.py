@@ -1,0 +1,332 @@
+"""Local federated matrix factorization behind secure aggregation, with noise that is replaced."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
+    Replacement,
+    result,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.pretrained_mf import PretrainedMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    PAPER,
+    noisy_steps,
+    project,
+    rate_at,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_settings,
+    not_negative,
+    positive,
+    proper_share,
+    share_or_none,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflSgdmf(PretrainedMf):
+    """LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
+
+    User embeddings are fitted to the first V and stay so. In a round every device draws one of its
+    ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 - omega)
+    n), through secure aggregation; the survivors then send their noise, negated, plus new noise of
+    variance sigma^2/|U1|, outside the masks. The server steps on the sum of everything. It halts a
+    round that at most (1 - omega) n devices survive, and has then learned nothing.
+
+    sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
+    ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
+    share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
+    the share of users who tell the server their noise (they stay in both rounds), ``overstated``
+    what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
+    noise. By section 1.1 a party has to trust neither. ``as_published`` is the paper. Repaired, xi
+    is made of two independent parts and the device sends back one of them: the same messages and
+    final noise, and nothing more to learn from an honest server's number.
+    """
+
+    noise_multiplier: float = 12.0
+    delta: float = 1e-5
+    omega: float = 0.3
+    dropout: float = 0.0
+    colluding: float = 0.0
+    overstated: float = 1.0
+    as_published: bool = True
+
+    # The paper's symbols on the command line; sigma there is in units of the sensitivity.
+    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
+        check_settings(self, dropout=share_or_none, colluding=share_or_none)
+        check_settings(self, overstated=positive, as_published=boolean)
+        if self.overstated < 1.0:
+            raise InputError(
+                f"Expected overstated >= 1, got overstated={self.overstated!r}. "
+                "A server that understates the survivors adds noise for nothing."
+            )
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: honest servers see the sum and what is sent outside the masks."""
+        return replace(super().public(interactions), route=Vantage.AGGREGATE)
+
+    @property
+    def sigma(self) -> float:
+        """sigma_v, the standard deviation of the noise that Theorem 5 accounts."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def claimed(self) -> float:
+        """Theorem 5's epsilon at ``delta``."""
+        return self.claimed_at(self.delta)
+
+    def claimed_at(self, delta: float) -> float:
+        """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
+
+        The theorem has an order with a constant that is none; this is the least epsilon it can
+        mean.
+        """
+        from dp_accounting import get_epsilon_gaussian
+
+        if self.noise_multiplier == 0:
+            return math.inf
+        deviation = self.noise_multiplier / math.sqrt(self.rounds)
+        return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """Theorem 5 for a user and a rating, for the result alone, and without masks."""
+        user, rating = (
+            Claim(
+                epsilon=self.claimed,
+                delta=self.delta,
+                scope=scope_of(unit, Vantage.AGGREGATE),
+                statement=(
+                    f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
+                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out; at "
+                    f"z = {self.noise_multiplier:g} (the paper prints no z)."
+                ),
+                source=f"{PAPER}, section 6.2, Theorem 5",
+            )
+            for unit, what in ((Unit.USER, "a user's ratings"), (Unit.RATING, "one rating"))
+        )
+        seen = self._trust() + (
+            "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
+            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
+            "The bound has V at its worst in every round, as the theorem must."
+            if self.as_published
+            else "Repaired: given what is sent back, the sum tells no more than the result."
+        )
+        moved = (
+            "As for a user; and a rating of a user who has others moves the fitted embedding, and "
+            "which rating is sent, so that one gradient is replaced by another."
+        )
+        models = f"{self._trust()}What the broadcast models alone give away: the result."
+        unmasked = "Without secure aggregation: a device adds a small share of the noise only."
+        scoped = (
+            *asked(user, (user.scope, seen)),
+            *asked(rating, (rating.scope, moved)),
+            *asked(
+                user,
+                (scope_of(Unit.USER, Vantage.PEERS), models),
+                (scope_of(Unit.USER, Vantage.SERVER), unmasked),
+            ),
+        )
+        return tuple(replace(each, curve=self.claimed_at) for each in scoped)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Sum and replacements of all rounds, of one honest user who sends or not.
+
+        At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
+        auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
+        that lies may put it, or where many other users' low ratings keep it; with few of them the
+        noise moves V, and a training says less. A rating of a user without others is the same, and
+        one of a user with another moves the message farther (``rating_distance``). None
+        where there is no noise, for replacements, and from other vantages. Where devices drop out
+        at random, the one asked about may, too: its mechanism says who does as well.
+        """
+        units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+        plain = self.noise_multiplier > 0 and scope.unit in units
+        plain = plain and scope.adjacency is not Adjacency.REPLACE
+        if not plain or scope.vantage is not Vantage.AGGREGATE:
+            return None
+        n, count = population.n_users, self.uses(scope.horizon)
+        distance = self.sensitivity
+        if scope.unit is not Unit.USER and population.n_items > 1:
+            distance = rating_distance(self.bound, self.factors, self.fitting)
+        if self.dropout == 0:
+            told = asdict(self._shares(n))
+            one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
+            return Repeated(one, count)
+        return Dropouts(
+            sigma=self.sigma,
+            sensitivity=distance,
+            n_users=n,
+            omega=self.omega,
+            dropout=self.dropout,
+            count=count,
+            repaired=not self.as_published,
+            colluding=self._colluding(n),
+            overstated=self.overstated,
+        )
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """T Gaussians of what the vantage cannot know of the noise.
+
+        A user comes or goes: one gradient there or not. Any other change replaces one gradient by
+        another, at most 1.618 times as far: both are at the V that was broadcast, so
+        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure
+        aggregation the noise left is that of ``NoiseShares``: with everybody there, or, where
+        devices drop out, at the worst dropouts for which the round goes on. Peers see the broadcast
+        models only, made of the last sum. Without
+        secure aggregation, a device's own noise is left.
+        """
+        n = population.n_users
+        if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
+            before, after = self.shares(n, self._told(n))
+            left = after if not self.as_published else 1.0 / (1.0 / before + 1.0 / after)
+        else:
+            left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
+        presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).apart
+        z = self.noise_multiplier * math.sqrt(left) / apart
+        return noisy_steps(z, self.uses(scope.horizon))
+
+    def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
+        """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
+        return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Components "update" (round 1) and "replacement" (round 2)."""
+        shares = self.shares(int(model["users"]), int(model["survivors"]))
+        before, after = (self.sigma * math.sqrt(share) for share in shares)
+        update = self.masked(ratings, users, model, streams, before)
+        clean = update.clean
+        assert isinstance(clean, Rows)
+        nothing = replace(
+            clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
+        )
+        second = Replacement(before, after, not self.as_published)
+        return {"update": update, "replacement": Randomized(nothing, second, streams)}, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """Both rounds of messages, and the server's step with its projection."""
+        n, items = int(model["users"]), np.asarray(model["items"])
+        survived = rng.random((2, n)) >= self.dropout
+        masked = np.flatnonzero(survived[0])
+        replaced = np.flatnonzero(survived.all(axis=0))
+        halted = len(masked) <= (1.0 - self.omega) * n
+        if halted:
+            masked = replaced = masked[:0]
+        told = self._told(len(masked))
+        announced = {**model, "survivors": np.array(told)}
+        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
+        update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
+        crossed = Round(
+            broadcast=announced,
+            uploads=Uploads(masked, {"update": update}),
+            clear=Uploads(replaced, {"replacement": clear}),
+        )
+        if halted:
+            return crossed, items
+        step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
+        total = result(update, masked, clear, replaced)
+        return crossed, project((items - step * total).astype(np.float32), self.bound)
+
+    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+        """The broadcast, with the numbers of users and survivors; one each, if they are missing."""
+        sent = dict(super().received(broadcast, profiles))
+        for name in ("users", "survivors"):
+            value = sent.setdefault(name, np.array(1))
+            if not value >= 1:
+                raise InputError(
+                    f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
+                    "Announce who takes part."
+                )
+        return sent
+
+    def _told(self, survivors: int) -> int:
+        """How many survivors the server announces."""
+        return round(self.overstated * survivors)
+
+    def _left(self, n_users: int, *, joint: bool) -> float:
+        """The variance that is left of sigma^2, in all messages or, if not ``joint``, the result.
+
+        With everybody there, or at the worst dropouts.
+        """
+        result = not joint or not self.as_published
+        if self.dropout == 0:
+            shares = self._shares(n_users)
+            return shares.claimed_variance if result else shares.variance
+        return least_variance(
+            omega=self.omega,
+            colluding=self._colluding(n_users) / n_users,
+            announced=self.overstated,
+            repaired=result,
+        )
+
+    def _shares(self, n_users: int) -> NoiseShares:
+        return NoiseShares(
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
+            repaired=not self.as_published,
+        )
+
+    def _colluding(self, n_users: int) -> int:
+        """How many users collude, rounded up; the one asked about does not."""
+        return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
+
+    def _trust(self) -> str:
+        """What is assumed of the server and of other users, for a note."""
+        parts = []
+        if self.colluding:
+            parts.append(
+                f"{self.colluding:.3g} of the users tell the server their noise, whose share is "
+                "gone: by section 1.1 no party has to trust another."
+            )
+        if self.overstated > 1.0:
+            parts.append(
+                f"The server announces {self.overstated:.4g} times the survivors, and devices, "
+                "which cannot check it, add as much less noise; it may announce any number, so no "
+                "epsilon holds against a server that lies."
+            )
+        if self.dropout:
+            parts.append(
+                "Proved for the worst dropouts for which a round goes on, as the paper claims it "
+                f"for all; the lower bound has every device drop out with probability "
+                f"{self.dropout:g} in each of the two rounds, the one asked about, too."
+            )
+        return "".join(f"{part} " for part in parts)

@@ -1,0 +1,236 @@
+"""Central matrix factorization whose objective is perturbed: item embeddings are published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    PAPER,
+    UNITS,
+    blocks,
+    explicit,
+    trim,
+)
+from fedrec_auditor.targets.settings import (
+    boolean,
+    check_choice,
+    check_settings,
+    positive,
+    scale,
+    whole,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Evaluation,
+    Model,
+    Population,
+    ScopedClaim,
+    Split,
+)
+from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjPertb(System):
+    """ObjPertb (Hua, Xia, Zhong, IJCAI 2015): one rating's value is hidden with epsilon, in V.
+
+    The curator factorises the ratings by alternating least squares, keeps U, clipped to |u| <= 1,
+    to itself, and publishes for every item the minimiser of the perturbed objective
+
+        sum over its ratings of (x - u.v)^2 + lambda |v|^2 + b.v,
+
+    with b of density proportional to exp(-epsilon |b| / (2R)): a rating's value moves the gradient
+    by 2R|u| at most. Per user of ``trim`` ratings at most, epsilon is shared by them. The paper
+    compares with this method (section 4.3, Figure 5) and prints no line of it; the trusted
+    curator's variant and what is named here are assumed.
+
+    The proof takes U for given, but U is made of the same ratings without noise, and moves with
+    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and
+    public; then b is a linear function of V, whose slope does not depend on values, and epsilon
+    holds exactly for the value of a rating that is there in any case. For whether it is there
+    nothing holds: the change 2u(x - u.v) grows with v.
+    """
+
+    factors: int = 20
+    bound: float = 5.0
+    epsilon: float = 1.0
+    regularization: float = 10.0
+    sweeps: int = 10
+    unit: str = "rating"
+    trim: int = 10
+    as_published: bool = True
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def __post_init__(self) -> None:
+        check_settings(self, factors=whole, sweeps=whole, trim=whole)
+        check_settings(self, bound=scale, epsilon=positive, regularization=positive)
+        check_choice(self, "unit", UNITS)
+        check_settings(self, as_published=boolean)
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """Epsilon for a value; and under the adjacency of the paper that compares with it."""
+        claim = Claim(
+            epsilon=self.epsilon,
+            scope=scope_of(self.unit, Vantage.RELEASE, Adjacency.REPLACE),
+            statement=(
+                f"The published item embeddings hide the value of one rating with epsilon "
+                f"{self.epsilon:g}."
+                if self.unit == "rating"
+                else f"The published item embeddings hide one user's ratings, {self.trim} at "
+                f"most, with epsilon {self.epsilon:g}."
+            ),
+            source=f"{PAPER}, section 4.3 (baselines), after Hua, Xia and Zhong 2015",
+        )
+        return (
+            ScopedClaim(
+                claim=claim,
+                scope=claim.scope,
+                note=(
+                    "The user embeddings are computed from the ratings without noise, and item "
+                    "embeddings from them: the proof takes them for given."
+                    if self.as_published
+                    else "Repaired: user embeddings are random and public."
+                    if self.unit == "rating"
+                    else "User embeddings are random and public, yet other users have rated other "
+                    "items, and which are rated is in a part of the objective without noise."
+                ),
+            ),
+            ScopedClaim(
+                claim=claim,
+                scope=scope_of(self.unit, Vantage.RELEASE),
+                note=(
+                    "The adjacency of the paper that compares with it. A rating that comes or "
+                    "goes changes the quadratic part of the objective, which has no noise."
+                ),
+            ),
+        )
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
+        from dp_accounting import NonPrivateDpEvent
+
+        value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
+        if self.as_published or not value or scope.horizon is Horizon.REPORT:
+            return NonPrivateDpEvent()
+        return PureDpEvent(self._share)
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Factorise, perturb, publish: one round, in which the curator sends V.
+
+        Memory is (n + m) p^2 numbers, for the normal equations.
+        """
+        streams = Streams.spawn(rng, 1)
+        ratings = explicit(interactions, self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
+        users, items = self._publish(ratings, streams)
+        yield Round(
+            broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None], Kind.MODEL)})
+        )
+        return Trained({"items": items}, {"users": users, "items": items})
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the message is the curator's."""
+        return replace(super().public(interactions), parties=1)
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """What a curator publishes who has one user only, over all items: (m, p)."""
+        owners = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(owners))
+        m = profiles.n_items
+        ratings = explicit(profiles.take(owners), self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, streams.fold_in(3))
+        sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
+        for block in blocks(len(owners), m * self.factors**2):
+            own = sparse.csr_array(ratings[block])
+            shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
+            wide = sparse.csr_array(
+                (own.data, own.indices + shift, own.indptr), shape=(len(block), m * len(block))
+            )
+            _, items = self._publish(wide, streams.take(block))
+            sent[block] = items.reshape(len(block), m, self.factors)
+        return Uploads(owners, {"items": Dense(sent, Kind.MODEL)})
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
+        with one_thread():
+            return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
+
+    @property
+    def _share(self) -> float:
+        """Epsilon of one rating."""
+        return self.epsilon / self.trim if self.unit == "user" else self.epsilon
+
+    def _publish(
+        self, ratings: sparse.csr_array, streams: Streams
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """U and the perturbed V of curators with a block of ``ratings`` each, a stream each."""
+        (n, m), p, count = ratings.shape, self.factors, len(streams)
+        each = m // count * p
+        ridge = self.regularization * np.eye(p)
+        if self.as_published:
+            items = streams.fold_in(0).normal(each).reshape(m, p)
+            for _ in range(self.sweeps):
+                users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
+                items = _least_squares(ratings.T.tocsr(), users, ridge)
+        else:
+            drawn = streams.fold_in(0).normal(n // count * p).reshape(n, p)
+            users = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
+        draws = streams.fold_in(1).normal(each).reshape(m, p)
+        direction = draws / np.sqrt(np.square(draws).sum(axis=1, keepdims=True))
+        # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
+        steps = -np.log(streams.fold_in(2).uniform(each)).reshape(m, p)
+        noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
+        items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
+        return users.astype(np.float32), items.astype(np.float32)
+
+
+def _least_squares(
+    ratings: sparse.csr_array,
+    other: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    linear: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Rows w that minimise sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
+    p = other.shape[1]
+    seen = sparse.csr_array(
+        (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
+    )
+    outer = (other[:, :, None] * other[:, None, :]).reshape(-1, p * p)
+    squares = np.asarray(seen @ outer).reshape(-1, p, p)
+    right = ratings.astype(np.float64) @ other
+    if linear is not None:
+        right = right - linear / 2.0
+    return np.asarray(np.linalg.solve(squares + ridge, right[:, :, None])[:, :, 0])

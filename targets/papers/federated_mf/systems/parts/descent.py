@@ -1,0 +1,317 @@
+"""Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
+
+Per step: noise for every row (``table_noise``), the gradients of the ratings drawn, and the
+projection, while a row is at hand, in compiled code (``descent_kernel``) that the tests hold to
+plain loops. Noise is drawn in single precision, as embeddings are sent. Its low-order bits can say
+more than the normal distribution does (Mironov 2012), which no bound of these systems covers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Floats, Ints
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    batch_size,
+    project,
+    rate_at,
+)
+from fedrec_auditor.targets.streams import Streams
+
+GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
+"""How far apart two users' gradients of one item are, in units of the longest."""
+_NUMBERS = 1 << 22  # of which a party draws its rows at once
+_Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Clipping:
+    """What bounds the gradient of a rating or a user; by default nothing does.
+
+    Errors u.v - x are clipped to [-``error``, ``error``]; then the joint gradient of every rating,
+    or of every user, is scaled to a norm of ``rating``, or ``user``, at most (Abadi et al. 2016,
+    Algorithm 1, lines 6 and 7). After a step, rows are projected: no entry below ``floor``, and
+    norm^2 <= ``ball``.
+    """
+
+    error: float = math.inf
+    rating: float = math.inf
+    user: float = math.inf
+    ball: float = math.inf
+    floor: float = -math.inf
+
+    @classmethod
+    def of_embeddings(cls, bound: float) -> Clipping:
+        """The paper's: embeddings not negative, norm^2 <= R, so that 0 <= u.v <= R (equation 6)."""
+        return cls(ball=bound, floor=0.0)
+
+    @classmethod
+    def of_errors(cls, bound: float) -> Clipping:
+        """Errors clipped to [-R, R], embeddings to norm^2 <= R, of any sign."""
+        return cls(error=bound, ball=bound)
+
+    @classmethod
+    def of_gradients(cls, clip: float, unit: str) -> Clipping:
+        """The joint gradient of every ``unit``, "rating" or "user", has norm ``clip`` at most."""
+        return cls(user=clip) if unit == "user" else cls(rating=clip)
+
+    @property
+    def replaced(self) -> float:
+        """How far another value of one rating moves the sum, in units of its removal.
+
+        Where embeddings are clipped, at the same embeddings, no farther; it may turn round a
+        gradient that is scaled.
+        """
+        return 2.0 if min(self.rating, self.user) < math.inf else 1.0
+
+    def project(self, rows: Floats) -> Floats:
+        """Embeddings (n, p) after a step."""
+        return project(rows, self.ball, self.floor)
+
+    def sensitivity(self, count: int, joint: bool) -> float:
+        """How far ``count`` ratings of one user move the sum, in U and V (``joint``) or V alone.
+
+        At norm^2 <= R and errors within [-R, R] one rating moves the gradient in u by 2 R^(3/2) at
+        most, and so that in v. Of one user's ratings those in u may add up, those in v are on
+        different rows: 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has
+        2 sqrt(2) R^(3/2) count; sqrt(count) in V alone, where it has count. Both are attained.
+        Scaled gradients have the norm of their user, or add up.
+        """
+        scaled = min(self.user, self.rating * count)
+        if scaled < math.inf:
+            return scaled
+        size = math.sqrt(count * count + count) if joint else math.sqrt(count)
+        return 2.0 * self.ball * math.sqrt(self.ball) * size
+
+    @property
+    def apart(self) -> float:
+        """How far apart the sums of any two users are, in units of ``sensitivity``.
+
+        With embeddings as in equation 6 the golden ratio, attained: at one item the gradients are
+        -2 e u and -2 e' u' with e = x - u.v in [-R, R]. Of one sign they are at most sqrt(2) times
+        2 R^(3/2) apart, since u.u' >= 0. Else e <= R - u.v and -e' <= u'.v; with u and u' at the
+        angles a and b from v, in units of the longest, the square of the distance is at most
+        A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B = cos b, which rises with a; and at 90 degrees
+        it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2. Shorter vectors are no farther apart. Items
+        that one user has alone add 1 each for him, and for the other; and the same with u and v
+        exchanged, in U, where two ratings of a row meet. Elsewhere twice.
+        """
+        scaled = min(self.rating, self.user) < math.inf
+        return GOLDEN if self.floor >= 0.0 and self.ball < math.inf and not scaled else 2.0
+
+    def displaced(self, count: int, joint: bool) -> float:
+        """How far apart the sums of two users are who have rows of U of their own."""
+        if self.apart < 2.0 and joint:
+            size = math.sqrt(2.0 * count * count + self.apart**2 * count)
+            return 2.0 * self.ball * math.sqrt(self.ball) * size
+        return self.apart * self.sensitivity(count, joint)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Ratings of many steps: step t has ``starts[t]`` to ``starts[t + 1]`` of the others.
+
+    ``places`` in the table's data, and ``rows`` they stand in; a step's rows ascend.
+    """
+
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of_rows(
+        cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
+    ) -> Drawn:
+        """All ratings of the rows ``chosen``, each in its one of ``steps``, ascending."""
+        held = np.diff(ratings.indptr)[chosen]
+        before = np.concatenate([[0], np.cumsum(held)])
+        inside = np.arange(before[-1]) - np.repeat(before[:-1], held)
+        places = np.repeat(ratings.indptr[chosen], held) + inside
+        starts = before[np.searchsorted(steps, np.arange(count + 1))]
+        return cls(starts.astype(np.int64), places.astype(np.int64), np.repeat(chosen, held))
+
+    def entries(
+        self, ratings: sparse.csr_array, dtype: Any = np.float32
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Rows, columns and values of the ratings drawn."""
+        columns, values = ratings.indices[self.places], ratings.data[self.places]
+        return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
+
+
+def gradients(
+    users: Floats,
+    items: Floats,
+    ratings: sparse.csr_array,
+    clipping: Clipping = Clipping(),
+    drawn: Drawn | None = None,
+) -> tuple[Floats, Floats]:
+    """Sums of 2 e v over each row, (n, p), and of 2 e u over each item, (m, p), of what is drawn.
+
+    -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, clipped; without ``drawn`` of all ratings.
+    """
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import accumulate
+
+    if drawn is None:
+        rows = np.arange(ratings.shape[0])
+        drawn = Drawn.of_rows(ratings, np.zeros_like(rows), rows, 1)
+    of_users, of_items = np.zeros_like(users), np.zeros_like(items)
+    entries = drawn.entries(ratings, users.dtype)
+    accumulate(users, items, entries, of_users, of_items, astuple(clipping))
+    return of_users, of_items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descent:
+    """Steps of ``learning_rate`` falling over ``steps``, on a share ``rate`` of rows or ratings.
+
+    A fixed number of rows is drawn, or, ``independent``, every ``unit`` ("user" or "rating") by
+    itself. ``user_sigma`` and ``item_sigma`` are the noise on every entry of the sums of gradients;
+    ``langevin`` adds to it up to that of Langevin dynamics at least: a step h on the sum of a batch
+    is h rate on the whole data's, with noise N(0, that). With infinite ``steps`` the learning rate
+    stays.
+    """
+
+    learning_rate: float
+    steps: float
+    rate: float
+    clipping: Clipping = Clipping()
+    unit: str = "rating"
+    independent: bool = False
+    user_sigma: float = 0.0
+    item_sigma: float = 0.0
+    langevin: bool = False
+
+    def train(
+        self,
+        users: Floats,
+        items: Floats,
+        ratings: sparse.csr_array,
+        rng: np.random.Generator,
+        *,
+        user_scale: float,
+        item_scale: float,
+        first: int = 0,
+        count: int,
+    ) -> _Tables:
+        """New embeddings (n, p), (m, p) of a party after ``count`` steps from the ``first`` on.
+
+        A step on the sum is the learning rate times ``user_scale``, or ``item_scale``, long; at 0
+        users stay. ``rng`` draws the ratings of as many steps as fit into some memory, then two
+        seeds of noise a step. InputError if the embeddings are no longer finite.
+        """
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
+
+        users, items = (np.array(table, np.float32) for table in (users, items))
+        together = max(1, _NUMBERS // max(1, len(users)))
+        for begin in range(first, first + count, together):
+            steps = min(together, first + count - begin)
+            drawn = self.draw(ratings, rng, steps)
+            sizes = np.array([[user_scale], [item_scale]]) * self.rates(begin, steps)
+            seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
+            entries = (drawn.starts, *drawn.entries(ratings))
+            advance(users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping))
+        return self._finite(users), self._finite(items)
+
+    def train_alone(
+        self,
+        users: Floats,
+        items: Floats,
+        owned: Ints,
+        ratings: sparse.csr_array,
+        streams: Streams,
+        *,
+        user_scale: Floats,
+        item_scale: Floats,
+        count: int,
+    ) -> _Tables:
+        """New embeddings (n, p), (k, p) of n parties of one user each, after their first steps.
+
+        Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``, to which the columns of
+        its row of ``ratings`` refer. Scales are (n,). All randomness comes from the party's stream.
+        A party of one user draws its row in every step, unless units are drawn by themselves.
+        """
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
+            advance_all,
+        )
+
+        drawn = self.draw_alone(ratings, streams, count)
+        users, items = (np.array(table, np.float32) for table in (users, items))
+        scales = np.stack([user_scale, item_scale], axis=1)
+        seeds = streams.fold_in(1).random_bits(2 * count).reshape(-1, 2, count)
+        steps = (seeds, *self._steps(scales[:, :, None] * self.rates(0, count)))
+        entries = (drawn.starts, *drawn.entries(ratings))
+        advance_all(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
+        return self._finite(users), self._finite(items)
+
+    def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> Drawn:
+        """The ratings of ``count`` steps. Memory is some n numbers a step."""
+        n = ratings.shape[0]
+        if self.independent and self.unit == "rating":
+            sizes = rng.binomial(ratings.nnz, self.rate, count)
+            parts = [np.sort(rng.choice(ratings.nnz, size, replace=False)) for size in sizes]
+            places = np.concatenate(parts).astype(np.int64)
+            rows = np.searchsorted(ratings.indptr, places, side="right") - 1
+            return Drawn(np.cumsum([0, *sizes]), places, rows)
+        if self.independent:
+            steps, chosen = np.nonzero(rng.random((count, n)) < self.rate)
+            return Drawn.of_rows(ratings, steps, chosen, count)
+        size = batch_size(n, self.rate)
+        if size == 1:
+            picked = rng.integers(n, size=(count, 1))
+        else:
+            picked = np.argpartition(rng.random((count, n)), size - 1, axis=1)[:, :size]
+        chosen = np.sort(picked, axis=1).ravel()
+        return Drawn.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
+
+    def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
+        """Those of ``train_alone``: of the first party's steps, then of the second's, and so on."""
+        n, randomness = ratings.shape[0], streams.fold_in(0)
+        if self.independent and self.unit == "rating":
+            counts = np.diff(ratings.indptr)
+            rows = np.repeat(np.arange(n), counts)
+            place = np.arange(ratings.nnz) - ratings.indptr[rows]
+            spots = np.arange(count)[:, None] * ratings.shape[1] + place
+            kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
+            step, places = np.nonzero(kept)
+            order = np.argsort(rows[places] * count + step, kind="stable")
+            groups = (rows[places] * count + step)[order]
+            starts = np.searchsorted(groups, np.arange(n * count + 1))
+            return Drawn(starts, places[order], rows[places[order]])
+        chosen, step = np.divmod(np.arange(n * count), count)
+        if self.independent:
+            kept = randomness.uniform(count)[chosen, step] < self.rate
+            chosen, step = chosen[kept], step[kept]
+        return Drawn.of_rows(ratings, chosen * count + step, chosen, n * count)
+
+    def rates(self, first: int, count: int) -> NDArray[np.float64]:
+        """Learning rates of steps, (count,)."""
+        steps = range(first, first + count)
+        return np.array([rate_at(step, self.steps, self.learning_rate) for step in steps])
+
+    def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
+        """Sizes of steps and noise on sums, (..., 2, count)."""
+        sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
+        if self.langevin:
+            least = np.divide(self.rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+            sigmas = np.maximum(sigmas, np.sqrt(least))
+        return sizes.astype(np.float32), sigmas.astype(np.float32)
+
+    def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.isfinite(table).all():
+            raise InputError(
+                f"Expected a training that stays finite, got one that diverged at "
+                f"learning_rate={self.learning_rate!r}. Give a smaller one."
+            )
+        return table
+
+
+def _quantile(rate: float) -> float:
+    """Below which a standard Laplace draw lies with probability ``rate``."""
+    return float(np.log(2 * rate) if rate < 0.5 else -np.log(max(2 * (1 - rate), 1e-300)))

@@ -1,0 +1,193 @@
+"""The loops of parties' and devices' local steps, in compiled code; numba is imported with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.compiled import FUSED, compiled
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import normals
+
+_compiled = compiled(fastmath=FUSED, error_model="numpy")
+_part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
+
+
+_Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""Where each step's ratings start, and of every rating its row, its column and its value."""
+_Steps = tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]
+"""Seeds, sizes and standard deviations of noise, (2, count): of steps on users, and on items."""
+_Clipping = tuple[float, float, float, float, float]
+"""The fields of ``Clipping``."""
+
+
+@_compiled
+def accumulate(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
+    of_users: NDArray[Any],
+    of_items: NDArray[Any],
+    clipping: _Clipping,
+) -> None:
+    """Add the clipped gradients of ratings: their rows, which ascend, columns and values."""
+    _accumulate(users, items, entries, of_users, of_items, clipping)
+
+
+@_part
+def _accumulate(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
+    of_users: NDArray[Any],
+    of_items: NDArray[Any],
+    clipping: _Clipping,
+) -> None:
+    rows, columns, values = entries
+    error, rating, user = clipping[0], clipping[1], clipping[2]
+    p, stop = users.shape[1], len(rows)
+    slopes = np.empty(stop, users.dtype)  # 2 (u.v - x) of every rating, after clipping
+    own = np.empty(p, users.dtype)
+    begin = 0
+    while begin < stop:
+        i, end, energy = rows[begin], begin, 0.0
+        own[:] = 0
+        while end < stop and rows[end] == i:
+            j, e = columns[end], -values[end]
+            for f in range(p):
+                e += users[i, f] * items[j, f]
+            slope = 2.0 * min(max(e, -error), error)
+            if rating < np.inf:
+                square = 0.0
+                for f in range(p):
+                    square += users[i, f] * users[i, f] + items[j, f] * items[j, f]
+                slope *= rating / max(rating, abs(slope) * np.sqrt(square))
+            slopes[end] = slope
+            for f in range(p):
+                own[f] += slopes[end] * items[j, f]
+            energy += slope * slope
+            end += 1
+        if user < np.inf:
+            square = 0.0
+            for f in range(p):
+                square += own[f] * own[f] + energy * users[i, f] * users[i, f]
+            scale = user / max(user, np.sqrt(square))
+            own *= scale
+            slopes[begin:end] *= scale
+        for f in range(p):
+            of_users[i, f] += own[f]
+        for k in range(begin, end):
+            for f in range(p):
+                of_items[columns[k], f] += slopes[k] * users[i, f]
+        begin = end
+
+
+@_part
+def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
+    """Fill a table (1, k) with noise; with zeros where ``sigma`` is 0."""
+    if sigma > 0:
+        normals(seed, out)
+        for k in range(out.shape[1]):
+            out[0, k] *= sigma
+    else:
+        out[:] = 0
+
+
+@_part
+def _move(
+    table: NDArray[np.float32],
+    slope: NDArray[np.float32],
+    size: np.float32,
+    ball: np.float32,
+    floor: np.float32,
+) -> None:
+    """A step against the slope, then entries of ``floor`` at least and norm^2 of ``ball`` at most.
+
+    Infinite bounds are none.
+    """
+    clipped = ball < np.inf or floor > -np.inf
+    for j in range(len(table)):
+        square = np.float32(0.0)
+        for f in range(table.shape[1]):
+            x = table[j, f] - size * slope[j, f]
+            if clipped:
+                x = max(x, floor)
+                square += x * x
+            table[j, f] = x
+        if square > ball:
+            scale = np.float32(np.sqrt(ball / square))
+            for f in range(table.shape[1]):
+                table[j, f] *= scale
+
+
+@_compiled
+def advance(
+    users: NDArray[np.float32],
+    items: NDArray[np.float32],
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
+) -> None:
+    """Steps of one party, in place.
+
+    Users stay in steps of size 0, and without noise so do those who are not drawn.
+    """
+    _advance(users, items, drawn, steps, clipping)
+
+
+@_part
+def _advance(
+    users: NDArray[np.float32],
+    items: NDArray[np.float32],
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
+) -> None:
+    (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
+    ball, floor = np.float32(clipping[3]), np.float32(clipping[4])
+    noise_of_users = np.zeros((1, users.size), np.float32)
+    noise_of_items = np.zeros((1, items.size), np.float32)
+    of_users, of_items = noise_of_users.reshape(users.shape), noise_of_items.reshape(items.shape)
+    for step in range(sizes.shape[1]):
+        start, stop = starts[step], starts[step + 1]
+        here = slice(step, step + 1)
+        noisy = sizes[0, step] > 0 and sigmas[0, step] > 0
+        _noise(noise_of_items, seeds[1, here], sigmas[1, step])
+        if noisy:
+            _noise(noise_of_users, seeds[0, here], sigmas[0, step])
+        entries = rows[start:stop], columns[start:stop], values[start:stop]
+        _accumulate(users, items, entries, of_users, of_items, clipping)
+        _move(items, of_items, sizes[1, step], ball, floor)
+        if noisy:
+            _move(users, of_users, sizes[0, step], ball, floor)
+            continue
+        for k in range(start, stop):
+            i = rows[k]
+            if k == start or rows[k - 1] != i:
+                if sizes[0, step] > 0:
+                    _move(users[i : i + 1], of_users[i : i + 1], sizes[0, step], ball, floor)
+                of_users[i] = 0
+
+
+@_compiled
+def advance_all(
+    users: NDArray[np.float32],
+    items: NDArray[np.float32],
+    owned: NDArray[np.int64],
+    drawn: _Drawn,
+    steps: _Steps,
+    clipping: _Clipping,
+) -> None:
+    """One party of one user, and of items ``owned[i]`` to ``owned[i + 1]``, after the other."""
+    (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
+    count, one = sizes.shape[2], np.zeros(len(rows), np.int64)
+    for i in range(len(users)):
+        begin = starts[i * count : (i + 1) * count + 1]
+        _advance(
+            users[i : i + 1],
+            items[owned[i] : owned[i + 1]],
+            (begin, one, columns, values),
+            (seeds[i], sizes[i], sigmas[i]),
+            clipping,
+        )

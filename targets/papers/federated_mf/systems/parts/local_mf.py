@@ -1,0 +1,135 @@
+"""Matrix factorization with a user a party: what the local systems of the paper share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, explicit, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from fedrec_auditor.targets.settings import check_settings, positive, scale, whole
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMf(System):
+    """Settings, training loop and prediction; members say what is sent and how V follows.
+
+    ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3); ``bound`` is R, the
+    largest rating there can be; ``learning_rate`` gamma, which falls as in section 4.3, and
+    ``fitting`` are not printed. After the training every device fits its user embedding to the
+    last V in ``fitting`` steps (step c3 of Figure 3d) and predicts with it.
+    """
+
+    factors: int = 20
+    rounds: int = 10
+    bound: float = 5.0
+    learning_rate: float = 1.0
+    fitting: int = 20
+
+    paper = PAPER
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def __post_init__(self) -> None:
+        check_settings(self, factors=whole, rounds=whole, fitting=whole)
+        check_settings(self, bound=scale, learning_rate=positive)
+
+    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+        """User embeddings (n, p) before the first round, all alike; they never leave the devices.
+
+        ``first`` (m, p) is the first V, to which a member may fit them.
+        """
+        one = neutral(self.factors, self.bound).astype(np.float32)
+        return np.broadcast_to(one, (ratings.shape[0], self.factors))
+
+    @abstractmethod
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """All devices' messages, and their user embeddings after it.
+
+        A device's part depends on its own row, embedding and stream, and on the broadcast only.
+        """
+
+    @abstractmethod
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """One round: what crossed, and the next V. ``send(model)`` gives all devices' messages."""
+
+    def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+        """What else every broadcast has in it."""
+        return {}
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """The broadcasts and messages of all rounds."""
+        n, m = interactions.n_users, interactions.n_items
+        ratings = explicit(interactions, self.bound)
+        first = start(rng.random((m, self.factors)), self.bound)
+        users, items = self.begin(ratings, first), first
+        constant = self.announced(m, rng)
+
+        def send(model: Broadcast) -> dict[str, Component]:
+            nonlocal users
+            streams = Streams.spawn(rng, n)
+            messages, users = self.send(ratings, users, model, streams)
+            return messages
+
+        with one_thread():
+            for number in range(self.rounds):
+                model = {"items": items, "first": first, "users": np.array(n), **constant}
+                crossed, items = self.turn(number, model, send, rng)
+                yield crossed
+        return Trained({"items": items, "first": first}, {"items": items})
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Messages of devices that meet the broadcast in their first round.
+
+        The broadcast says how many "users" there are; without it, this one.
+        """
+        model = self.received(broadcast, profiles)
+        owners = np.repeat(np.arange(profiles.n_users), size)
+        ratings = explicit(profiles, self.bound)
+        users = self.begin(ratings, model["first"])
+        streams = Streams.spawn(rng, len(owners))
+        messages, _ = self.send(sparse.csr_array(ratings[owners]), users[owners], model, streams)
+        return Uploads(owners, messages)
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items), each user fitted to the last V."""
+        items = model.arrays["items"]
+        ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
+        with one_thread():
+            fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
+            return np.asarray(fitted @ items.T)
+
+    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+        """The broadcast, with V as it was first, to which user embeddings are pre-trained."""
+        sent = dict(broadcast or {})
+        sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
+        for part in ("items", "first"):
+            table(sent, part, (profiles.n_items, self.factors))
+        return sent

@@ -1,0 +1,191 @@
+"""Vertical federated matrix factorization with embedding clipping and Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import ndtr
+
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import FIXED
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    COUNTED,
+    PAPER,
+    accounted,
+    batch_size,
+    counting,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.vertical_mf import VerticalMf
+from fedrec_auditor.targets.settings import check_settings, not_negative
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+
+_MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
+_SURE = 1e-25  # probability of accidents that the server cannot see
+_MOST = 400  # ratings of the user that show whether it is drawn
+_BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item may be on average
+
+
+@dataclass(frozen=True, kw_only=True)
+class VflSgdmf(NoisyItems, VerticalMf):
+    """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
+
+    Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
+    2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings a party, and in the
+    last kappa steps, on items alone, 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed: the
+    paper names no kappa. So is ``delta``. ``noise_multiplier`` z = 1.8 makes epsilon_k about 0.8.
+    """
+
+    learning_rate: float = 0.02
+    tuning: int = 100
+    noise_multiplier: float = 1.8
+
+    unprotected = "fmf-vfl"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative)
+
+    @property
+    def clipping(self) -> Clipping:
+        """Embeddings are clipped as in equation 6."""
+        return Clipping.of_embeddings(self.bound)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Steps on both tables, T T', and on items alone, kappa."""
+        return self.steps, self.tuning
+
+    def multiplier(self, n_users: int) -> float:
+        """The noise multiplier z, in units of the claimed sensitivity."""
+        return self.noise_multiplier
+
+    def claimed(self, joint: bool) -> float:
+        """Delta_rating or Delta_user of section 4.2."""
+        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
+        return one * self.trim if self.unit == "user" else one
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Every U that a party sends, of one rating among others of its user.
+
+        From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
+        they begin. None else, where repaired, for other changes, and from other vantages.
+        """
+        plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
+        plain = plain and self.unit == "rating" and self.local_steps == 1
+        plain = plain and self.split == "random" and scope.horizon is Horizon.TRAINING
+        one = scope.unit in (Unit.RATING, Unit.INTERACTION)
+        if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
+            return None
+        return self.rating_lower_bound(population)
+
+    def rating_lower_bound(self, population: Population) -> AtLeast | None:
+        """One rating R of a user whose ``held`` - 1 other ratings with the party are R, too.
+
+        A party of ``held`` items sends U after every step, and only this user has ratings with it.
+        The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
+        deviations of a step's noise above 0, so that u.v is next to nothing. A row drawn moves it
+        by 2 v_j (x - u.v_j) for every rating; along (1, ..., 1)/sqrt(p) that is 2 R
+        (v_j.1)/sqrt(p), all but some, of one sign. The sum over the other ratings is many
+        deviations of the noise: it shows in which steps the row is drawn. What the rating in
+        question adds is then a Gaussian in each of these, of
+
+            mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p uniforms / (z sqrt(2)),
+
+        since V begins with entries of sqrt(2R/p) times uniforms, projected, which shortens them by
+        sqrt(2) at most. By symmetry the mean is at least 1/2 with probability 1/2. V is not seen
+        before the release, which it reaches changed by ``wander`` an item at most, after so many
+        steps, but for what is given away. That much the server may err in the sums, and in whether
+        this is the better half of the runs: of the places in ``_BAND`` to draw that line, one has
+        few items near. Projections of U show, in what is sent.
+
+        So what the accountant is asked to charge, 1/z in every step drawn, is attained up to a
+        factor of some sqrt(8): of the two tables only U is seen at every step, and V begins at
+        random. None where learning is too fast for that: V would wander farther than the rating
+        moves U. The divisor is the same with the rating and without, where the party has fewer
+        ratings than users.
+        """
+        m, n_users = population.n_items, population.n_users
+        g, p, steps = self.learning_rate, self.factors, self.steps
+        held, sigma = m // min(self.parties, m), self.descent(n_users).user_sigma
+        count = steps + self.tuning
+        weight = -(-m // min(self.parties, m)) / m
+        others = min(held, n_users, _MOST) - 1
+        if others < 1:
+            return None
+        bound, root = self.bound, math.sqrt(self.bound)
+        away = _MARGIN * g * sigma
+        farthest = 2.0 * away * math.sqrt(p) + g * 2.0 * bound * root * (others + 1)
+        error = bound - away * math.sqrt(p) * root
+        noise = math.sqrt(p) + math.sqrt(2.0 * math.log(count * held / _SURE))
+        pull = 2.0 * (away * math.sqrt(p)) * bound
+        wander = count * g * weight * (sigma * noise + pull)
+        slack = 2.0 * bound * (2 * others + 1) * wander + 2.0 * others * root * (bound - error)
+        own = 2.0 * (0.5 - _BAND) * root * error - slack
+        blurred = 4.0 * wander / (_BAND * root)
+        # Means of p uniforms each, by Hoeffding's inequality.
+        low = others / 2.0 - math.sqrt(others * -math.log(_SURE) / (2.0 * p))
+        told = (2.0 * low * root * error - slack) / sigma / 2.0
+        if not (farthest < root and min(error, own, told) > 0.0):
+            return None
+        sums = RevealedGaussian(
+            noise_multiplier=sigma / own,
+            sampling_probability=batch_size(n_users, self.rate) / n_users,
+            count=steps,
+        )
+        unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
+        seen = steps * p * float(ndtr(-_MARGIN)) + blurred
+        given_away = min(1.0, seen + unseen)
+        return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
+        spent = (self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+        one, how = accounted(*spent), counting(*spent)
+        if self.unit == "rating":
+            claim = Claim(
+                epsilon=one,
+                delta=self.delta,
+                scope=scope_of("rating"),
+                statement=(
+                    f"One rating, present or not, is hidden with epsilon {one:.4g} in all that "
+                    "parties send and publish, since it is with one party only; at z = "
+                    f"{self.noise_multiplier:g} (the paper prints no z), {how}."
+                ),
+                source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
+            )
+            note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
+            published = "What the published embeddings alone give away."
+            released = scope_of("rating", Vantage.RELEASE)
+            return asked(claim, (claim.scope, note), (released, published))
+        whole = math.sqrt(self.parties) * one
+        user = Claim(
+            epsilon=whole,
+            delta=self.delta,
+            scope=scope_of("user"),
+            statement=(
+                f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each, {how}, "
+                f"are hidden with the root of the sum of squares, {whole:.4g}, at one party's "
+                f"delta; at z = {self.noise_multiplier:g} (the paper prints no z)."
+            ),
+            source=f"{PAPER}, section 4.2, Theorem 4",
+        )
+        other = Claim(
+            epsilon=2.0 * whole,
+            delta=2.0 * self.delta,
+            scope=scope_of("user", adjacency=Adjacency.REPLACE),
+            statement="A user replaced by another is hidden at twice the epsilon and delta.",
+            source=f"{PAPER}, section 2.2.1",
+        )
+        note = "Not a theorem: the sum of squares is only the leading order."
+        if self.as_published:
+            note += f" {FIXED} {COUNTED}"
+        twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
+        return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

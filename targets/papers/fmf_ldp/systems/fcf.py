@@ -1,0 +1,66 @@
+"""Federated collaborative filtering for implicit feedback, without protection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Scope, Unit
+from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf, printed
+from fedrec_auditor.targets.systems.base import DEFAULT
+from fedrec_auditor.targets.systems.system import Unperturbed, received
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fcf(Unperturbed, ImplicitMf):
+    """FCF (Ammad-ud-din et al. 2019, as told in Minto et al. 2021, section 2.2): no noise at all.
+
+    Each client sends its whole item gradient, M x F (equation 5); the server descends on its sum
+    over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
+
+    >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
+    >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()
+    >>> run = Fcf(rounds=2).run(data, np.random.default_rng(0))
+    >>> [one.uploads.components["gradient"].shape for one in run.transcript.rounds]
+    [(12, 5), (12, 5)]
+    """
+
+    reported = printed((0.4310, 0.6700, 0.8179), "MF-NP, centralised and without privacy")
+
+    offer = "; what is offered is that interactions and user vectors stay on the device."
+    place = "section 2.2 (federated collaborative filtering)"
+
+    def sends(self, scope: Scope) -> bool:
+        """Gradients depend on which items are rated, not on a rating's value or an attribute."""
+        return scope.unit is not Unit.ATTRIBUTE and not scope.is_value
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
+        items = received(broadcast, "items", (profiles.n_items, self.factors))
+        gradient = self.gradients(profiles.ratings, items, compute.threads)
+        users = np.repeat(np.arange(profiles.n_users), size)
+        if size != 1:
+            gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
+        return Uploads(users, {"gradient": gradient})
+
+    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+        """The vectors of the stored gradients."""
+        gradient = uploads.components["gradient"]
+        return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
+
+    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+        """Equations 6 and 7 on the sum over users."""
+        return self.ascend(items, uploads.components["gradient"].total(), 2.0)

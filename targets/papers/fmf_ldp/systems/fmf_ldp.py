@@ -1,0 +1,308 @@
+"""Federated matrix factorization that sends k one-coordinate LDP reports a round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
+from fedrec_auditor.targets.components import Floats, Reports
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import (
+    PAPER,
+    ImplicitMf,
+    printed,
+)
+from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim, UploadGame
+from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
+from fedrec_auditor.targets.systems.system import received
+from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
+
+_SHUFFLED_DELTA = 1e-6
+_LARGEST_GAME = 2000
+_BLOCK = 1 << 19  # numbers in a block of messages
+
+
+@dataclass(frozen=True, kw_only=True)
+class FmfLdp(Reporting, ImplicitMf):
+    """FMF-LDP: Theorem 3, epsilon for one report, is exact; "k epsilon for a user" is one round's.
+
+    A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
+    entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1,
+    equation 8). Only the drawn entries are ever computed. A training of T rounds sends k T
+    reports, so the server learns k T epsilon; the paper states no horizon. ``colluding`` is the
+    share of users who tell the server what they sent, so that nobody hides among them behind the
+    proxy; the paper has none.
+
+    Where the printed text cannot be followed: the projection is elementwise, or the Bernoulli
+    rate leaves [0, 1]; the server averages over N k reports, not over N (equation 9), or the mean
+    is k times the gradient; equation 5 is an ascent direction, so line 12 of Algorithm 2 is
+    V + gamma (mean - 2 lambda V); line 14 returns X, which never leaves the devices and is not
+    part of the transcript.
+
+    >>> from fedrec_auditor.targets.systems.base import Population
+    >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
+    ...     print(scoped.scope, scoped.claim.epsilon)
+    report / any pair / server / report 2.5
+    user / any pair / server / round 250.0
+    """
+
+    epsilon: float = 2.5
+    reports: int = 100
+    colluding: float = 0.0
+
+    unprotected = "fcf"
+    reported = printed(
+        (0.2163, 0.3755, 0.5131),
+        "FMF-LDP-100, epsilon 2.5",
+        more=(
+            "with 1,000 users and 1,000 items, 20 epochs and a random interaction held out, HR@10 "
+            "is 0.1160 (Figure 4)"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self, **{**usual(self), "colluding": share_or_none})
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds, and reports of a user and round."""
+        return Sizes(rounds=self.rounds, reports=self.reports)
+
+    @property
+    def channel(self) -> ReportDistribution:
+        """The distribution of one report's bit given the projected entry."""
+        return ReportDistribution(self.epsilon)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
+        return replace(super().public(interactions), route=Vantage.SHUFFLED)
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """Theorem 3 for a report; the user's claim for a round, a training, and shuffled."""
+        k, total = self.reports, self.reports * self.rounds
+        report = Claim(
+            epsilon=self.epsilon,
+            scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+            statement=f"One report of one gradient entry is {self.epsilon:g}-LDP.",
+            source=f"{PAPER}, section 5.1, Theorem 3",
+        )
+        user = Claim(
+            epsilon=k * self.epsilon,
+            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND),
+            statement=(
+                f"A user who sends {k} reports has {k * self.epsilon:g}-LDP for all data: the "
+                "epsilons of the reports add up. For how many rounds is not said."
+            ),
+            source=f"{PAPER}, section 5.1, after Theorem 3 (and section 3.2)",
+        )
+        training = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+        system = replace(
+            user,
+            scope=training,
+            statement=f"Algorithm 2, the whole training, has {k * self.epsilon:g}-LDP for a user.",
+            source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
+        )
+        return (
+            ScopedClaim(claim=report, scope=report.scope),
+            ScopedClaim(
+                claim=user,
+                scope=user.scope,
+                note="The charitable reading: the budget of one round of Algorithm 2.",
+            ),
+            ScopedClaim(
+                claim=system,
+                scope=training,
+                note=(
+                    "What is said of the system is said of its training. Algorithm 2 sends "
+                    f"{k} fresh reports in each of {self.rounds} rounds, and the paper does not "
+                    "say that each round spends the budget again: a training costs "
+                    f"{total} x {self.epsilon:g} = {total * self.epsilon:g}."
+                ),
+            ),
+            *(
+                ScopedClaim(
+                    claim=user,
+                    scope=any_pair(Unit.USER, Vantage.SHUFFLED, horizon),
+                    delta=_SHUFFLED_DELTA,
+                    note=(
+                        f"What an honest proxy that shuffles the reports of "
+                        f"{population.n_users} users buys over a {horizon}; the paper cites "
+                        "amplification without a number (section 5.1). The lower bound has all "
+                        "other users at the opposite corner, where a malicious broadcast puts "
+                        f"them. A proxy that colludes leaves what the server sees, "
+                        f"{self.uses(horizon)} x {self.epsilon:g} = "
+                        f"{self.uses(horizon) * self.epsilon:g}."
+                    )
+                    + self._left(population),
+                )
+                for horizon in (Horizon.ROUND, Horizon.TRAINING)
+            ),
+        )
+
+    def upload_games(self) -> tuple[UploadGame, ...]:
+        """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
+
+        InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
+        reaches both corners.
+        """
+        game = replace(self, factors=1, reports=1, rounds=1)
+        half = game.corner_items()
+        if half > _LARGEST_GAME:
+            raise InputError(
+                f"Expected regularization small enough for gradients to reach the projection at 1 "
+                f"with {_LARGEST_GAME} items a user, got regularization={self.regularization!r}. "
+                "Give a smaller regularization."
+            )
+        return (
+            UploadGame(
+                target=game,
+                profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
+                broadcast={"items": game.opposite_rows(2 * half)},
+                read=_symbols,
+                channel=ReportDistribution(self.epsilon, 2 * half),
+                values=(1.0, -1.0),
+                scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                inputs=(
+                    f"the first {half} of {2 * half} items in the history",
+                    f"the last {half} of {2 * half} items in the history",
+                ),
+            ),
+        )
+
+    def corner_items(self) -> int:
+        """How many items a user must hold for ``opposite_rows`` to reach both corners, m."""
+        held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
+        left = 1.0 - held / (4.0 * scale)  # 1 - a F v
+        root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
+        return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
+
+    def opposite_rows(self, n_items: int, held: int | None = None) -> NDArray[np.float64]:
+        """A malicious V (n_items, F) under which two users attain Theorem 3.
+
+        The first m = ``held`` rows, by default ``corner_items()``, are v and the next m are -v in
+        every factor, the rest zero. Whoever holds the first m items solves x = a in every factor,
+        a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda), and has the gradient entries
+        (1 + alpha) (1 - a F v) a on their rows and a^2 F v on the next m, all positive; whoever
+        holds the next m has the same negated. v^2 = 3 lambda / ((2 + alpha) m F) makes the second
+        largest; both grow with sqrt(m / lambda) and exceed 1 from ``corner_items()`` on, so that
+        the projection sends the two users to opposite corners of these rows. InputError if m is
+        smaller, or the catalogue has fewer than 2 m items.
+        """
+        least = self.corner_items()
+        m = least if held is None else held
+        if not least <= m <= n_items // 2:
+            raise InputError(
+                f"Expected {least} to {n_items // 2} items a user, got {m}, for a catalogue of at "
+                f"least {2 * least}. Give more items or a smaller regularization."
+            )
+        v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
+        items = np.zeros((n_items, self.factors))
+        items[:m], items[m : 2 * m] = v, -v
+        return items
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Algorithm 1, k times a message: component "reports".
+
+        Every profile is solved once, whatever ``size``. A message draws 3 k words of its own
+        stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
+        memory does not grow.
+        """
+        items = received(broadcast, "items", (profiles.n_items, self.factors))
+        randomizer, k = self.report(len(items)), self.reports
+        gradients = self.gradients(profiles.ratings, items)
+        vectors = gradients.vectors
+        users = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(users))
+        index = np.empty((len(users), k), dtype=np.int32)
+        positive = np.empty((len(users), k), dtype=np.bool_)
+        step = max(1, _BLOCK // (len(items) + 16 * k))
+        for start in range(0, len(users), step):
+            block = slice(start, start + step)
+            draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
+            index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
+            entries = self.entries(profiles.ratings, vectors, items, users[block, None], drawn)
+            positive[block] = randomizer.bits_at(
+                randomizer.project(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
+            )
+        reports = Reports(
+            index=index,
+            positive=positive,
+            magnitude=randomizer.magnitude,
+            matrix=(len(items), self.factors),
+            clean=gradients if size == 1 else None,
+        )
+        return Uploads(users, {"reports": reports})
+
+    def entries(
+        self,
+        profiles: sparse.csr_array,
+        vectors: Floats,
+        items: Floats,
+        users: NDArray[np.integer[Any]],
+        index: NDArray[np.integer[Any]],
+    ) -> NDArray[np.float64]:
+        """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
+
+        c (p - x.v_i) x_f, for these entries only; ``vectors`` (n, F) solve equation 4.
+        """
+        item, factor = np.divmod(index, self.factors)
+        first, last = users.min(), users.max()
+        held = (profiles[first : last + 1].toarray() != 0)[users - first, item]
+        predicted = sum(vectors[users, f] * items[item, f] for f in range(self.factors))
+        confidence = np.where(held, 1.0 + self.alpha, 1.0)
+        return np.asarray(confidence * (held - predicted) * vectors[users, factor])
+
+    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+        """Equation 9 over N k reports, then Algorithm 2, line 12, with the sign of an ascent."""
+        return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
+
+    def report(self, n_items: int) -> OneCoordinate:
+        """One report of an entry of the gradient, of M x F."""
+        return OneCoordinate(self.epsilon, n_items * self.factors)
+
+    def _left(self, population: Population) -> str:
+        """How many users are left to hide among, for a note; empty if all are."""
+        if not self.colluding:
+            return ""
+        left = self.hidden(population.n_users)
+        return f" {self.colluding:.3g} of the users collude: {left} are left to hide among."
+
+    def hidden(self, n_users: int) -> int:
+        """All users but those who collude: a proxy hides nobody among these."""
+        return anonymity_set_size(n_users, self.colluding)
+
+    def uses(self, horizon: Horizon) -> int:
+        """Reports of a user within ``horizon``."""
+        return {
+            Horizon.REPORT: 1,
+            Horizon.ROUND: self.reports,
+            Horizon.TRAINING: self.reports * self.rounds,
+        }[horizon]
+
+
+def _symbols(uploads: Uploads) -> NDArray[np.int64]:
+    reports = uploads.components["reports"]
+    assert isinstance(reports, Reports)
+    return 2 * reports.index[:, 0].astype(np.int64) + reports.positive[:, 0]

@@ -1,0 +1,217 @@
+"""A paper: one folder with its systems, claims, printed numbers and demonstrations."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.targets.papers.parts.entry import Computed, Declared, Entry, Words
+from fedrec_auditor.targets.papers.parts.printed import Attacked, Order, PrintedTable, Trained
+from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
+
+CLAIMS, PRINTED = "claims.toml", "printed.toml"
+
+
+class ThreatModel(Declared):
+    """Who is assumed to do what, in the paper's own words put into ours.
+
+    It is decided once a paper, by what stands at ``place``, and holds for all of its statements.
+    ``adversary`` says against whom privacy is promised and what they may do; ``trusted``, who is
+    taken to keep to the protocol.
+    """
+
+    place: str
+    adversary: str
+    trusted: str
+
+
+class Heading(Declared):
+    """How a paper is cited, its threat model, and its symbols, each with what it stands for."""
+
+    title: str
+    threat: ThreatModel
+    symbols: Mapping[str, str]
+
+
+class Claims(Declared):
+    """``claims.toml``: what the paper says of privacy."""
+
+    paper: Heading
+    claim: tuple[Entry, ...]
+
+
+class Printed(Declared):
+    """``printed.toml``: the numbers that the paper prints, and how they are measured again.
+
+    ``calculated`` names a function of ``numbers`` that gives rows of printed numbers beside
+    calculated ones. ``order`` are rankings that the text states, ``remark`` sentences on all rows.
+    """
+
+    table: tuple[PrintedTable, ...] = ()
+    trained: tuple[Trained, ...] = ()
+    attacked: tuple[Attacked, ...] = ()
+    calculated: str = ""
+    order: tuple[Order, ...] = ()
+    remark: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything of it is measured or calculated again."""
+        return bool(self.trained or self.attacked or self.calculated)
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper's folder, which is the package ``package``: its declarations, read once.
+
+    >>> paper = Paper.of("fedrec_auditor.targets.papers.dplcf")
+    >>> paper.name, paper.heading.title
+    ('dplcf', 'Gao, Huang, Lin, Jin, Li: DPLCF, SIGIR 2020')
+    """
+
+    package: str
+    heading: Heading
+    entries: tuple[Entry, ...]
+    printed: Printed
+
+    @staticmethod
+    def of(package: str) -> Paper:
+        """The paper of a package; InputError if a file of it cannot be read."""
+        return _read(package)
+
+    @property
+    def name(self) -> str:
+        """Name on the command line: that of the folder."""
+        return self.package.rpartition(".")[2].replace("_", "-")
+
+    def entry(self, name: str) -> Entry:
+        """The entry of this number or name; InputError if there is none."""
+        for entry in self.entries:
+            if name in (entry.number, entry.name):
+                return entry
+        raise InputError(
+            f"Expected the number or name of an entry of {self.name}, got {name!r}. Mend {CLAIMS}."
+        )
+
+    def scope(self, entry: Entry) -> Scope | None:
+        """The scope in which an entry is judged; None where it is about no epsilon."""
+        repeated = self.entry(entry.repeats).scope if entry.repeats else None
+        return entry.scope or repeated
+
+    def scoped_claims(
+        self, name: str, system: Target, population: Population
+    ) -> tuple[ScopedClaim, ...]:
+        """The claims of the system of this name, in the order of the file."""
+        words = Words(system, population)
+        return tuple(
+            entry.asked(stating.claim(self.heading.title, words), words)
+            for entry in self.entries
+            if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
+        )
+
+    def scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
+        """What an entry says of its first system, which ``system`` is; InputError if nothing."""
+        if entry.repeats and self._declares(self.entry(entry.repeats)):
+            return self.scoped(self.entry(entry.repeats), system, population)
+        words = Words(system, population)
+        if stating := self._stating(entry, entry.system[0], system):
+            return entry.asked(stating.claim(self.heading.title, words), words)
+        matching = [
+            scoped
+            for scoped in system.scoped_claims(population)
+            if scoped.scope == entry.scope
+            and entry.place in scoped.claim.source  # until all papers declare their claims
+            and (entry.delta is None or scoped.delta == words.number(entry.delta))
+        ]
+        if len(matching) != 1:
+            raise InputError(
+                f"Expected one claim of {system.name} in [{entry.scope}] at delta {entry.delta}, "
+                f"got {len(matching)}. Give entry {entry.number} an epsilon, or the scope of one."
+            )
+        return matching[0]
+
+    def statement(self, entry: Entry, system: Target, population: Population) -> str:
+        """What an entry states of its first system, which ``system`` is, with its numbers."""
+        words = Words(system, population)
+        if entry.epsilon is None:
+            return words.fill(entry.statement)
+        return entry.claim(self.heading.title, words).statement
+
+    def _declares(self, entry: Entry) -> bool:
+        return entry.epsilon is not None or bool(entry.of)
+
+    def _stating(self, entry: Entry, name: str, system: Target) -> Entry | None:
+        """The entry whose epsilon this one asks about; None if it declares no claim."""
+        if entry.epsilon is not None:
+            return entry
+        others = map(self.entry, entry.of)
+        return next((other for other in others if other.speaks_of(name, system)), None)
+
+    def computed(self, entry: Entry) -> tuple[Computed, ...]:
+        """The numbers of an entry, computed; none where it has none."""
+        return tuple(self._numbers(entry.computed)) if entry.computed else ()
+
+    def calculated(self) -> tuple[Mapping[str, Any], ...]:
+        """Rows of printed numbers beside calculated ones."""
+        return tuple(self._numbers(self.printed.calculated))
+
+    def _numbers(self, name: str) -> Iterable[Any]:
+        """What the function of the paper's ``numbers`` of this name gives."""
+        made: Iterable[Any] = getattr(importlib.import_module(f"{self.package}.numbers"), name)()
+        return made
+
+    def reported(self, system: str) -> tuple[Reported, ...]:
+        """The printed figures of utility of the system of this name, each metric once.
+
+        The first table that has a metric gives its value, the others are said beside it.
+        """
+        found: dict[tuple[str, str], Reported] = {}
+        for table in self.printed.table:
+            rows = [row for row in table.rows if system in table.of(row)]
+            for metric, value in table.row(rows[0]).items() if table.protocol and rows else ():
+                key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
+                note = "; ".join(filter(None, (table.note, table.data, beside)))
+                if key in found:
+                    note = f"{found[key].note}; {value:g} on {table.data}"
+                    value = found[key].value
+                found[key] = Reported(
+                    metric=metric, protocol=table.protocol, value=value, note=note
+                )
+        return tuple(found.values())
+
+
+@functools.cache
+def paper_of(module: str) -> Paper | None:
+    """The paper in whose folder a module is; None for a module of none."""
+    package = module
+    while package := package.rpartition(".")[0]:
+        if (files(package) / CLAIMS).is_file():
+            return Paper.of(package)
+    return None
+
+
+@functools.cache
+def _read(package: str) -> Paper:
+    claims, printed = _parsed(package, CLAIMS, Claims), _parsed(package, PRINTED, Printed)
+    return Paper(package, claims.paper, claims.claim, printed)
+
+
+_Kind = TypeVar("_Kind", bound=Declared)
+
+
+def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
+    """A file of declarations; InputError names it, and what is wrong in it."""
+    path = files(package) / name
+    try:
+        return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        raise InputError(f"Expected what a paper declares in {path}, got: {error}") from error

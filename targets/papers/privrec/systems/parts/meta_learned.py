@@ -1,0 +1,249 @@
+"""Federated meta-learning of a deep recommender: what the systems of the PrivRec paper share.
+
+Every round the server broadcasts the model and draws M clients without replacement (Algorithm 1,
+line 3). Each trains on its own examples and returns a change of the model, by which the server
+moves (line 7). To recommend, a device trains the final model once more, on what it holds (section
+3.3).
+
+The whole change is sent. Rows of a table (items, genders, ...) that a device did not touch have a
+change of exactly zero, which nobody can mistake for one that was trained: the upload names the
+items that the device trained on, and says the user's attributes. Such rows are therefore stored as
+not sent (``Rows``), which carries the same information.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope, Unit
+from fedrec_auditor.targets.components import Floats, Kind
+from fedrec_auditor.targets.compute import Compute, torch_threads
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, messages
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import LAYERS, Network, genre_flags
+from fedrec_auditor.targets.settings import check_settings, not_negative, usual
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Reported, Split
+from fedrec_auditor.targets.systems.system import Trained, Training, Unperturbed
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices, ProximalTraining
+    from fedrec_auditor.targets.papers.privrec.systems.parts.loss import Weights
+
+PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
+PROTOCOL = "held-out users"
+CUTOFFS = (5, 10, 20, 30)
+_TOGETHER = 32  # devices trained at once
+_SEED = "seed"
+_NOTE = (
+    "Table 1, MovieLens-1M, ratings above 3 as positives. The column of nDCG is no average of "
+    "equation 11: from 10 to 30 it grows by more than 0.28 times what Hits does, the most that a "
+    "hit at place 11 or below can add"
+)
+
+
+def reported(hits: tuple[float, ...], gains: tuple[float, ...]) -> tuple[Reported, ...]:
+    """A row of Table 1."""
+    return tuple(
+        Reported(metric=f"{metric}@{k}", protocol=PROTOCOL, value=value, note=_NOTE)
+        for metric, values in (("HR", hits), ("NDCG", gains))
+        for k, value in zip(CUTOFFS, values, strict=True)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaLearned(Unperturbed):
+    """The settings, the training loop, and the device; a system says how its devices learn.
+
+    ``rounds`` is E1, ``clients`` M (all, where there are fewer), ``local_epochs`` E2,
+    ``local_rate`` alpha1, ``server_rate`` alpha3. Embeddings of 64, four hidden layers and M = 30
+    are the paper's; E1 and E2 are among those of Figure 2. On the sizes of layers and minibatches,
+    the rates, and negatives the paper is silent. Every stored interaction is a positive, whatever
+    its value: for the paper's "above 3", keep such ratings only. Negatives are drawn once an
+    upload, ``negatives`` a positive, from items that the user has not met.
+    """
+
+    rounds: int = 100
+    clients: int = 30
+    local_epochs: int = 5
+    batch: int = 64
+    negatives: int = 4
+    local_rate: float = 0.5
+    server_rate: float = 0.3
+    embedding: int = 64
+    width: int = 64
+
+    paper = PAPER
+    kind: ClassVar[Kind] = Kind.CHANGE
+    place = "section 2.2 (Algorithm 1) and section 2.3"
+    offer = "; what is offered is that a user's data stay put."
+    evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
+
+    def __post_init__(self) -> None:
+        rules = usual(self)
+        if "proximal" in rules:
+            rules["proximal"] = not_negative
+        check_settings(self, **rules)
+        if self.width < 2**LAYERS:
+            raise InputError(
+                f"Expected width of at least {2**LAYERS}, got width={self.width!r}, which is "
+                f"halved from layer to layer, {LAYERS} times. The default is 64."
+            )
+        if self.batch % LANES:
+            raise InputError(
+                f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "
+                "The default is 64."
+            )
+
+    @property
+    def step_size(self) -> float:
+        """The learning rate behind what a device sends."""
+        return self.local_rate
+
+    @property
+    @abstractmethod
+    def network(self) -> Network:
+        """Sizes and features of the model."""
+
+    @property
+    def local(self) -> ProximalTraining:
+        """How a device trains."""
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
+
+        return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
+
+    def learn(self, devices: Devices) -> Weights:
+        """The change that each device returns: REPTILE, the way that local training took it."""
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile
+
+        return reptile(devices, self.local)
+
+    def personalize(self, devices: Devices) -> Weights:
+        """How a device trains before it recommends: as it does for the server."""
+        return devices.train(self.local)
+
+    def step(
+        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
+    ) -> dict[str, NDArray[Any]]:
+        """Equation 6: theta0 + alpha3 times the mean change."""
+        return self.move(model, uploads, self.server_rate / max(len(uploads.users), 1))
+
+    @staticmethod
+    def move(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
+        """The model plus ``rate`` times the sum of all changes."""
+        moved = {}
+        for name, part in model.items():
+            change = rate * uploads.components[name].total()
+            moved[name] = np.asarray(part + change, dtype=np.float32)
+        return moved
+
+    def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
+        """What the server broadcasts first."""
+        return dict(self.network.initial(interactions, rng))
+
+    def drawn(self, n_users: int) -> int:
+        """How many clients take part in a round."""
+        return min(self.clients, n_users)
+
+    def sends(self, scope: Scope) -> bool:
+        """Changes depend on which items are rated, and on attributes that are features."""
+        attribute = scope.unit is Unit.ATTRIBUTE
+        return not scope.is_value and (self.network.side or not attribute)
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
+        model, n = self.first(interactions, rng), interactions.n_users
+        for _ in range(self.rounds):
+            senders = np.sort(rng.choice(n, size=self.drawn(n), replace=False))
+            sent = self.upload(interactions.take(senders), model, rng, compute=compute)
+            uploads = Uploads(senders, sent.components)
+            yield Round(broadcast=model, uploads=uploads)
+            model = self.step(model, uploads, rng)
+            del sent, uploads  # before the next round's are made
+        return Trained(model, {**model, _SEED: rng.integers(0, 2**63)})
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Every component's change (``ClientUpdate``), the devices taken 32 at a time.
+
+        ``rng`` gives one seed a device. Memory beyond the result: 32 devices' examples and models.
+        """
+        model = self.network.check(broadcast, profiles)
+        users = np.repeat(np.arange(profiles.n_users), size)
+        streams = Streams.spawn(rng, len(users))
+        blocks = []
+        with torch_threads(compute.threads):
+            for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
+                back = np.argsort(chosen)
+                change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
+                held = profiles.take(users[np.sort(chosen)])
+                examples = devices.examples.take(back)
+                blocks.append(messages(change, examples, held, model, self.kind, self.step_size))
+        return Uploads(users, joined(blocks, model, self.kind, self.step_size))
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Scores of all items after a device's own training on ``interactions`` (section 3.3).
+
+        A device's randomness comes from the training's seed and its place: the same in any company.
+        """
+        import torch
+
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import all_scores
+
+        broadcast = self.network.check(model.arrays, interactions)
+        users = np.asarray(users)
+        streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
+        flags = torch.from_numpy(genre_flags(interactions))
+        scores = np.zeros((len(users), interactions.n_items))
+        with torch_threads(DEFAULT.threads):
+            for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
+                trained = self.personalize(devices)
+                scores[chosen] = all_scores(devices, trained, broadcast, flags).numpy()
+        return scores
+
+    def _devices(
+        self,
+        interactions: Interactions,
+        users: NDArray[np.integer[Any]],
+        streams: Streams,
+        broadcast: Broadcast,
+        device: str,
+    ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
+        """Devices by blocks, most examples first, with their positions in ``users``."""
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
+
+        for start in range(0, len(users), _TOGETHER):
+            block = np.arange(start, min(start + _TOGETHER, len(users)))
+            held = interactions.take(users[block])
+            examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)
+            order = np.argsort(-examples.sizes, kind="stable")
+            yield (
+                block[order],
+                Devices.receive(
+                    broadcast,
+                    held.take(order),
+                    examples.take(order),
+                    streams.take(block[order]),
+                    batch=self.batch,
+                    device=device,
+                ),
+            )

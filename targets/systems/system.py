@@ -1,0 +1,328 @@
+"""What the systems of all papers share: one training loop, and the answers most of them give."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.parts.paper import Paper, paper_of
+from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT,
+    Evaluation,
+    Model,
+    Population,
+    Progress,
+    Reported,
+    Run,
+    ScopedClaim,
+    UploadGame,
+)
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a training ends: what everybody gets, and what scoring on the devices needs.
+
+    ``user_vectors`` (n_users, F) are those behind each user's last upload, where they are kept.
+    """
+
+    release: Broadcast | None
+    arrays: Mapping[str, Any]
+    user_vectors: Floats | None = None
+
+
+Training = Generator[Round | None, Round | None, Trained]
+"""A training, a round at a time.
+
+It yields what crosses in a round, or None where nothing does, and is sent that round as it is kept
+(mapped from disk where memory is short).
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(ABC):
+    """A ``Target`` with the training loop, and with defaults for what most systems leave alone.
+
+    A system says what happens in a round (``train``), what a client sends (``upload``) and how
+    scores are computed. What is claimed, and what is printed of its utility, stands in the folder
+    of its paper. By default it has no local game, states no mechanism, and is charged as
+    non-private. ``central`` says that all rounds happen within a server that holds the
+    data, so that none is kept.
+    """
+
+    evaluation: ClassVar[Evaluation]
+    unprotected: ClassVar[str] = ""
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    central: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Name on the command line: that of the file."""
+        return type(self).__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def paper(self) -> str:
+        """Which paper describes it: the title in whose folder it is."""
+        paper, _ = self._described()
+        return paper.heading.title
+
+    @property
+    def reported(self) -> tuple[Reported, ...]:
+        """The figures of utility in the tables of the paper."""
+        paper, name = self._described()
+        return paper.reported(name)
+
+    @property
+    def rounds(self) -> int | None:
+        """How many rounds a training has, None where it is a single upload."""
+        return None
+
+    @property
+    def steerable(self) -> bool:
+        """Not: clients may keep a state, or be drawn by lot."""
+        return False
+
+    @property
+    def upload_seconds(self) -> float:
+        """Little."""
+        return 0.0
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Nothing beside the code."""
+        return ()
+
+    @property
+    def unproved(self) -> str:
+        """Nothing: the events are those of the code."""
+        return ""
+
+    @property
+    def catalogue(self) -> int | None:
+        """Any number of items."""
+        return None
+
+    @property
+    def sizes(self) -> Sizes:
+        """The number of rounds; a system adds what else its settings say."""
+        return Sizes(rounds=self.rounds)
+
+    def uses(self, horizon: Horizon) -> int:
+        """How often the mechanism of one round is used within ``horizon``."""
+        return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
+
+    def shortened(self, rounds: int) -> Self:
+        """The same system with a training of at most so many rounds."""
+        if self.rounds is None or self.rounds <= rounds:
+            return self
+        return replace(self, **{"rounds": rounds})
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """The claims of the paper, each in its own scope and in those it would be taken for."""
+        paper, name = self._described()
+        return paper.scoped_claims(name, self, population)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None: no distribution covers every pair of the unit's values."""
+        return None
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Non-private from every vantage: nothing is bounded and noisy."""
+        return Identity().event()
+
+    def upload_games(self) -> tuple[UploadGame, ...]:
+        """None: no client's own randomizer promises a pure epsilon."""
+        return ()
+
+    def run(
+        self,
+        interactions: Interactions,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+        compute: Compute = DEFAULT,
+        keep: int | None = None,
+    ) -> Run:
+        """Train and keep what crossed a boundary, in the last ``keep`` steps only if it is given.
+
+        Messages are kept in memory up to ``compute.memory`` bytes, beyond that on disk.
+        ``progress`` is told after every step of ``train``. InputError if the data lack what the
+        system needs, or if the training diverges.
+        """
+        training, spill = self.train(interactions, rng, compute), Spill(compute)
+        rounds: list[Round] = []
+        kept, number, total = None, 0, self.length
+        first = 0 if keep is None else total - keep
+        while True:
+            try:
+                crossed = training.send(kept)
+            except StopIteration as end:
+                trained: Trained = end.value
+                break
+            kept = crossed if crossed is None or number < first else spill.keep(crossed)
+            del crossed  # it may be on disk now
+            if kept is not None and number >= first and not self.central:
+                rounds.append(kept)
+            number += 1
+            if progress is not None:
+                progress(number, total)
+        transcript = Transcript(
+            public=self.public(interactions), rounds=tuple(rounds), release=trained.release
+        )
+        return Run(
+            transcript=transcript,
+            model=Model(arrays=trained.arrays),
+            user_vectors=trained.user_vectors,
+        )
+
+    @property
+    def length(self) -> int:
+        """How many steps ``train`` has."""
+        return self.rounds or 1
+
+    @abstractmethod
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """The training, a round at a time; all randomness comes from ``rng``."""
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows of a run."""
+        return Public(
+            algorithm=self.name,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            settings=numbers(self),
+            features=interactions.genres,
+        )
+
+    @abstractmethod
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """The client alone: each profile's message, ``size`` times over, profile by profile."""
+
+    @abstractmethod
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Scores of all items for these users, (len(users), n_items)."""
+
+    @classmethod
+    def _described(cls) -> tuple[Paper, str]:
+        """The paper in whose folder the class, or one that it extends, is; and its name there."""
+        for kind in cls.__mro__:
+            if (paper := paper_of(kind.__module__)) is not None:
+                return paper, kind.__module__.rpartition(".")[2].replace("_", "-")
+        raise InputError(
+            f"Expected {cls.__name__} to say what is claimed (paper, reported, scoped_claims), or "
+            "to be in the folder of a paper, got neither. Write these three."
+        )
+
+
+class Unperturbed(System):
+    """A system whose messages carry no noise; unless a member says more, it promises no epsilon.
+
+    ``offer`` is what it says of privacy, ``place`` where in the paper.
+    """
+
+    offer: ClassVar[str]
+    place: ClassVar[str]
+    offered: ClassVar[Scope] = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """What is offered instead of an epsilon."""
+        claim = Claim(
+            epsilon=math.inf,
+            scope=self.offered,
+            statement=f"No epsilon is promised{self.offer}",
+            source=f"{self.paper}, {self.place}",
+        )
+        return (ScopedClaim(claim=claim, scope=claim.scope),)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """The identity before the server, of all that a message depends on.
+
+        None for weaker vantages, which see functions of messages, and for what is not sent.
+        """
+        return Identity() if scope.vantage is Vantage.SERVER and self.sends(scope) else None
+
+    def sends(self, scope: Scope) -> bool:
+        """Whether messages depend on the unit of ``scope``: not on attributes."""
+        return scope.unit is not Unit.ATTRIBUTE
+
+
+class Central(Unperturbed):
+    """A server that is given everybody's data: devices send nothing, the model is published."""
+
+    central = True
+    offered = any_pair(Unit.USER, Vantage.RELEASE, Horizon.TRAINING)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """None: the release has no distribution that could be written down for every pair."""
+        return None
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: only the release is seen."""
+        return replace(super().public(interactions), route=Vantage.RELEASE)
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Messages without any component."""
+        return Uploads(np.repeat(np.arange(profiles.n_users), size), {})
+
+
+class Silent(Central):
+    """Devices or parties that keep everything: nothing is sent, and nothing is published."""
+
+    offered = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """An event that costs nothing: nothing is released."""
+        from dp_accounting import NoOpDpEvent
+
+        return NoOpDpEvent()
+
+
+def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The broadcast's table of this name; InputError unless it has this shape."""
+    table = None if broadcast is None else broadcast.get(name)
+    if table is None or table.shape != shape:
+        raise InputError(
+            f'Expected a broadcast matrix "{name}" of shape {shape}, got '
+            f"{None if table is None else table.shape}. Send one row an item or user, one column "
+            "a factor."
+        )
+    return table

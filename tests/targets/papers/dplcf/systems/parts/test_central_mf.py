@@ -1,0 +1,157 @@
+"""BPR-MF and GMF on collected bits: what is sampled, what is learnt, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.dplcf.systems.bpr_mf import BprMf
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.gmf import Gmf
+from fedrec_auditor.targets.papers.dplcf.systems.parts import central_mf as _central_mf
+from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, visit
+
+KINDS = [BprMf, Gmf]
+
+
+def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
+    """Two groups of users, each with its own half of the items and some noise."""
+    rng = np.random.default_rng(seed)
+    same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
+    return Interactions.of((rng.random((users, items)) < np.where(same, 0.5, 0.02)) * 4.0)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 4))
+def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
+    seed: int, users: int, items: int, negatives: int
+) -> None:
+    """Idle users, users with all items and small blocks included."""
+    rng = np.random.default_rng(seed)
+    bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_central_mf, "_BITS", 2 * items)
+        chunks = list(visit(Dense(bits, Kind.BITS), 2, negatives, rng))
+    expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
+    seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
+    assert sorted(seen) == sorted(2 * expected)
+    for who, _, others in chunks:
+        assert others.shape == (len(who), negatives)
+        assert not bits[who[:, None], others].any()
+
+
+def test_negatives_are_uniform_over_the_users_0s() -> None:
+    bits = np.array([[True, False, False, True, False], [False, True, True, True, True]])
+    drawn = np.concatenate(
+        [
+            np.stack([np.repeat(u, 4), n.ravel()])
+            for u, _, n in visit(Dense(bits, Kind.BITS), 20_000, 4, np.random.default_rng(0))
+        ],
+        axis=1,
+    )
+    first = np.bincount(drawn[1, drawn[0] == 0], minlength=5)
+    assert stats.chisquare(first[[1, 2, 4]]).pvalue > 1e-6
+    assert first[[0, 3]].sum() == 0
+    assert (drawn[1, drawn[0] == 1] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_raw_bits_teach_the_groups(kind: type[CentralMf]) -> None:
+    data = interactions()
+    target = kind(flip="none", epochs=40, learning_rate=0.01)
+    run = target.run(data, np.random.default_rng(0))
+    scores = target.score(run.model, data, np.arange(60))
+    same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
+    assert scores[same].mean() > scores[~same].mean() + 0.5
+    some = target.score(run.model, data, np.array([9, 2]))
+    np.testing.assert_allclose(some, scores[[9, 2]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -> None:
+    """Trained again on what the server saw, as if it had been sent in the clear."""
+    data = interactions()
+    target = kind(flip="asymmetric", epochs=2)
+    transcript = target.run(data, np.random.default_rng(3)).transcript
+    ((uploads, bits),) = transcript.view(Vantage.SERVER).component("bits")
+    rng = np.random.default_rng(3)
+    target.upload(data, None, rng)
+    again = target.learn(uploads, rng).release or {}
+    assert transcript.release is not None
+    for name, part in transcript.release.items():
+        np.testing.assert_array_equal(part, again[name])
+    seen = bits.dense(np.arange(60))
+    assert seen[data.ratings.toarray() > 0].all()  # p = 1
+    assert seen.mean() > 0.4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uploads_claims_and_proofs_are_those_of_dplcf(kind: type[CentralMf]) -> None:
+    population, data = Population(n_users=60, n_items=40), interactions()
+    target, like = kind(epsilon=0.7), DplcfSp(epsilon=0.7)
+    for own, theirs in zip(
+        target.scoped_claims(population), like.scoped_claims(population), strict=True
+    ):
+        assert (own.scope, own.claim.scope) == (theirs.scope, theirs.claim.scope)
+        assert (own.claim.epsilon, own.delta, own.note) == (0.7, theirs.delta, theirs.note)
+        # the paper promises nothing of its centralised baselines
+        assert own.claim.statement.startswith(theirs.claim.statement)
+        assert "not completely protected" in own.claim.statement
+    for scoped in target.scoped_claims(population):
+        assert target.event(scoped.scope, population) == like.event(scoped.scope, population)
+        mechanism = target.mechanism(scoped.scope, population)
+        assert mechanism == like.mechanism(scoped.scope, population)
+    ours, theirs = (
+        t.upload(data, None, np.random.default_rng(1)).components["bits"].dense(np.arange(60))
+        for t in (target, like)
+    )
+    np.testing.assert_array_equal(ours, theirs)
+    own = kind(flip="asymmetric").scoped_claims(population)[0]
+    broken = kind(flip="asymmetric").mechanism(own.scope, population)
+    assert broken is not None
+    bound = exact_lower_bound(broken, own.scope)
+    assert bound is not None
+    assert math.isinf(bound.epsilon)
+    (raw,) = kind(flip="none").scoped_claims(population)
+    assert math.isinf(raw.claim.epsilon)
+    assert kind(flip="none").upload_games() == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_to_compare_leaves_the_first_vectors(kind: type[CentralMf]) -> None:
+    for table in (np.zeros((3, 4)), np.ones((3, 4)), np.ones((1, 1))):
+        data = Interactions.of(table)
+        run = kind(flip="none").run(data, np.random.default_rng(0))
+        scores = kind().score(run.model, data, np.arange(len(table)))
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("flip", "both"),
+        ("epsilon", 0.0),
+        ("factors", 0),
+        ("epochs", 1.5),
+        ("batch", -1),
+        ("negatives", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.nan),
+        ("regularization", -0.1),
+        ("regularization", math.inf),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float | str) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        BprMf(**{setting: value})  # type: ignore[arg-type]
+    assert Gmf(regularization=0.0).regularization == 0.0

@@ -1,0 +1,190 @@
+"""The mended matrices, the estimator and the neighbourhoods, each against its slow oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard as _jaccard
+from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
+    estimate_jaccard,
+    inverse_transition,
+    jaccard_by,
+    neighbourhoods,
+    pair_counts,
+    printed_inverse,
+    printed_transition,
+    transition,
+)
+
+flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
+
+
+def counts(bits: np.ndarray) -> np.ndarray:
+    return pair_counts(Dense(bits, Kind.BITS))
+
+
+def pair_law(p: float, q: float) -> np.ndarray:
+    """A by brute force: the law of two flipped bits, pair by pair (column: true, row: uploaded)."""
+
+    def one(uploaded: int, true: int) -> float:
+        keep = p if true else q
+        return keep if uploaded else 1 - keep
+
+    pairs = [(a, b) for a in (0, 1) for b in (0, 1)]
+    return np.array([[one(u, a) * one(v, b) for (a, b) in pairs] for (u, v) in pairs])
+
+
+@given(flips)
+def test_transition_is_the_law_of_two_independent_flips(flip: tuple[float, float]) -> None:
+    np.testing.assert_allclose(transition(*flip), pair_law(*flip), atol=1e-12)
+
+
+@given(flips)
+def test_inverse_transition_inverts_it(flip: tuple[float, float]) -> None:
+    product = inverse_transition(*flip) @ transition(*flip)
+    np.testing.assert_allclose(product, np.eye(4), atol=1e-9)
+
+
+def test_the_printed_matrix_is_not_a_law() -> None:
+    """Entries (2,1) and (3,1) of equation 6 are (1-q) p: its columns miss 1."""
+    p, q = 0.7, 0.2
+    mended = transition(p, q)
+    mended[1, 0] = mended[2, 0] = (1 - q) * p
+    np.testing.assert_allclose(printed_transition(p, q), mended)
+    assert not np.allclose(mended.sum(axis=0), 1.0)
+    np.testing.assert_allclose(transition(p, q).sum(axis=0), 1.0)
+
+
+def test_the_printed_inverse_does_not_invert() -> None:
+    """Equation 11 as printed, for p = 1."""
+    q = math.exp(-1.0)
+    printed = np.array(
+        [
+            [1 / (1 - q), 0, 0, 0],
+            [0, 1, 0, 0],
+            [0, 0, 1, 0],
+            [-(q**2) / (1 - q), 0, -q, 1 - q],
+        ]
+    ) / (1 - q)
+    np.testing.assert_allclose(printed_inverse(q), printed)
+    assert not np.allclose(printed @ transition(1.0, q), np.eye(4), atol=0.01)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
+def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, system: type) -> None:
+    """Pair by pair from the four counts of equation 5; blocks of rows give the same."""
+    inverse = system(as_printed=True).printed_inverse
+    bits = np.random.default_rng(seed).random((30, 4)) < 0.5
+    found = jaccard_by(counts(bits), 30, inverse)
+    np.testing.assert_array_equal(jaccard_by(counts(bits), 30, inverse, slice(1, 3)), found[1:3])
+    for i in range(4):
+        for j in range(4):
+            n00, _, _, n11 = inverse @ np.bincount(2 * bits[:, i] + bits[:, j], minlength=4)
+            union = min(max(30 - n00, 1), 30)
+            expected = 0 if i == j else min(max(n11, 0), union) / union
+            assert found[i, j] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_range() -> None:
+    bits = np.random.default_rng(3).random((4000, 5)) < 0.5
+    p, q = 0.9, 0.1
+    by_pairs = jaccard_by(counts(bits), 4000, inverse_transition(p, q))
+    np.testing.assert_allclose(by_pairs, estimate_jaccard(counts(bits), 4000, p, q), rtol=1e-9)
+
+
+def test_equation_11_as_printed_is_not_symmetric() -> None:
+    bits = np.random.default_rng(3).random((4000, 5)) < [0.6, 0.5, 0.5, 0.4, 0.4]
+    printed = jaccard_by(counts(bits), 4000, printed_inverse(0.3))
+    assert np.abs(printed - printed.T).max() > 0.01
+    mended = jaccard_by(counts(bits), 4000, inverse_transition(1.0, 0.3))
+    np.testing.assert_allclose(mended, mended.T)
+
+
+def test_equation_11_is_for_p_of_1() -> None:
+    with pytest.raises(InputError, match="keep=1"):
+        DplcfAp(keep=0.5, as_printed=True)
+
+
+@given(flips, st.integers(0, 2**32 - 1))
+def test_estimated_similarity_is_the_pairwise_oracle(flip: tuple[float, float], seed: int) -> None:
+    """All pairs at once against equation 7 pair by pair."""
+    p, q = flip
+    bits = np.random.default_rng(seed).random((30, 4)) < 0.5
+    found = estimate_jaccard(counts(bits), 30, p, q)
+    inverse = inverse_transition(p, q)
+    for i in range(4):
+        for j in range(4):
+            if i == j:
+                assert found[i, j] == 0
+                continue
+            codes = 2 * bits[:, i] + bits[:, j]
+            _, n01, n10, n11 = inverse @ np.bincount(codes, minlength=4)
+            first, second = (min(max(n11 + rest, 1), 30) for rest in (n10, n01))
+            together = min(max(n11, 0), first, second)
+            expected = together / (first + second - together)
+            assert found[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_without_noise_similarity_is_jaccard() -> None:
+    rng = np.random.default_rng(2)
+    true = rng.random((50, 5)) < 0.4
+    found = estimate_jaccard(counts(true), 50, 1.0, 0.0)
+    for i in range(5):
+        for j in range(5):
+            if i != j:
+                expected = (true[:, i] & true[:, j]).sum() / (true[:, i] | true[:, j]).sum()
+                assert found[i, j] == pytest.approx(expected)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 12), flips)
+def test_neighbourhoods_are_the_largest_similarities_ties_by_index(
+    seed: int, items: int, size: int, flip: tuple[float, float]
+) -> None:
+    """Against a sort of every row, whatever the blocks."""
+    bits = np.random.default_rng(seed).random((12, items)) < 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_jaccard, "_BLOCK", 2 * items)  # two users, two items at a time
+        both = counts(bits)
+        found = neighbourhoods(both, 12, *flip, size)
+    np.testing.assert_array_equal(both, bits.T.astype(int) @ bits.astype(int))
+    similarity = estimate_jaccard(both, 12, *flip)
+    assert found.items.shape == found.similarity.shape == (items, min(size, items - 1))
+    for i in range(items):
+        others = [j for j in range(items) if j != i]
+        expected = sorted(others, key=lambda j, row=similarity[i]: (-row[j], j))[:size]
+        assert found.items[i].tolist() == expected
+        np.testing.assert_array_equal(found.similarity[i], similarity[i, expected])
+        np.testing.assert_array_equal(
+            found.matrix().toarray()[i, expected], similarity[i, expected]
+        )
+    assert (found.matrix().toarray().diagonal() == 0).all()
+
+
+def test_the_smallest_budget_makes_estimates_but_no_nonsense() -> None:
+    """Cardinalities stay in range however loud the noise: similarity is in [0, 1]."""
+    bits = np.random.default_rng(5).random((40, 30)) < 0.5
+    q = 1 / (1 + math.exp(0.01))
+    found = estimate_jaccard(counts(bits), 40, 1 - q, q)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_estimate_is_unbiased_for_the_intersection() -> None:
+    """The mean over many uploads of the debiased counts approaches the true ones."""
+    rng = np.random.default_rng(1)
+    true = rng.random((400, 2)) < [0.5, 0.3]
+    flip = DplcfSp(epsilon=1.0).randomizer
+    assert flip is not None
+    bits = flip.randomize(np.broadcast_to(true, (2000, 400, 2)), rng)
+    debiased = (bits - flip.q) / (flip.p - flip.q)
+    products = (debiased[..., 0] * debiased[..., 1]).sum(axis=1)
+    error = products.std() / math.sqrt(len(products))
+    assert abs(products.mean() - (true[:, 0] & true[:, 1]).sum()) < 6 * error

@@ -1,0 +1,433 @@
+"""Local steps against plain loops; noise on every entry; what is drawn; true sensitivities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent as _descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    Clipping,
+    Descent,
+    Drawn,
+    gradients,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
+
+SEEDS = st.integers(0, 2**32 - 1)
+STEPS = Descent(
+    learning_rate=0.2, steps=10, rate=0.4, item_sigma=0.7, clipping=Clipping.of_embeddings(5.0)
+)
+
+
+def table(rng: np.random.Generator, users: int = 8, items: int = 6) -> sparse.csr_array:
+    dense = (rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items))
+    made: sparse.csr_array = sparse.csr_array(dense.astype(np.float32))
+    return made
+
+
+def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.choice(8, size=5, replace=False))
+    return table(rng), rng.normal(size=(8, 3)), rng.normal(size=(6, 3)), rows
+
+
+@given(SEEDS)
+def test_gradients_are_the_sums_of_the_paper_rating_by_rating(seed: int) -> None:
+    ratings, u, v, rows = case(seed)
+    drawn = Drawn.of_rows(ratings, np.zeros(5, int), rows, 1)
+    of_u, of_v = gradients(u, v, ratings, drawn=drawn)
+    slow_u, slow_v, x = np.zeros((8, 3)), np.zeros((6, 3)), ratings.toarray()
+    for i in rows:
+        for j in range(6):
+            if x[i, j]:
+                slow_u[i] += -2 * v[j] * (x[i, j] - u[i] @ v[j])
+                slow_v[j] += -2 * u[i] * (x[i, j] - u[i] @ v[j])
+    np.testing.assert_allclose(of_u, slow_u, atol=1e-12)
+    np.testing.assert_allclose(of_v, slow_v, atol=1e-12)
+
+
+@given(SEEDS, st.floats(0.1, 20.0))
+def test_clipped_gradients_are_those_of_every_rating_or_user_clipped(
+    seed: int, clip: float
+) -> None:
+    ratings, u, v, rows = case(seed)
+    drawn = Drawn.of_rows(ratings, np.zeros(5, int), rows, 1)
+    slow = {"rating": np.zeros((14, 3)), "user": np.zeros((14, 3))}
+    x = ratings.toarray()
+    for i in rows:
+        whole = np.zeros((14, 3))
+        for j in np.flatnonzero(x[i]):
+            one = np.zeros((14, 3))
+            one[i], one[8 + j] = (2 * (u[i] @ v[j] - x[i, j]) * w for w in (v[j], u[i]))
+            slow["rating"] += one * min(1.0, clip / float(np.linalg.norm(one)))
+            whole += one
+        slow["user"] += whole * min(1.0, clip / max(float(np.linalg.norm(whole)), 1e-300))
+    for unit in ("rating", "user"):
+        of_u, of_v = gradients(u, v, ratings, Clipping.of_gradients(clip, unit), drawn)
+        np.testing.assert_allclose(of_u, slow[unit][:8], atol=1e-9)
+        np.testing.assert_allclose(of_v, slow[unit][8:], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        Clipping(),
+        Clipping.of_embeddings(5.0),
+        Clipping.of_errors(0.7),
+        Clipping.of_gradients(2.0, "rating"),
+    ],
+)
+@pytest.mark.parametrize("joint", [True, False])
+@settings(max_examples=15)
+@given(SEEDS)
+def test_steps_are_those_of_equation_4_and_7(clipping: Clipping, joint: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ratings, x = table(rng, 5, 4), table(np.random.default_rng(seed), 5, 4).toarray()
+    u, v = (clipping.project(rng.random((count, 3))) for count in (5, 4))
+    descent = Descent(clipping=clipping, learning_rate=0.5, rate=1.0, steps=4)
+    scale, weight = 0.05, 0.4
+    got_u, got_v = descent.train(
+        u, v, ratings, rng, user_scale=scale * joint, item_scale=scale * weight, count=3
+    )
+    own_u, own_v = u.copy(), v.copy()
+    for step in range(3):
+        size = rate_at(step, 4, 0.5) * scale
+        g_u, g_v = np.zeros_like(own_u), np.zeros_like(own_v)
+        for i, j in zip(*np.nonzero(x), strict=True):
+            error = own_u[i] @ own_v[j] - x[i, j]
+            if clipping.error < math.inf:
+                error = max(-0.7, min(0.7, error))
+            one = 2 * error * np.concatenate([own_v[j], own_u[i]])
+            if clipping.rating < math.inf:
+                one = one * min(1.0, 2.0 / max(float(np.linalg.norm(one)), 1e-300))
+            g_u[i] += one[:3]
+            g_v[j] += one[3:]
+        own_v = np.asarray(clipping.project(own_v - size * weight * g_v), dtype=float)
+        if joint:
+            own_u = np.asarray(clipping.project(own_u - size * g_u), dtype=float)
+    np.testing.assert_allclose(got_v, own_v, atol=1e-5)
+    np.testing.assert_allclose(got_u, own_u, atol=1e-5)
+
+
+@pytest.mark.parametrize("langevin", [False, True])
+def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool) -> None:
+    ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
+    sigma = 0.1 if langevin else 3.0
+    descent = Descent(
+        learning_rate=0.5,
+        rate=0.2,
+        steps=1,
+        user_sigma=sigma,
+        item_sigma=sigma,
+        langevin=langevin,
+    )
+    u, v = descent.train(
+        np.zeros((2000, 10), dtype=np.float32),
+        np.zeros((500, 10), dtype=np.float32),
+        ratings,
+        np.random.default_rng(3),
+        user_scale=0.1,
+        item_scale=0.2,
+        count=1,
+    )
+    for moved, step in ((u, 0.05), (v, 0.1)):
+        # Langevin: a step h on the batch's sum is h rate on the whole's, with noise N(0, h rate)
+        sigma = math.sqrt(step * 0.2) if langevin else 3.0 * step
+        assert (moved != 0).all()
+        z = np.square(moved.astype(float) / sigma).sum()
+        low, high = stats.chi2.interval(1 - 1e-9, moved.size)
+        assert low < z < high
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from(["embedding", "error", "rating", "user"]))
+def test_no_user_moves_the_sum_farther_than_the_sensitivity(
+    seed: int, count: int, kind: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    kinds: dict[str, Clipping] = {
+        "embedding": Clipping.of_embeddings(4.0),
+        "error": Clipping.of_errors(4.0),
+        "rating": Clipping.of_gradients(2.0, "rating"),
+        "user": Clipping.of_gradients(2.0, "user"),
+    }
+    clipping = kinds[kind]
+    u = clipping.project(rng.normal(size=(1, 3)) * 5)
+    v = clipping.project(rng.normal(size=(count, 3)) * 5)
+    made: Any = sparse.csr_array
+    of_u, of_v = gradients(u, v, made(rng.uniform(0.1, 4.0, (1, count))), clipping)
+    apart = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
+    assert apart <= clipping.sensitivity(count, True) * (1 + 1e-9)
+    assert np.linalg.norm(of_v) <= clipping.sensitivity(count, False) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loose(
+    count: int,
+) -> None:
+    clipping = Clipping.of_embeddings(4.0)
+    u, v = np.array([[2.0, 0.0]]), np.tile([[0.0, 2.0]], (count, 1))
+    made: Any = sparse.csr_array
+    of_u, of_v = gradients(u, v, made(np.full((1, count), 4.0)), clipping)
+    joint = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
+    assert joint == pytest.approx(clipping.sensitivity(count, True))
+    assert np.linalg.norm(of_v) == pytest.approx(clipping.sensitivity(count, False))
+    paper = count * 2 * math.sqrt(2) * 4.0**1.5
+    assert joint == pytest.approx(paper) if count == 1 else joint < 0.8 * paper
+
+
+@given(SEEDS, st.sampled_from(["embedding", "error", "rating"]))
+def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    kinds: dict[str, Clipping] = {
+        "embedding": Clipping.of_embeddings(4.0),
+        "error": Clipping.of_errors(4.0),
+        "rating": Clipping.of_gradients(2.0, "rating"),
+    }
+    clipping = kinds[kind]
+    u = clipping.project(rng.normal(size=(1, 3)) * 2)
+    v = clipping.project(rng.normal(size=(1, 3)) * 2)
+    sums = []
+    for value in (1e-6, 4.0):
+        made: Any = sparse.csr_array
+        sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
+    apart = float(np.linalg.norm(sums[1] - sums[0]))
+    assert apart <= clipping.replaced * clipping.sensitivity(1, True) * (1 + 1e-9)
+    if kind == "rating" and 0.5 < u[0] @ v[0] < 3.5 and min(u[0] @ u[0], v[0] @ v[0]) > 2:
+        assert apart > 1.9 * clipping.sensitivity(1, True)  # turned round
+
+
+def clip(row: np.ndarray, bound: float) -> np.ndarray:
+    row = np.maximum(row, 0)
+    return row * min(1.0, np.sqrt(bound / max(row @ row, 1e-30)))
+
+
+def slow(
+    steps: Descent,
+    users: np.ndarray,
+    items: np.ndarray,
+    ratings: sparse.csr_array,
+    drawn: Drawn,
+    seeds: np.ndarray,
+    sizes: np.ndarray,
+    weight: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Equation 5 with noise and projection, rating by rating; seeds are (2, steps)."""
+    users, items = users.astype(float), items.astype(float)
+    for t, size in enumerate(sizes):
+        of_users, of_items = (
+            sigma * table_normals(Streams(seeds[k, t : t + 1]), rows.shape, np.float64)[0]
+            for k, (sigma, rows) in enumerate(
+                [(steps.user_sigma, users), (steps.item_sigma, items)]
+            )
+        )
+        for k in range(drawn.starts[t], drawn.starts[t + 1]):
+            i, place = drawn.rows[k], drawn.places[k]
+            j = ratings.indices[place]
+            error = users[i] @ items[j] - ratings.data[place]
+            of_items[j] += 2 * error * users[i]
+            of_users[i] += 2 * error * items[j]
+        items = items - size * of_items
+        seen = set(drawn.rows[drawn.starts[t] : drawn.starts[t + 1]].tolist())
+        moving = [weight > 0 and (i in seen or steps.user_sigma > 0) for i in range(len(users))]
+        users = np.where(np.array(moving)[:, None], users - size * weight * of_users, users)
+        if (bound := steps.clipping.ball) < np.inf:
+            items = np.array([clip(row, bound) for row in items])
+            users = np.array(
+                [clip(row, bound) if moving[i] else row for i, row in enumerate(users)]
+            )
+    return users, items
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 10**6),
+    st.booleans(),
+    st.sampled_from(["rating", "user"]),
+    st.sampled_from([0.0, 0.5]),
+    st.sampled_from([0.0, 0.7]),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([math.inf, 5.0]),
+)
+def test_compiled_steps_are_the_plain_ones(
+    seed: int,
+    independent: bool,
+    unit: str,
+    weight: float,
+    sigma: float,
+    user_sigma: float,
+    bound: float,
+) -> None:
+    clipping = Clipping() if bound == math.inf else Clipping.of_embeddings(bound)
+    steps = replace(STEPS, independent=independent, unit=unit, clipping=clipping)
+    steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
+    rng = np.random.default_rng(seed)
+    ratings = table(np.random.default_rng(seed), 6, 8)
+    users, items = start(rng.random((6, 3)), 5.0), start(rng.random((8, 3)), 5.0)
+    fast = steps.train(
+        users,
+        items,
+        ratings,
+        np.random.default_rng(1),
+        user_scale=0.3 * weight,
+        item_scale=0.3,
+        first=2,
+        count=4,
+    )
+    again = np.random.default_rng(1)
+    drawn = steps.draw(ratings, again, 4)
+    seeds = again.integers(1 << 64, size=(2, 4), dtype=np.uint64)
+    sizes = steps.rates(2, 4) * 0.3
+    plain = slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
+    for one, two in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", ["rating", "user"])
+@pytest.mark.parametrize("independent", [False, True])
+def test_parties_of_one_user_step_as_parties_do(unit: str, independent: bool) -> None:
+    """Held to the plain loops, party by party, on what their own streams draw."""
+    steps = replace(STEPS, unit=unit, independent=independent, user_sigma=0.3)
+    rng = np.random.default_rng(3)
+    ratings = table(np.random.default_rng(0), 6, 8)
+    users, items = start(rng.random((6, 3)), 5.0), start(rng.random((48, 3)), 5.0)
+    streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
+
+    def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return steps.train_alone(
+            users[one],
+            items.reshape(6, 8, 3)[one].reshape(-1, 3),
+            8 * np.arange(len(one) + 1),
+            sparse.csr_array(ratings[one]),
+            streams.take(one),
+            user_scale=0.5 * step_scale[one],
+            item_scale=step_scale[one],
+            count=3,
+        )
+
+    fast = trained(np.arange(6))
+    drawn = steps.draw_alone(ratings, streams, 3)
+    for i in range(6):
+        part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
+        assert (drawn.rows[part] == i).all()
+        mine = Drawn(
+            drawn.starts[3 * i : 3 * i + 4] - drawn.starts[3 * i],
+            drawn.places[part],
+            np.zeros(part.stop - part.start, np.int64),
+        )
+        seeds = streams.fold_in(1).random_bits(6)[i].reshape(2, 3)
+        sizes, own = steps.rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
+        plain = slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
+        np.testing.assert_allclose(fast[0][[i]], plain[0], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(fast[1][8 * i : 8 * i + 8], plain[1], rtol=1e-4, atol=1e-4)
+        by_itself = trained(np.array([i]))
+        np.testing.assert_array_equal(by_itself[0], fast[0][[i]])
+        np.testing.assert_array_equal(by_itself[1], fast[1][8 * i : 8 * i + 8])
+
+
+def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
+    """0.4 of 6 rows are 2; each comes in a third of the steps (6 standard errors)."""
+    ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
+    for size, rate in ((2, 0.4), (1, 0.01)):
+        drawn = replace(STEPS, rate=rate).draw(ratings, np.random.default_rng(0), count)
+        held = np.diff(ratings.indptr)
+        step = np.repeat(np.arange(count), np.diff(drawn.starts))
+        pairs = np.unique(step * 6 + drawn.rows)
+        times = np.bincount(pairs % 6, minlength=6) / count
+        share = size / 6
+        assert np.abs(times[held > 0] - share).max() < 6 * np.sqrt(share / count)
+        assert len(drawn.places) == sum(held[pairs % 6])
+        filled = held[pairs % 6] > 0
+        assert filled.all()
+        for k in range(50):
+            part = slice(drawn.starts[k], drawn.starts[k + 1])
+            rows, places = drawn.rows[part], drawn.places[part]
+            assert len(np.unique(rows)) <= size
+            np.testing.assert_array_equal(
+                places, np.flatnonzero(np.isin(np.repeat(np.arange(6), held), rows))
+            )
+
+
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_units_are_drawn_by_themselves(unit: str) -> None:
+    """Every one at the rate, pairs at its square: by a party and by parties of one user."""
+    steps = replace(STEPS, unit=unit, independent=True, rate=0.3)
+    ratings, count = table(np.random.default_rng(0), 6, 8), 4000
+    n = ratings.shape[0]
+    streams = Streams.spawn(np.random.default_rng(5), n)
+    single = steps.draw_alone(ratings, streams, count)
+    group = np.repeat(np.arange(n * count), np.diff(single.starts))
+    drawn = steps.draw(ratings, np.random.default_rng(4), count)
+    steps_drawn = np.repeat(np.arange(count), np.diff(drawn.starts))
+    for places, step in ((drawn.places, steps_drawn), (single.places, group % count)):
+        seen = np.zeros((count, ratings.nnz), bool)
+        seen[step, places] = True
+        together = seen.T.astype(float) @ seen / count
+        rows = np.repeat(np.arange(n), np.diff(ratings.indptr))
+        same = (rows[:, None] == rows) if unit == "user" else np.eye(ratings.nnz, dtype=bool)
+        expected = np.where(same, 0.3, 0.09)
+        assert np.abs(together - expected).max() < 6 * np.sqrt(0.3 * 0.7 / count)
+
+
+def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many at once as memory allows: the same as so many steps asked for one after the other."""
+    monkeypatch.setattr(_descent, "_NUMBERS", 12)
+    rng = np.random.default_rng(0)
+    ratings, users, items = table(rng, 6, 8), rng.random((6, 3)), rng.random((8, 3))
+    scales = {"user_scale": 0.3, "item_scale": 0.3}
+    whole = STEPS.train(users, items, ratings, np.random.default_rng(1), count=5, **scales)
+    again = np.random.default_rng(1)
+    for first, count in ((0, 2), (2, 2), (4, 1)):
+        users, items = STEPS.train(users, items, ratings, again, first=first, count=count, **scales)
+    np.testing.assert_array_equal(whole[0], users)
+    np.testing.assert_array_equal(whole[1], items)
+
+
+def test_a_training_that_diverges_is_refused() -> None:
+    steps = replace(STEPS, learning_rate=1e6, clipping=Clipping())
+    rng = np.random.default_rng(0)
+    ratings, items = table(rng, 6, 8), start(rng.random((8, 3)), 5.0)
+    with pytest.raises(InputError, match=r"learning_rate=1000000.*smaller"):
+        steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_two_users_are_no_farther_apart_than_is_said(joint: bool) -> None:
+    """Two users of two ratings each, by trying, with the systems' gradients; reached in V."""
+    rng, clipping = np.random.default_rng(0), Clipping.of_embeddings(5.0)
+    most = clipping.displaced(2, joint)
+    assert most <= clipping.apart * clipping.sensitivity(2, joint)
+    worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
+    far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])
+    longest, replaced = 0.0, 0.0
+    for number in range(2000):
+        users, items = (
+            clipping.project(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
+            for shape in ((2, 2), (4, 2))
+        )
+        x, other = np.zeros((2, 4)), 2 * (number % 2)  # both the same items, or the second others
+        x[0, :2], x[1, other : other + 2] = rng.choice([0.01, 2.5, 5.0], (2, 2))
+        if number == 0:
+            users, items = far, np.full((4, 2), [math.sqrt(5), 0.0])
+            x[:, :2] = [[5.0, 5.0], [1e-9, 1e-9]]
+        sums = [gradients(users[[k]], items, sparse.csr_array(x[[k]]), clipping) for k in (0, 1)]
+        of_items = float(np.linalg.norm(sums[0][1] - sums[1][1]))
+        of_users = math.hypot(*(float(np.linalg.norm(one[0])) for one in sums))
+        longest = max(longest, math.hypot(of_items, of_users) if joint else of_items)
+        same = [gradients(users[[0]], items, sparse.csr_array(x[[k]]), clipping) for k in (0, 1)]
+        moved = [np.linalg.norm(same[0][at] - same[1][at]) for at in ((0, 1) if joint else (1,))]
+        replaced = max(replaced, float(np.linalg.norm(moved)))
+    assert longest <= most * (1 + 1e-9)
+    assert replaced <= clipping.apart * clipping.sensitivity(2, joint)
+    if not joint:
+        assert longest == pytest.approx(most, rel=1e-6)

@@ -1,0 +1,199 @@
+"""What a fixed number of drawn rows costs a user: the figures by other routes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as library
+from dp_accounting.privacy_accountant import NeighboringRelation
+from scipy import stats
+
+from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
+from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
+from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+
+MOVIELENS = Population(n_users=943, n_items=1682)
+GOLDEN = (1 + math.sqrt(5)) / 2  # how far apart two users are, in units of one
+_GRID = 1e-4
+
+
+def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
+    scope = scope_of("user", adjacency=adjacency)
+    bound = least_upper_bound(target, scope, MOVIELENS, delta, all_accountants())
+    assert bound is not None
+    return bound.epsilon
+
+
+def composed(one: Any, *parts: tuple[float, float, int]) -> Any:
+    """By dp-accounting: ``count`` uses of ``one`` at z and q."""
+    first, *rest = (one(z, q).self_compose(count) for z, q, count in parts)
+    for other in rest:
+        first = first.compose(other)
+    return first
+
+
+def poisson(z: float, q: float, relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Any:
+    return library.from_gaussian_mechanism(
+        z, sampling_prob=q, value_discretization_interval=_GRID, neighboring_relation=relation
+    )
+
+
+def swapped(z: float, q: float) -> Any:
+    return poisson(z, q, NeighboringRelation.REPLACE_ONE)
+
+
+def fixed_size(z: float, q: float, *, above: bool) -> Any:
+    """q delta_M(ln(1 + (x - 1)/q)) above 1 and its mirror below, rounded up or down.
+
+    As two lists of masses, of which the library rounds every loss.
+    """
+    edges = np.concatenate([[0.0], np.linspace(0, 40 / z, 20_001)[1:]]) + 0.5 / z  # losses above 0
+    none, one = (np.diff(stats.norm.cdf(edges, loc)) for loc in (0.0, 1.0 / z))
+    high = (1 - q) * none + q * one
+    kept = none > 0
+    high, none = high[kept], none[kept]
+    rest = 1 - high.sum() - none.sum()
+    upper = np.concatenate([high, [rest], none])
+    lower = np.concatenate([none, [rest], high])
+    return library.from_two_probability_mass_functions(
+        dict(enumerate(np.log(lower))),
+        dict(enumerate(np.log(upper))),
+        pessimistic_estimate=above,
+        value_discretization_interval=1e-5,
+        symmetric=True,
+    )
+
+
+VERTICAL = (1.8 * math.sqrt(10 / 6), 1.8 * math.sqrt(5))  # z over the true sensitivities, theta = 5
+
+
+@pytest.mark.parametrize(
+    ("target", "adjacency", "delta", "one", "parts", "figure"),
+    [
+        (
+            HflSgdmf(unit="user"),
+            Adjacency.ADD_REMOVE,
+            1e-5,
+            poisson,
+            [(1.7 * math.sqrt(10) / GOLDEN, 1 / 94, 1000)],
+            0.3603,
+        ),
+        (
+            HflSgdmf(unit="user", trim=1, noise_multiplier=2.0),
+            Adjacency.ADD_REMOVE,
+            1e-5,
+            poisson,
+            [(2.0 / GOLDEN, 1 / 94, 1000)],
+            1.3225,
+        ),
+        (
+            VflSgdmf(unit="user"),
+            Adjacency.ADD_REMOVE,
+            1e-5,
+            poisson,
+            [
+                (VERTICAL[0] / math.sqrt((50 + 5 * GOLDEN**2) / 30), 9 / 943, 10_000),
+                (VERTICAL[1] / GOLDEN, 9 / 943, 1000),
+            ],
+            2.8089,
+        ),
+        (
+            VflSgdmf(unit="user", as_published=False),
+            Adjacency.REPLACE,
+            2e-5,
+            swapped,
+            [(VERTICAL[0], 0.01, 10_000), (VERTICAL[1], 0.01, 1000)],
+            3.615,
+        ),
+        (
+            HflSgdmf(unit="user", as_published=False),
+            Adjacency.REPLACE,
+            1e-5,
+            swapped,
+            [(1.7 * math.sqrt(10), 0.01, 1000)],
+            0.4067,
+        ),
+    ],
+)
+def test_a_users_epsilon_is_the_librarys(
+    target: Target,
+    adjacency: Adjacency,
+    delta: float,
+    one: Any,
+    parts: list[tuple[float, float, int]],
+    figure: float,
+) -> None:
+    found = proved(target, adjacency, delta)
+    assert found == pytest.approx(figure, rel=1e-3)
+    assert found == pytest.approx(composed(one, *parts).get_epsilon_for_delta(delta), rel=3e-3)
+
+
+def test_a_user_who_is_replaced_costs_what_is_proved_of_samples_of_fixed_size() -> None:
+    found = proved(VflSgdmf(unit="user"), Adjacency.REPLACE, 2e-5)
+    assert found == pytest.approx(3.8976, rel=1e-3)
+    parts = [(VERTICAL[0] / GOLDEN, 9 / 943, 10_000), (VERTICAL[1] / GOLDEN, 9 / 943, 1000)]
+    below, above = (
+        composed(partial(fixed_size, above=up), *parts).get_epsilon_for_delta(2e-5)
+        for up in (False, True)
+    )
+    assert below < found < above < below + 0.15
+
+
+@pytest.mark.parametrize(
+    ("noise", "twice", "settings"),
+    [
+        (1.7 * math.sqrt(10), 0.4623, {}),
+        (2.0, 1.955, {"trim": 1, "noise_multiplier": 2.0}),
+    ],
+)
+def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
+    noise: float, twice: float, settings: dict[str, Any]
+) -> None:
+    """What is owed is less than at half the noise, and more than the claim's accountant has."""
+    given = {"n_users": 94, "sample": 1, "rounds": 1000, "delta": 1e-5}
+    given["adjacency"] = Adjacency.ADD_REMOVE
+    half, whole = (fixed_size_above(**given, multiplier=z) for z in (noise / 2, noise))
+    assert half == pytest.approx(twice, rel=1e-3)
+    assert whole < proved(HflSgdmf(unit="user", **settings), Adjacency.ADD_REMOVE, 1e-5) < half
+
+
+@pytest.mark.parametrize("z", [0.6, 2.0])
+def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
+    """Sums of 2 of 6 users, each worth -1 to 1, with noise z: all samples, on a grid."""
+    points = np.linspace(-3 - 9 * z, 3 + 9 * z, 4001)
+    step = points[1] - points[0]
+
+    def law(users: tuple[float, ...]) -> np.ndarray:
+        sums = [sum(chosen) for chosen in itertools.combinations(users, 2)]
+        return np.mean([stats.norm.pdf(points, at, z) for at in sums], axis=0) * step
+
+    def most(noise: float, x: float) -> float:
+        pair = Poisson(GaussianPair(1 / noise), 2 / 6)
+        edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 60_001), [np.inf]])
+        curves = []
+        for one in (pair, Reversed(pair)):
+            p, q = (np.exp(part) for part in one.between(edges))
+            curves.append(np.maximum(p - x * q, 0).sum())
+        return max(curves)
+
+    exceeded = False
+    for x in (0.7, 1.2, 2.0):
+        half, whole = most(z / 2, x), most(z, x)
+        for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), 5):
+            with_it, without = law((*others, 1.0)), law(others)
+            for p, q in ((with_it, without), (without, with_it)):
+                reached = np.maximum(p - x * q, 0).sum()
+                assert reached <= half + 1e-5
+                exceeded |= reached > whole + 1e-3
+    assert exceeded

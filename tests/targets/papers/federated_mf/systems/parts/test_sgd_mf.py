@@ -1,0 +1,163 @@
+"""What systems of matrix factorization share: projection, trimming, rates, accounting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
+from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
+from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    accounted,
+    batch_size,
+    by_tail_bound,
+    counting,
+    explicit,
+    noisy_steps,
+    project,
+    rate_at,
+    start,
+    trim,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def table(rng: np.random.Generator, users: int = 8, items: int = 6) -> sparse.csr_array:
+    dense = (rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items))
+    made: sparse.csr_array = sparse.csr_array(dense.astype(np.float32))
+    return made
+
+
+@given(SEEDS, st.floats(0.2, 10.0))
+def test_no_feasible_embedding_is_nearer_than_the_projection(seed: int, bound: float) -> None:
+    rng = np.random.default_rng(seed)
+    row = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0])
+    found = project(row[None], bound)[0]
+    assert (found >= 0).all()
+    assert found @ found <= bound * (1 + 1e-12)
+    # no step from it towards a feasible point comes nearer: the projection onto a convex set
+    others = project(rng.normal(size=(200, 3)) * math.sqrt(bound), bound)
+    assert ((others - found) @ (row - found)).max() <= 1e-9 * (1 + bound + row @ row)
+
+
+def test_projection_keeps_the_dtype_and_leaves_feasible_rows_alone() -> None:
+    rows = np.array([[0.0, 0.5], [1.0, 0.0]], dtype=np.float32)
+    np.testing.assert_array_equal(project(rows, 1.0), rows)
+    assert project(rows, 1.0).dtype == np.float32
+
+
+@given(SEEDS, st.integers(1, 6))
+def test_trimming_keeps_as_many_as_allowed_and_one_user_at_a_time_is_the_same(
+    seed: int, most: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    ratings, streams = table(rng), Streams.spawn(rng, 8)
+    kept = trim(ratings, most, streams).toarray()
+    dense = ratings.toarray()
+    assert ((kept == dense) | (kept == 0)).all()
+    np.testing.assert_array_equal(
+        (kept != 0).sum(axis=1), np.minimum((dense != 0).sum(axis=1), most)
+    )
+    for user in range(8):
+        one = np.array([user])
+        alone = trim(sparse.csr_array(ratings[one]), most, streams.take(one)).toarray()
+        np.testing.assert_array_equal(alone, kept[one])
+
+
+def test_trimming_is_uniform_over_a_users_ratings() -> None:
+    ratings: sparse.csr_array = sparse.csr_array(np.ones((40_000, 4), dtype=np.float32))
+    kept = trim(ratings, 1, Streams.spawn(np.random.default_rng(0), 40_000))
+    seen = np.bincount(kept.indices, minlength=4)
+    assert np.abs(seen - 10_000).max() < 6 * math.sqrt(40_000 * 3 / 16)
+
+
+def test_at_least_one_row_is_drawn() -> None:
+    assert batch_size(250, 0.1) == 25
+    assert batch_size(3, 0.01) == 1
+
+
+def test_the_rate_falls_over_four_fifths_of_the_steps_and_then_stays() -> None:
+    rates = [rate_at(step, 100, 2.0) for step in range(100)]
+    assert rates[0] == 2.0
+    assert rates[40] == pytest.approx(2.0 * 0.76)
+    assert rate_at(10**6, math.inf, 2.0) == 2.0
+    assert rates[80:] == pytest.approx([2.0 * 0.52] * 20)
+
+
+def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint() -> None:
+    u, v = start(np.random.default_rng(0).random((2, 4000, 20)), 5.0)
+    assert abs(np.einsum("ij,ij->i", u, v).mean() - 2.5) < 0.1
+    assert np.square(u).sum(axis=1).mean() == pytest.approx(10 / 3, rel=0.02)
+    assert u.dtype == np.float32
+
+
+@pytest.mark.parametrize("factors", [1, 2, 20])
+def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
+    """Unprojected, all 1s give norm^2 = 2R, and one rating would move u by twice 2 R^(3/2)."""
+    longest = start(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
+    np.testing.assert_allclose(np.square(longest).sum(axis=1), [5.0, 2.5], rtol=1e-6)
+    assert (longest >= 0).all()
+
+
+@pytest.mark.parametrize("worst", [0.5, 5.5, -1.0])
+def test_ratings_outside_the_range_are_refused(worst: float) -> None:
+    good = Interactions.of(np.array([[5.0, 0.5]]))
+    assert explicit(good, 5.0) is good.ratings
+    bad = Interactions.of(np.array([[1.0, worst]]))
+    if worst == 0.5:
+        explicit(bad, 5.0)
+    else:
+        with pytest.raises(InputError, match="Expected ratings in"):
+            explicit(bad, 5.0)
+
+
+def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> None:
+    from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+
+    # Abadi et al. 2016, section 5: q = 0.01, sigma = 4, T = 10,000 steps, delta 1e-5: 1.26
+    assert by_tail_bound(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
+    assert accounted(4.0, 0.01, 10_000, 1e-5) < 0.85 * 1.26
+    assert accounted(0.0, 0.01, 10, 1e-5) == by_tail_bound(0.0, 0.01, 10, 1e-5) == math.inf
+    assert "by TensorFlow Privacy" in counting(1.4144, 0.01, 1000, 1e-5)
+    assert "(1.355 by Theorem 1)" in counting(1.4144, 0.01, 1000, 1e-5)
+    assert noisy_steps(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
+    assert noisy_steps(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize("kind", [FmfVfl, HflSgdmf, LflSgdmf, ObjPertb])
+@pytest.mark.parametrize("bound", [1.1e6, 1e30, math.inf, math.nan])
+def test_scales_whose_gradients_overflow_are_refused(kind: Any, bound: float) -> None:
+    with pytest.raises(InputError, match=r"Expected bound in \(0, 1e6\]"):
+        kind(bound=bound)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [VflSgdmf, DpSgdMf, DpSgld, HflSynsgd, FmfLfl, GdDr, ObjPertb])
+def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
+    small = {"rounds": 3, "tuning": 3, "sweeps": 3}
+    named = {name: value for name, value in small.items() if name in kind.__dataclass_fields__}
+    table = np.random.default_rng(0).integers(0, 6, (20, 12)) * 2e5
+    data = Interactions.of(table)
+    target = kind(bound=1e6, **named)
+    run = target.run(data, np.random.default_rng(1))
+    assert np.isfinite(target.score(run.model, data, np.arange(20))).all()
+    (component, *_) = run.transcript.rounds[-1].uploads.components.values()
+    assert np.isfinite(component.dense(np.arange(len(component)))).all()

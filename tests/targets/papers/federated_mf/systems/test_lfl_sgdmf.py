@@ -1,0 +1,294 @@
+"""LFL-SGDMF: gradients of one rating, two rounds, dropouts, and Theorem 5 beside what is owed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from dp_accounting import NonPrivateDpEvent, get_epsilon_gaussian
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
+
+POPULATION = Population(n_users=1000, n_items=500)
+
+
+def data(users: int = 40, items: int = 15, seed: int = 0) -> Interactions:
+    rng = np.random.default_rng(seed)
+    return Interactions.of((rng.random((users, items)) < 0.4) * rng.integers(1, 6, (users, items)))
+
+
+def scope(vantage: Vantage, unit: Unit = Unit.USER) -> Scope:
+    return Scope(
+        unit=unit, adjacency=Adjacency.ADD_REMOVE, vantage=vantage, horizon=Horizon.TRAINING
+    )
+
+
+def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:
+    exact = exact_bounds(target, POPULATION)
+    out = {}
+    for scoped in target.scoped_claims(POPULATION):
+        found = evaluate(target, scoped, POPULATION, exact=exact, accountants=all_accountants())
+        epsilon = None if found.accounted is None else found.accounted.epsilon
+        out[scoped.scope.unit, scoped.scope.vantage] = (found.verdict, epsilon)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "omega", "claimed", "true"),
+    [
+        (1.0, 0.3, 17.86, 25.40),
+        (1.0, 0.6, 17.86, 22.29),
+        (5.0, 0.3, 2.59, 3.51),
+        (5.0, 0.6, 2.59, 3.14),
+    ],
+)
+def test_theorem_5_is_violated_by_the_figures_of_the_catalogue(
+    multiplier: float, omega: float, claimed: float, true: float
+) -> None:
+    target = LflSgdmf(noise_multiplier=multiplier, omega=omega)
+    assert target.claimed == pytest.approx(claimed, abs=0.006)
+    verdict, epsilon = verdicts(target)[Unit.USER, Vantage.AGGREGATE]
+    assert verdict is Verdict.VIOLATED
+    assert epsilon == pytest.approx(true, abs=0.006)
+
+
+def test_the_repair_costs_nothing_and_holds() -> None:
+    target = LflSgdmf(as_published=False)
+    verdict, epsilon = verdicts(target)[Unit.USER, Vantage.AGGREGATE]
+    assert verdict is Verdict.CONSISTENT
+    assert epsilon == pytest.approx(target.claimed)
+    assert verdicts(LflSgdmf())[Unit.USER, Vantage.PEERS][0] is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("as_published", [True, False])
+@pytest.mark.parametrize(("colluding", "announced"), [(0.1, 1.0), (0.0, 2.0), (0.25, 1.5)])
+def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
+    colluding: float, announced: float, as_published: bool
+) -> None:
+    """mu^2 = T/(v z^2), v = (1 - colluding)/(1 - omega + announced), repaired over announced."""
+    target = LflSgdmf(colluding=colluding, overstated=announced, as_published=as_published)
+    left = (1 - colluding) / (announced + (0.7 if as_published else 0.0))
+    found = verdicts(target)
+    for vantage, variance in (
+        (Vantage.AGGREGATE, left),
+        (Vantage.PEERS, (1 - colluding) / announced),
+    ):
+        verdict, epsilon = found[Unit.USER, vantage]
+        multiplier = 12.0 * math.sqrt(variance / target.rounds)
+        assert epsilon == pytest.approx(get_epsilon_gaussian(multiplier, 1e-5), rel=1e-6)
+        assert verdict is not Verdict.CONSISTENT
+    # section 1.1: no party has to trust another, nor the server
+    assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
+    assert not target.scoped_claims(POPULATION)[0].outside_model
+    note = target.scoped_claims(POPULATION)[0].note
+    assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
+
+
+@pytest.mark.parametrize(("as_published", "verdict"), [(True, "VIOLATED"), (False, "CONSISTENT")])
+def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
+    as_published: bool, verdict: str
+) -> None:
+    found = verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, as_published=as_published))
+    assert found[Unit.USER, Vantage.AGGREGATE][0] == verdict
+    assert found[Unit.USER, Vantage.PEERS][0] == "CONSISTENT"
+
+
+def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
+    """Of 3,000 rounds of 12 devices: numbers of the rounds that device 0 survived; p above 1e-7."""
+    target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
+    run = target.run(Interactions.of(np.ones((12, 1))), np.random.default_rng(5)).transcript
+    aggregate, population = scope(Vantage.AGGREGATE), Population(n_users=12, n_items=1)
+    law = target.mechanism(aggregate, population)
+    assert isinstance(law, Dropouts)
+    seen = np.zeros((13, 13))
+    for crossed in run.rounds:
+        assert crossed.clear is not None
+        there = 0 in crossed.uploads.users
+        seen[(len(crossed.uploads.users), len(crossed.clear.users)) if there else (0, 0)] += 1
+    expected = np.zeros((13, 13))
+    masked, replaced, chance = law.survivors()
+    expected[masked, replaced] = 3000 * chance
+    expected[0, 0] = 3000 * (1 - chance.sum())
+    common = expected > 5
+    rest = [array[~common].sum() for array in (seen, expected)]
+    cells = [np.append(array[common], r) for array, r in zip((seen, expected), rest, strict=True)]
+    assert stats.chisquare(*cells).pvalue > 1e-7
+
+
+def test_the_symbols_of_the_paper_name_settings() -> None:
+    assert set(LflSgdmf.aliases.values()) <= {field.name for field in fields(LflSgdmf)}
+    assert not set(LflSgdmf.aliases) & {field.name for field in fields(LflSgdmf)}
+
+
+def test_devices_believe_the_number_that_is_announced() -> None:
+    """Noise of the replaced messages' sum, xi', has 1/3 of the variance if thrice is announced."""
+    honest, lying = (
+        LflSgdmf(factors=2, overstated=lie, rounds=1, learning_rate=1e-9) for lie in (1.0, 3.0)
+    )
+    idle, spread = Interactions.of(np.zeros((40, 500))), []
+    for target in (honest, lying):
+        first = target.run(idle, np.random.default_rng(0)).transcript.rounds[0]
+        assert first.clear is not None
+        total = first.uploads.components["update"].total()
+        total = total + first.clear.components["replacement"].total()
+        spread.append(float(np.square(total).sum()) / target.sigma**2)
+        assert first.broadcast["survivors"] == 40 * target.overstated
+    # 1,000 entries: chi squares of 1,000 degrees of freedom, times 1 and 1/3.
+    for seen, share in zip(spread, (1.0, 1 / 3), strict=True):
+        assert 1e-7 < stats.chi2.cdf(seen / share, 1000) < 1 - 1e-7
+
+
+def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
+    """A first V that turns the embedding one way, then an item across it: 2 R^(3/2)."""
+    target = LflSgdmf(factors=3, noise_multiplier=0.0, fitting=200)
+    profile = Interactions.of(np.array([[5.0, 0.0]]))
+    broadcast = {
+        "first": np.array([[0.01, 0, 0], [0, 0, 0]], np.float32),
+        "items": np.array([[0, math.sqrt(5), 0], [0, 0, 0]], np.float32),
+    }
+    sent = target.upload(profile, broadcast, np.random.default_rng(0))
+    gradient = sent.components["update"].dense(np.array([0]))
+    assert np.linalg.norm(gradient) == pytest.approx(target.sensitivity, rel=1e-3)
+    assert target.sensitivity == pytest.approx(2 * 5**1.5)
+
+
+def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
+    target = LflSgdmf(factors=2, noise_multiplier=0.0)
+    profiles = data(20, 6)
+    wild = np.random.default_rng(0).normal(scale=100, size=(6, 2)).astype(np.float32)
+    sent = target.upload(profiles, {"items": wild}, np.random.default_rng(0))
+    gradients = sent.components["update"].dense(np.arange(20))
+    norms = np.linalg.norm(gradients.reshape(20, -1), axis=1)
+    assert norms.max() <= target.sensitivity * (1 + 1e-5)
+
+
+def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
+    """Each about as often as any other: 6 standard errors over 20,000 messages."""
+    target = LflSgdmf(factors=2, noise_multiplier=0.0)
+    profile = Interactions.of(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
+    items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
+    sent = target.upload(profile, {"items": items}, np.random.default_rng(0), size=20_000)
+    touched = np.any(sent.components["update"].dense(np.arange(20_000)) != 0, axis=2)
+    assert (touched.sum(axis=1) == 1).all()
+    shares = touched.mean(axis=0)
+    np.testing.assert_array_equal(shares[[0, 3, 5]], 0)
+    assert np.abs(shares[[1, 2, 4]] - 1 / 3).max() < 6 * math.sqrt(2 / 9 / 20_000)
+    user = target.begin(profile.ratings, items)[0]
+    for j, x in ((1, 4.0), (2, 2.0), (4, 1.0)):
+        at = np.flatnonzero(touched[:, j])[:1]
+        row = sent.components["update"].dense(at)[0, j]
+        np.testing.assert_allclose(row, 2 * (user @ items[j] - x) * user, rtol=1e-4)
+
+
+def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
+    target = LflSgdmf(factors=2)
+    idle = Interactions.of(np.zeros((1, 4)))
+    sent = target.upload(idle, {"items": np.ones((4, 2), np.float32)}, np.random.default_rng(0))
+    for component in sent.components.values():
+        assert isinstance(component, Randomized)
+        assert (component.dense(np.array([0])) != 0).all()
+
+
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: bool) -> None:
+    """Rounds replayed from what the aggregate vantage sees, dropouts included."""
+    target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, as_published=as_published)
+    run = target.run(data(), np.random.default_rng(3))
+    glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
+    assert run.transcript.release is not None
+    following = [g.broadcast["items"] for g in glimpses[1:]] + [run.transcript.release["items"]]
+    for number, (glimpse, after) in enumerate(zip(glimpses, following, strict=True)):
+        crossed = run.transcript.rounds[number]
+        survivors = len(crossed.uploads.users)
+        assert glimpse.broadcast["survivors"] == survivors
+        assert set(glimpse.clear.users) <= set(crossed.uploads.users)
+        assert len(glimpse.clear.users) < survivors < 40
+        total = glimpse.aggregate["update"] + glimpse.clear.components["replacement"].total()
+        rate = target.learning_rate * (1 - 0.48 * min(1, number / 3.2))
+        moved = np.maximum(glimpse.broadcast["items"] - rate / survivors * total, 0)
+        norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
+        np.testing.assert_allclose(moved / np.maximum(norm, 1), after, rtol=1e-4, atol=1e-4)
+
+
+def test_too_many_dropouts_halt_a_round_and_teach_nothing() -> None:
+    run = LflSgdmf(dropout=0.9, rounds=2).run(data(), np.random.default_rng(0))
+    first = run.transcript.rounds[0]
+    assert first.clear is not None
+    assert len(first.uploads.users) == len(first.clear.users) == 0
+    assert run.transcript.release is not None
+    np.testing.assert_array_equal(run.transcript.release["items"], first.broadcast["items"])
+    assert not first.uploads.components["update"].total().any()
+
+
+def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
+    """Half of sigma^2 at the worst; the law of who drops out is another mechanism."""
+    aggregate, peers = scope(Vantage.AGGREGATE), scope(Vantage.PEERS)
+    for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
+        event = target.event(aggregate, POPULATION)
+        assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(left))
+        assert event.count == 10
+        assert target.event(peers, POPULATION).event.noise_multiplier == pytest.approx(12.0)
+    event = LflSgdmf(dropout=0.1, colluding=0.1, overstated=2).event(aggregate, POPULATION)
+    assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7 / 3))
+    event = LflSgdmf(dropout=0.1, colluding=0.1).event(peers, POPULATION)
+    assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7))
+    nothing = LflSgdmf(dropout=0.1, colluding=0.8).event(aggregate, POPULATION)
+    assert isinstance(nothing, NonPrivateDpEvent)
+    assert isinstance(LflSgdmf(dropout=0.1).mechanism(aggregate, POPULATION), Dropouts)
+    assert LflSgdmf().mechanism(peers, POPULATION) is None
+    assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
+    moved = LflSgdmf().event(scope(Vantage.AGGREGATE, Unit.RATING), POPULATION)
+    assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN / math.sqrt(1.7))
+
+
+def test_training_without_noise_learns() -> None:
+    """Squared error of predictions falls against that of the first V."""
+    ratings, target = data(60, 20), LflSgdmf(noise_multiplier=0.0, learning_rate=20.0)
+    held = ratings.ratings.toarray()
+
+    def error(rounds: int) -> float:
+        model = replace(target, rounds=rounds).run(ratings, np.random.default_rng(1)).model
+        scores = target.score(model, ratings, np.arange(60))
+        return float(np.square(scores - held)[held > 0].mean())
+
+    assert error(30) < 0.8 * error(1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("omega", 0.0),
+        ("omega", 1.0),
+        ("dropout", 1.0),
+        ("noise_multiplier", -1.0),
+        ("delta", 0.0),
+        ("colluding", 1.0),
+        ("colluding", -0.1),
+        ("overstated", 0.5),
+        ("overstated", math.inf),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        LflSgdmf(**{setting: value})  # type: ignore[arg-type]
+
+
+def test_a_broadcast_without_items_or_users_is_refused() -> None:
+    target, rng = LflSgdmf(factors=2), np.random.default_rng(0)
+    with pytest.raises(InputError, match=r'"items" of shape \(15, 2\)'):
+        target.upload(data(), None, rng)
+    broadcast = {"items": np.ones((15, 2), np.float32), "survivors": np.array(0)}
+    with pytest.raises(InputError, match="survivors"):
+        target.upload(data(), broadcast, rng)

@@ -1,0 +1,150 @@
+"""FCF: what it uploads, that it descends, and what it says of itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import RankOne
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.transcript import Broadcast
+
+
+def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
+    """Two groups of users, each with its own half of the items and some noise."""
+    rng = np.random.default_rng(seed)
+    same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
+    return Interactions.of((rng.random((users, items)) < np.where(same, 0.4, 0.02)).astype(float))
+
+
+def released(system: Fcf, data: Interactions, seed: int) -> np.ndarray:
+    release = system.run(data, np.random.default_rng(seed)).transcript.release
+    assert release is not None
+    return release["items"]
+
+
+def loss(system: Fcf, data: Interactions, items: np.ndarray) -> float:
+    """Equation 1 at the user vectors that are best for V."""
+    held = data.ratings.toarray() > 0
+    x = system.solve(data.ratings, items)
+    squares = np.where(held, 1.0 + system.alpha, 1.0) * (held - x @ items.T) ** 2
+    return float(squares.sum() + system.regularization * ((x**2).sum() + (items**2).sum()))
+
+
+def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
+    """By the envelope theorem dL/dV at the best X is equation 3: compared with differences."""
+    ratings, rng = interactions(12, 9), np.random.default_rng(3)
+    system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
+    items = rng.normal(size=(9, 3))
+    moved = system.step(items, system.upload(ratings, {"items": items}, rng)) - items
+    step = 1e-5
+    for i, f in ((0, 0), (4, 1), (8, 2)):
+        bump = np.zeros_like(items)
+        bump[i, f] = step
+        slope = (loss(system, ratings, items + bump) - loss(system, ratings, items - bump)) / (
+            2 * step
+        )
+        assert moved[i, f] == pytest.approx(-system.learning_rate * slope, rel=1e-5)
+
+
+def test_training_lowers_the_loss_and_learns_the_groups() -> None:
+    ratings = interactions()
+    system = Fcf(factors=2, init_scale=0.3)
+    run = system.run(ratings, np.random.default_rng(0))
+    first, last = run.transcript.rounds[0].broadcast, run.transcript.release
+    assert first is not None
+    assert last is not None
+    assert loss(system, ratings, last["items"]) < loss(system, ratings, first["items"])
+    scores = system.score(run.model, ratings, np.arange(60))
+    same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
+    assert scores[same].mean() > scores[~same].mean() + 0.1
+
+
+def test_transcript_holds_every_round_and_replays() -> None:
+    ratings, system = interactions(), Fcf(rounds=3)
+    steps: list[tuple[int, int]] = []
+    run = system.run(ratings, np.random.default_rng(5), lambda done, of: steps.append((done, of)))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.release]
+    for number, round_ in enumerate(run.transcript.rounds):
+        gradient = round_.uploads.components["gradient"]
+        assert isinstance(gradient, RankOne)
+        again = system.upload(ratings, round_.broadcast, np.random.default_rng(9))
+        np.testing.assert_array_equal(
+            again.components["gradient"].dense(np.arange(60)), gradient.dense(np.arange(60))
+        )
+        following = broadcasts[number + 1]
+        assert following is not None
+        assert round_.broadcast is not None
+        moved = system.step(round_.broadcast["items"], round_.uploads)
+        np.testing.assert_array_equal(moved, following["items"])
+
+
+def test_equal_generators_give_equal_runs_and_others_do_not() -> None:
+    ratings, system = interactions(), Fcf(rounds=2)
+    one, same, other = (released(system, ratings, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_upload_repeats_profile_by_profile() -> None:
+    ratings, system = interactions(5, 8), Fcf(factors=2)
+    items = {"items": np.random.default_rng(0).normal(size=(8, 2))}
+    uploads = system.upload(ratings, items, np.random.default_rng(0), size=3)
+    np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(5), 3))
+    once = system.upload(ratings, items, np.random.default_rng(0)).components["gradient"]
+    np.testing.assert_array_equal(
+        uploads.components["gradient"].dense(np.arange(15)), once.dense(uploads.users)
+    )
+
+
+def test_values_of_ratings_do_not_matter() -> None:
+    ratings, system = interactions(), Fcf(rounds=2)
+    table = ratings.ratings.copy()
+    table.data = np.random.default_rng(0).integers(1, 6, size=table.nnz).astype(np.float32)
+    a, b = (released(system, data, 1) for data in (ratings, Interactions.of(table)))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_no_epsilon_is_claimed_and_none_accounted() -> None:
+    system, population = Fcf(), Population(n_users=10, n_items=20)
+    (scoped,) = system.scoped_claims(population)
+    assert math.isinf(scoped.claim.epsilon)
+    assert type(system.event(scoped.scope, population)).__name__ == "NonPrivateDpEvent"
+    assert system.mechanism(scoped.scope, population) is not None
+    peers = replace(scoped.scope, vantage=Vantage.PEERS)
+    assert system.mechanism(peers, population) is None
+    assert system.upload_games() == ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("factors", 0),
+        ("factors", 2.5),
+        ("rounds", -1),
+        ("alpha", math.nan),
+        ("regularization", 0.0),
+        ("learning_rate", math.inf),
+        ("init_scale", -1.0),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        Fcf(**{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "broadcast",
+    [None, {}, {"V": np.ones((8, 5))}, {"items": np.ones((3, 5))}, {"items": np.ones((8, 4))}],
+)
+def test_a_broadcast_of_the_wrong_shape_is_refused(broadcast: Broadcast | None) -> None:
+    with pytest.raises(InputError, match=r"shape \(8, 5\)"):
+        Fcf().upload(interactions(4, 8), broadcast, np.random.default_rng(0))

@@ -1,0 +1,51 @@
+"""Random ranking: uniform, fixed once drawn, and free of everybody's interactions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.fmf_ldp.systems.random import Random
+
+
+def test_scores_are_uniform_fixed_and_the_users_own() -> None:
+    data = Interactions.of(np.eye(200))
+    model = Random().run(data, np.random.default_rng(0)).model
+    every = Random().score(model, data, np.arange(200))
+    np.testing.assert_array_equal(Random().score(model, data, np.array([7, 3])), every[[7, 3]])
+    assert stats.kstest(every.ravel(), "uniform").pvalue > 1e-6
+    best = np.bincount(every.argmax(axis=1), minlength=200)
+    assert best.max() < 12  # a Poisson count of mean 1 in 200 cells, missed once in a million
+
+
+def test_scores_depend_on_no_interaction() -> None:
+    one, two = Interactions.of(np.eye(20)), Interactions.of(1 - np.eye(20))
+    scores = [
+        Random().score(Random().run(d, np.random.default_rng(3)).model, d, np.arange(20))
+        for d in (one, two)
+    ]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_epsilon_is_zero_for_everybody() -> None:
+    population = Population(n_users=10, n_items=20)
+    (scoped,) = Random().scoped_claims(population)
+    for vantage in Vantage:
+        scope = type(scoped.scope)(
+            unit=scoped.scope.unit,
+            adjacency=scoped.scope.adjacency,
+            vantage=vantage,
+            horizon=scoped.scope.horizon,
+        )
+        bound = least_upper_bound(Random(), scope, population, 0.0, all_accountants())
+        assert bound is not None
+        assert bound.epsilon == 0.0
+
+
+def test_figure_5_says_k_in_a_hundred() -> None:
+    assert [r.value for r in Random().reported] == pytest.approx([0.02, 0.05, 0.10])

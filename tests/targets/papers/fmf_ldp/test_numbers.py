@@ -1,0 +1,111 @@
+"""The numbers behind headings 1 to 5, each by a second way."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.catalogue import dplcf, fmf_ldp
+from fedrec_auditor.targets.papers.parts.entry import Computed, Entry
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+
+
+def of(number: str) -> tuple[Computed, ...]:
+    (entry,) = [entry for entry in fmf_ldp.ENTRIES if entry.number == number]
+    assert entry.computed is not None
+    return tuple(entry.computed())
+
+
+def test_equation_9_is_k_times_the_gradient_in_a_simulation_too() -> None:
+    """40,000 sums of k = 5 reports, within 6 standard deviations of their mean."""
+    law, k, runs = OneCoordinate(2.5, 2), 5, 40_000
+    drawn = law.randomize(np.full(2, 0.3), np.random.default_rng(5), (runs, k))
+    signs = np.where(drawn[..., 1] == 1, law.magnitude, -law.magnitude)
+    first = np.where(drawn[..., 0] == 0, signs, 0.0).sum(axis=1)
+    deviation = first.std() / math.sqrt(runs)
+    assert abs(first.mean() - k * 0.3) < 6 * deviation
+    assert abs(first.mean() - 0.3) > 6 * deviation
+    (factor,) = of("3")
+    assert factor.right == pytest.approx(100.0)
+
+
+def test_the_printed_step_ascends_and_nothing_but_items_and_reports_is_seen() -> None:
+    assert [number.right for number in (*of("3b"), *of("3c"))] == [1.0, 0.0]
+
+
+def test_one_interaction_costs_what_a_report_does() -> None:
+    """The user vectors by hand (equation 4): of either sign, and so are all gradients."""
+    items = np.array([-5e-3, *[3e-4] * 6])
+    for first, sign in ((0.0, 1), (1.0, -1)):
+        held = np.array([first, *[1.0] * 6])
+        vector = 2 * (held @ items) / (((1 + held) * items**2).sum() + 1e-6)
+        gradient = (1 + held) * (held - vector * items) * vector
+        assert (sign * gradient[1:] > 1).all()
+    (event,) = of("1b")
+    assert event.right == pytest.approx(100 * 2.5)
+
+
+def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
+    """Sums of 2,000 shuffled counts of 1,000 users, in either world: 20,000 guesses of each."""
+    few, many = of("4d")
+    rng, rate = np.random.default_rng(2), 1 / (1 + math.exp(2.5))
+    others = rng.binomial(999 * 2000, rate, (2, 20_000))
+    mine = np.stack([rng.binomial(2000, p, 20_000) for p in (1 - rate, rate)])
+    middle = 999 * 2000 * rate + 1000
+    sums = others + mine
+    right = ((sums[0] > middle).mean() + (sums[1] < middle).mean()) / 2
+    assert right == pytest.approx(few.right, abs=0.003)
+    exact = Repeated(Shuffled(2.5, 50_000), 2000)
+    bound = exact_lower_bound(exact, any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2)
+    assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is the advantage of a guess
+    assert bound.epsilon > 0
+
+
+def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
+    printed = {row.metric: row.value for row in DplcfSp.reported if "MovieLens" in row.note}
+    assert (printed["HR@2"], printed["HR@10"]) == (0.4203, 0.7)
+    assert [(number.claimed, number.right) for number in of("5e")] == [(2.5, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "epsilon", "reports", "told"),
+    [
+        ([e for e in fmf_ldp.ENTRIES if e.number == "2b"], 2.5, 2000, "4,505 at delta 1e-6"),
+        ([e for e in dplcf.ENTRIES if e.number == "8b"], 1.0, 1682, "945.7 at delta 1e-6"),
+    ],
+    ids=["2b", "8b"],
+)
+def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
+    entry: list[Entry], epsilon: float, reports: int, told: str
+) -> None:
+    """Delta of so many randomized responses, summed over their binomial numbers."""
+    right = np.arange(reports + 1)
+    rate = 1 / (1 + math.exp(-epsilon))
+    loss, mass = epsilon * (2 * right - reports), stats.binom.pmf(right, reports, rate)
+    at = float(told.split(" ")[0].replace(",", ""))
+
+    def delta(at: float) -> float:
+        return float(mass @ np.maximum(0.0, -np.expm1(np.minimum(at - loss, 0.0))))
+
+    assert told in entry[0].reason
+    assert delta(at * (1 + 2e-4)) < 1e-6 < delta(at * (1 - 2e-4))
+
+
+def test_budgets_of_users_are_sums() -> None:
+    assert of("5")[0].right == pytest.approx(1682.0)
+    assert of("5")[0].claimed == pytest.approx(1682 * math.e)
+    assert math.isinf(of("5b")[0].right)
+    usual, full, small = of("5c")
+    assert usual.right == pytest.approx(20 * 100 / 9781)
+    assert full.right == pytest.approx(20 * 250 / 9781)
+    assert small.right == pytest.approx(20 * 250 / 1000)
+    assert [number.word for number in (usual, full, small)] == ["RIGHT", "RIGHT", "WRONG"]
+    assert of("5d")[0].right == pytest.approx(1.0)

@@ -1,0 +1,324 @@
+"""DP-PrivRec: clipping, the bit, the server's noise, and what they are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    GaussianDpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from dp_accounting.rdp import RdpAccountant
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_below
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms as lengths
+from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.transcript import Uploads
+
+SMALL = DpPrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
+PEERS = Scope(
+    unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
+)
+
+
+class Fixed:
+    """Stands in for a generator: every normal draw is ``value``."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def standard_normal(self, size: Any = None) -> Any:
+        return self.value if size is None else np.full(size, self.value)
+
+
+def some_data(users: int = 20) -> Interactions:
+    return Synthetic(n_users=users, n_items=25, profile=6.0, tastes=3, seed=0).load()
+
+
+def uploads(system: DpPrivRec, clip: float) -> tuple[Uploads, Uploads]:
+    """What the devices send with this bound, and what PrivRec's would."""
+    data = some_data()
+    broadcast = system.first(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
+    plain = PrivRec(**{f.name: getattr(system, f.name) for f in fields(PrivRec)})
+    model = {k: v for k, v in broadcast.items() if k != CLIP}
+    return (
+        system.upload(data, broadcast, np.random.default_rng(1)),
+        plain.upload(data, model, np.random.default_rng(1)),
+    )
+
+
+def flat(sent: Uploads) -> np.ndarray:
+    n = np.arange(len(sent.users))
+    parts = [c.dense(n).reshape(len(n), -1) for k, c in sent.components.items() if k != BIT]
+    return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_whole_change_is_scaled_to_the_bound(as_published: bool) -> None:
+    system = replace(SMALL, as_published=as_published)
+    _, plain = uploads(system, 1.0)
+    norms = np.linalg.norm(flat(plain), axis=1)
+    np.testing.assert_allclose(lengths(plain.components), norms)
+    clip = float(np.median(norms))
+    sent, _ = uploads(system, clip)
+    expected = flat(plain) * np.minimum(1.0, clip / norms)[:, None]
+    np.testing.assert_allclose(flat(sent), expected, rtol=1e-6, atol=1e-9)
+    bits = sent.components[BIT].dense(np.arange(20))
+    np.testing.assert_array_equal(bits, np.ones(20) if as_published else norms <= clip)
+
+
+def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> None:
+    sent, plain = uploads(SMALL, -0.5)
+    norms = np.linalg.norm(flat(plain), axis=1, keepdims=True)
+    np.testing.assert_allclose(flat(sent), -0.5 * flat(plain) / norms, rtol=1e-6, atol=1e-9)
+    assert not sent.components[BIT].dense(np.arange(20)).any()
+
+
+@pytest.mark.parametrize("as_published", [True, False])
+def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
+    """Center and noise of a round, read off with normal draws of 0 and 1."""
+    system = replace(
+        SMALL, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
+    )
+    sent, _ = uploads(system, 2.0)
+    model = system.first(some_data(), np.random.default_rng(0))
+    at_0, at_1 = (system.step(model, sent, Fixed(v)) for v in (0.0, 1.0))  # type: ignore[arg-type]
+    mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
+    average, share = mechanism.noise_scale
+    step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
+    mean = flat(sent).mean(axis=0)
+    assert at_0.keys() == model.keys()
+    at = 0
+    for name, part in sent.components.items():
+        if name != BIT:
+            size = int(np.prod(part.shape))
+            moved = (at_0[name] - model[name]).ravel()
+            np.testing.assert_allclose(moved, 0.6 * mean[at : at + size], atol=1e-6)
+            np.testing.assert_allclose(at_1[name] - at_0[name], step * average, rtol=1e-4)
+            at += size
+    bits = sent.components[BIT].dense(np.arange(20))
+    moved = float(at_0[CLIP] - model[CLIP])
+    assert moved == pytest.approx(-system.clip_rate * (bits.mean() - 0.9))
+    assert float(at_1[CLIP] - at_0[CLIP]) == pytest.approx(-system.clip_rate * share)
+    assert average == pytest.approx(2 * 2.0 * 1.0 / 20 / math.sqrt(0.3))
+    assert share == pytest.approx(2 * 1.0 / 20 / math.sqrt(0.7))
+
+
+def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
+    """The bound over a training in which every change has this norm, without noise."""
+    bounds, model = [], {"output.bias": np.zeros(()), CLIP: np.array(system.initial_clip)}
+    fits: Callable[[float], bool] = (
+        (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
+    )
+    for _ in range(rounds):
+        bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Kind.BITS)
+        sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Kind.CHANGE), BIT: bits})
+        model = system.step(model, sent, Fixed(0.0))  # type: ignore[arg-type, assignment]
+        bounds.append(float(model[CLIP]))
+    return bounds
+
+
+def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
+    system = DpPrivRec(initial_clip=40.0)
+    found = steps(system, norm=10.0, rounds=600)
+    np.testing.assert_allclose(found[:399], 40 - 0.1 * np.arange(1, 400), atol=1e-9)
+    assert min(found) < 0
+    assert max(found[420:]) < 1.0  # about zero from there on
+    mended = steps(replace(system, as_published=False), norm=10.0, rounds=600)
+    assert mended[-1] == pytest.approx(10.0, abs=1.0)
+
+
+def test_noise_of_the_printed_settings_drowns_every_weight() -> None:
+    system = DpPrivRec()
+    average = system.round_mechanism(Population(n_users=4800, n_items=3706)).noise_scale[0]
+    assert average == pytest.approx(4.87, abs=0.01)  # weights begin at 0.06 to 0.35
+
+
+def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> None:
+    data = some_data()
+    run = SMALL.run(data, np.random.default_rng(0))
+    first, second = run.transcript.rounds
+    assert first.broadcast is not None
+    assert second.broadcast is not None
+    mean = first.uploads.components["mlp1.weight"].total() / 6
+    noise = second.broadcast["mlp1.weight"] - first.broadcast["mlp1.weight"] - mean
+    scale = 2 * 40.0 / 6 / math.sqrt(0.3)
+    # 320 weights or more: the spread is within 35% but with probability 1e-15
+    assert noise.std() == pytest.approx(scale, rel=0.35)
+    assert lengths({k: c for k, c in second.uploads.components.items() if k != BIT}).max() < 41
+    assert np.isfinite(SMALL.score(run.model, data, np.arange(20))).all()
+
+
+def test_events_by_vantage_and_sampling() -> None:
+    system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
+    mu = math.sqrt(1 - 0.7)
+    one = GaussianDpEvent(1 / mu)
+    for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
+        event = system.event(replace(PEERS, vantage=vantage), population)
+        sampled = SampledWithoutReplacementDpEvent(others, 30, one)
+        assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows of itself
+    any_pair = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
+    assert system.event(any_pair, population) == SelfComposedDpEvent(one, 1000)
+    gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
+    poisson = PoissonSampledDpEvent(30 / 4799, one)
+    assert system.event(gone, population) == SelfComposedDpEvent(poisson, 1000)
+    one_round = replace(PEERS, horizon=Horizon.ROUND)
+    sampled = SampledWithoutReplacementDpEvent(4799, 30, one)
+    assert system.event(one_round, population) == SelfComposedDpEvent(sampled, 1)
+    for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
+        assert isinstance(
+            system.event(replace(PEERS, vantage=vantage), population), NonPrivateDpEvent
+        )
+    everyone = Population(n_users=30, n_items=20)
+    assert system.event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
+    mended = replace(system, as_published=False, server_rate=5.0)
+    joint = mended.event(any_pair, population).event.noise_multiplier
+    assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
+    printed = replace(system, server_rate=5.0)  # line 9: the step is not paid for
+    assert printed.event(any_pair, population).event.noise_multiplier < 0.4
+
+
+def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
+    system, everyone = replace(SMALL, rounds=7), Population(n_users=6, n_items=20)
+    mechanism = system.mechanism(PEERS, everyone)
+    assert mechanism is not None
+    mu = math.sqrt(7 * 0.3)
+    assert mechanism.delta(1.3) == pytest.approx(  # type: ignore[attr-defined]
+        gaussian_divergence(mu, 1.3)
+    )
+    assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
+    gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
+    assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
+
+
+@pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
+def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
+    """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
+    system, population = DpPrivRec(server_rate=step), Population(n_users=4800, n_items=3706)
+    (scoped,) = [
+        q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
+    ]
+    mechanism = system.mechanism(PEERS, population)
+    assert mechanism is not None
+    bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
+    multiplier = 1 / (step * math.sqrt(0.3))
+    assert bound == pytest.approx(
+        fixed_size_below(n_users=4800, sample=30, rounds=1000, multiplier=multiplier, delta=1e-6),
+        rel=1e-3,
+    )
+    library = from_gaussian_mechanism(
+        multiplier,
+        value_discretization_interval=1e-4 * step,
+        sampling_prob=30 / 4800,
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ).self_compose(1000)
+    assert 0.995 < bound / library.get_epsilon_for_delta(1e-6) < 1.0005
+    assert (bound > scoped.claim.epsilon) is violated
+
+
+def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
+    system, nobody = SMALL, Interactions.of(np.zeros((1, 25)))
+    broadcast = system.first(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
+    sent = system.upload(nobody, broadcast, np.random.default_rng(1))
+    assert not flat(sent).any()
+
+
+def test_the_printed_figure_is_an_overstatement() -> None:
+    """Catalogue 15: at q = 30/4800, delta 1e-6, the truth at joint multiplier 1 is 1.3."""
+    system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
+    scoped = system.scoped_claims(population)[0]
+    assert scoped.claim.epsilon == pytest.approx(16.6081, abs=2e-4)
+    assert scoped.scope == scoped.claim.scope == PEERS
+    joint = SampledWithoutReplacementDpEvent(4800, 30, GaussianDpEvent(1.0))
+    accountant = RdpAccountant(
+        orders=range(2, 64), neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
+    proved = accountant.compose(joint, 1000).get_epsilon(1e-6)
+    assert 1.298 < proved < 3.0
+
+
+def test_the_upload_is_asked_about_too() -> None:
+    scoped_claims = DpPrivRec().scoped_claims(Population(n_users=4800, n_items=3706))
+    server = [q for q in scoped_claims if q.scope.vantage is Vantage.SERVER]
+    assert len(server) == 1
+    assert "introduction" in server[0].note
+    assert server[0].claim == scoped_claims[0].claim  # of the models: the paper has no other
+    assert server[0].claim.scope == PEERS
+    assert {q.delta for q in scoped_claims} == {1e-8, 1e-6, 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("step", "as_published", "violated"),
+    [(4.0, True, True), (4.0, False, False), (1.0, True, False)],
+)
+def test_a_step_above_one_breaks_the_multiplier_of_a_round(
+    step: float, as_published: bool, violated: bool
+) -> None:
+    """Catalogue of claims, 12: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
+    system, everyone = (
+        DpPrivRec(server_rate=step, as_published=as_published),
+        Population(n_users=30, n_items=10),
+    )
+    (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
+    assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
+    mechanism = system.mechanism(scoped.scope, everyone)
+    assert mechanism is not None
+    bound = exact_lower_bound(mechanism, scoped.scope, scoped.delta)
+    assert (bound.epsilon > scoped.claim.epsilon) is violated
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("balance", 1.0),
+        ("balance", 0.0),
+        ("quantile", 1.5),
+        ("multiplier", 0.0),
+        ("initial_clip", -1.0),
+        ("clip_rate", math.nan),
+        ("as_published", 1),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        DpPrivRec(**{setting: value})  # type: ignore[arg-type]
+
+
+def test_a_broadcast_without_a_bound_is_refused() -> None:
+    data = some_data()
+    model = {k: v for k, v in SMALL.first(data, np.random.default_rng(0)).items() if k != CLIP}
+    with pytest.raises(InputError, match='"clip"'):
+        SMALL.upload(data, model, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("multiplier", "dies"), [(1.0, True), (0.003, False)])
+def test_the_noise_of_the_tables_ends_the_training_and_a_300th_does_not(
+    multiplier: float, dies: bool
+) -> None:
+    """Devices that start from such weights explode and return no change at all."""
+    system = DpPrivRec(rounds=3, multiplier=multiplier)
+    rounds = system.run(some_data(60), np.random.default_rng(0)).transcript.rounds
+    first, *later = (
+        lengths({k: v for k, v in one.uploads.components.items() if k != BIT}) for one in rounds
+    )
+    assert first.all()
+    assert np.mean(np.concatenate(later) == 0) == pytest.approx(float(dies), abs=0.1)

@@ -1,0 +1,208 @@
+"""PrivRec: what a device sends, what the server makes of it, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
+from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
+
+SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
+
+
+def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
+    return Synthetic(n_users=users, n_items=items, profile=6.0, tastes=3, seed=seed).load()
+
+
+def test_components_are_named_by_what_they_are() -> None:
+    data = some_data()
+    shapes = {k: v.shape for k, v in SMALL.first(data, np.random.default_rng(0)).items()}
+    codes = {key: len(a.categories) for key, a in data.attributes.items()}
+    assert data.genres is not None
+    inputs = 4 * (len(codes) + 1 + data.genres.shape[1])
+    assert shapes == {
+        **{f"user.{key}": (count, 4) for key, count in codes.items()},
+        "item": (25, 4),
+        "genre": (data.genres.shape[1], 4),
+        "mlp1.weight": (inputs, 16),
+        "mlp1.bias": (16,),
+        "mlp2.weight": (16, 8),
+        "mlp2.bias": (8,),
+        "mlp3.weight": (8, 4),
+        "mlp3.bias": (4,),
+        "mlp4.weight": (4, 2),
+        "mlp4.bias": (2,),
+        "output.weight": (2,),
+        "output.bias": (),
+    }
+
+
+def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
+    data, system = some_data(), replace(SMALL, width=64)
+    broadcast = system.first(data, np.random.default_rng(1))
+    uploads = system.upload(data, broadcast, np.random.default_rng(2))
+    examples = DeviceExamples.draw(
+        data, Streams.spawn(np.random.default_rng(2), 20), negatives=system.negatives
+    )
+    item = uploads.components["item"]
+    assert isinstance(item, Rows)
+    for user in range(20):
+        trained = np.sort(examples.items[user, : examples.sizes[user]])
+        np.testing.assert_array_equal(np.flatnonzero(item.sent(np.array([user]))), trained)
+        assert (np.diff(item.ids[item.indptr[user] : item.indptr[user + 1]]) > 0).all()
+    for key, attribute in data.attributes.items():
+        part = uploads.components[f"user.{key}"]
+        assert isinstance(part, Rows)
+        np.testing.assert_array_equal(part.ids, attribute.codes)
+
+
+def test_the_server_moves_by_the_mean_change() -> None:
+    data, system = some_data(), replace(SMALL, server_rate=0.7, rounds=3)
+    run = system.run(data, np.random.default_rng(3))
+    models = [r.broadcast for r in run.transcript.rounds] + [run.transcript.release]
+    for one, before, after in zip(run.transcript.rounds, models[:-1], models[1:], strict=True):
+        assert before is not None
+        assert after is not None
+        assert len(one.uploads.users) == 6
+        for name, component in one.uploads.components.items():
+            mean = component.dense(np.arange(6)).mean(axis=0, dtype=np.float64)
+            np.testing.assert_allclose(
+                after[name], before[name] + 0.7 * mean, rtol=1e-5, atol=1e-6, err_msg=name
+            )
+
+
+def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
+    data = some_data(users=9)
+    run = replace(SMALL, rounds=40, clients=4, local_epochs=1).run(data, np.random.default_rng(0))
+    drawn = [r.uploads.users for r in run.transcript.rounds]
+    assert all(len(set(users.tolist())) == 4 for users in drawn)
+    assert set(np.concatenate(drawn).tolist()) == set(range(9))  # missed: 9 (5/9)^40 = 5e-10
+
+
+def test_a_client_uploads_the_same_bits_in_any_company() -> None:
+    data = some_data(users=40)
+    broadcast = SMALL.first(data, np.random.default_rng(0))
+    rng = np.random.default_rng(8)
+    whole = SMALL.upload(data, broadcast, rng)
+    rng = np.random.default_rng(8)
+    for user in range(40):
+        alone = SMALL.upload(data.take(np.array([user])), broadcast, rng)
+        for name, part in alone.components.items():
+            np.testing.assert_array_equal(
+                part.dense(np.array([0])), whole.components[name].dense(np.array([user])), name
+            )
+
+
+def test_the_proximal_term_holds_devices_back() -> None:
+    data = some_data()
+    broadcast = SMALL.first(data, np.random.default_rng(0))
+    moved = []
+    for proximal in (0.0, 1.5):
+        system = replace(SMALL, proximal=proximal, local_epochs=20)
+        sent = system.upload(data, broadcast, np.random.default_rng(1))
+        moved.append(sum((c.dense(np.arange(20)) ** 2).sum() for c in sent.components.values()))
+    assert moved[1] < 0.5 * moved[0]
+
+
+def test_learning_beats_chance_on_new_users() -> None:
+    """A new user's device ranks unmet items of its own taste above those of the other."""
+    rng = np.random.default_rng(0)
+    same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
+    data = Interactions.of((rng.random((60, 40)) < np.where(same, 0.5, 0.02)) * 1.0)
+    system = PrivRec(rounds=15, clients=20, embedding=16, width=32, local_epochs=10)
+    model = system.run(data.take(np.arange(50)), rng).model
+    scores = system.score(model, data, np.arange(50, 60))
+    rest = data.ratings.toarray()[50:] == 0
+    own = [scores[u][rest[u] & same[50 + u]].mean() for u in range(10)]
+    other = [scores[u][rest[u] & ~same[50 + u]].mean() for u in range(10)]
+    assert np.mean(np.array(own) > np.array(other)) >= 0.8
+
+
+def test_scores_leave_out_no_one_and_depend_on_the_devices_own_data_only() -> None:
+    data = some_data()
+    model = SMALL.run(data, np.random.default_rng(0)).model
+    every = SMALL.score(model, data, np.arange(20))
+    np.testing.assert_array_equal(SMALL.score(model, data, np.array([7, 3])), every[[7, 3]])
+
+
+@pytest.mark.parametrize("kind", [PrivRec, PrivRecCen, DpPrivRec, NnSelf])
+def test_the_default_reads_features_only_as_the_text_has_it(kind: type[PrivRec]) -> None:
+    """Section 2.1; the embeddings of items' numbers are a switch."""
+    data = some_data()
+    first = kind().first(data, np.random.default_rng(0))
+    assert "genre" in first
+    assert "item" not in first
+    assert "item" in kind(item_ids=True).first(data, np.random.default_rng(0))
+
+
+def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
+    data, system = some_data(), replace(SMALL, item_ids=False)
+    run = system.run(data, np.random.default_rng(0))
+    assert "item" not in (run.transcript.release or {})
+    assert data.genres is not None
+    genres = data.genres.copy()
+    genres[1] = genres[0]
+    twins = replace(data, genres=genres)
+    scores = system.score(run.model, twins, np.arange(20))
+    np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
+
+
+def test_no_epsilon_is_claimed_and_none_accounted() -> None:
+    population = Population(n_users=10, n_items=20)
+    (scoped,) = SMALL.scoped_claims(population)
+    assert math.isinf(scoped.claim.epsilon)
+    for vantage in Vantage:
+        scope = replace(scoped.scope, vantage=vantage)
+        assert type(SMALL.event(scope, population)).__name__ == "NonPrivateDpEvent"
+    assert SMALL.mechanism(scoped.scope, population) is not None
+    assert SMALL.upload_games() == ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("rounds", 0),
+        ("clients", 2.5),
+        ("local_epochs", -1),
+        ("batch", 0),
+        ("batch", 50),
+        ("local_rate", 0.0),
+        ("server_rate", math.inf),
+        ("proximal", -0.1),
+        ("width", 15),
+        ("embedding", True),
+        ("item_ids", 1),
+        ("averaged_genres", 0),
+        ("negatives", math.nan),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{setting}={value!r}"):
+        PrivRec(**{setting: value})  # type: ignore[arg-type]
+
+
+def test_no_proximal_term_is_a_setting() -> None:
+    assert PrivRec(proximal=0.0).local.proximal == 0.0
+
+
+def test_a_broadcast_for_other_data_is_refused() -> None:
+    data = some_data()
+    broadcast = SMALL.first(some_data(items=24), np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"'item' of shape \(25, 4\), got \(24, 4\)"):
+        SMALL.upload(data, broadcast, np.random.default_rng(0))
+    with pytest.raises(InputError, match="got None"):
+        SMALL.upload(data, None, np.random.default_rng(0))
