@@ -20,8 +20,8 @@ from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets.papers.parts.entry import Entry
-from fedrec_auditor.targets.papers.parts.paper import Heading, Paper
+from fedrec_auditor.targets.declarations.entry import Entry
+from fedrec_auditor.targets.declarations.paper import Heading, Paper
 from fedrec_auditor.targets.papers.privrec.tables import (
     PRINTED,
     PrintedEpsilon,
@@ -82,7 +82,7 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
     return tuple(made[entry.number] for entry in chosen)
 
 
-def _judged(paper: Paper, entry: Entry) -> CatalogueRow:
+def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
     """One entry judged; InputError that names it if its target, claim or repair is not there."""
     try:
         return _judge(paper, entry)
@@ -92,7 +92,7 @@ def _judged(paper: Paper, entry: Entry) -> CatalogueRow:
 
 
 def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
-    return tuple(_judged(*_numbered()[number]) for number in numbers)
+    return tuple(judge_entry(*_numbered()[number]) for number in numbers)
 
 
 def _judge(paper: Paper, entry: Entry) -> CatalogueRow:

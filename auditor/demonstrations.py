@@ -20,8 +20,8 @@ from fedrec_auditor.auditor.families import FAMILIES, check_name, papers
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.rows import DemonstrationRow, Finding, TrialRow
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
-from fedrec_auditor.targets.papers.parts.paper import Paper, paper_of
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000

@@ -20,11 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import plugins
-from fedrec_auditor.targets.papers.parts.paper import CLAIMS, Paper
+from fedrec_auditor.targets.declarations import CLAIMS
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.declarations.paper import Paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +221,8 @@ def _members(package: str) -> dict[str, str]:
 
 def papers() -> dict[str, Paper]:
     """All papers by name, also those of plug-ins that load."""
+    from fedrec_auditor.targets.declarations.paper import Paper
+
     family = FAMILIES["papers"]
     theirs = {name: family._load(plugin) for name, plugin in family._plugins().items()}
     ours = {name: Paper.of(package) for name, package in family._modules().items()}

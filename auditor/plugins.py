@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.targets.papers.parts.paper import Paper
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.declarations.paper import Paper
 
 GROUP = "fedrec_auditor."
 UNREAD = "*"
@@ -75,6 +76,8 @@ def load(
 @functools.cache
 def load_paper(plugin: Plugin) -> Paper | str:
     """The paper of a plug-in, or why it cannot be read."""
+    from fedrec_auditor.targets.declarations.paper import Paper
+
     if plugin.fault:
         return plugin.fault
     try:

@@ -262,7 +262,7 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
         "targets": ALL in plan.targets,
         "attacks": plan.attacks is None and plan.only is None,
         "datasets": plan.only is None and plan.data not in FAMILIES["datasets"].names(),
-        "demonstrations": plan.only is not None,
+        "papers": plan.only is not None or ALL in plan.targets,
     }
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
     if plan.attacks == () and plan.only is None and LOCAL in plan.games:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.overrides import randomizer
 from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
 from fedrec_auditor.auditor.testing.targets import check_target
+from tests.docs.blocks import blocks
 
 PROJECT = """
 [build-system]
@@ -34,6 +36,14 @@ coin = "their_members:Coin"
 [project.entry-points."fedrec_auditor.targets"]
 their-fcf = "their_members:TheirFcf"
 no-class = "their_members:KEEP"
+
+[project.entry-points."fedrec_auditor.papers"]
+my-paper = "my_paper"
+
+[tool.setuptools]
+packages = ["my_paper", "my_paper.systems"]
+py-modules = ["their_members"]
+package-data = { my_paper = ["*.toml"] }
 """
 MEMBERS = '''
 """A mechanism and a system of somebody else."""
@@ -73,6 +83,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.mkdir()
     (tree / "pyproject.toml").write_text(PROJECT)
     (tree / "their_members.py").write_text(MEMBERS)
+    (tree / "my_paper" / "systems").mkdir(parents=True)
+    for package, said in (("my_paper", "Five rounds are enough."), ("my_paper/systems", "One.")):
+        (tree / package / "__init__.py").write_text(f'"""{said}"""\n')
+    for block in blocks("docs/extending.md"):
+        if block.file:
+            (tree / block.file).write_text(block.text)
     build = "from setuptools import build_meta; build_meta.build_wheel('dist')"
     subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
     (wheel,) = (tree / "dist").glob("*.whl")
@@ -96,6 +112,30 @@ def test_its_members_are_listed_with_ours(cli: Callable[..., tuple[int, str, str
         assert code == 0
         (line,) = (line for line in out.splitlines() if name in line)
         assert f"plug-in {value}" in line
+
+
+@pytest.mark.usefixtures("plugged")
+def test_its_paper_is_one_folder(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """The recipe of docs/extending.md, installed: what lists, judges, runs and shows has it."""
+    for kind, name in (
+        ("papers", "my-paper"),
+        ("targets", "my-fmf"),
+        ("demonstrations", "my-zeros"),
+        ("reproductions", "my-paper"),
+    ):
+        code, out, _ = cli("list", kind)
+        assert code == 0
+        assert any(line.split()[:1] == [name] for line in out.splitlines()), kind
+    code, out, _ = cli("account", "my-fmf")
+    assert code == 1
+    assert "1250" in out.replace(",", "")
+    code, out, _ = cli("account", "101", "--json")
+    assert code == 1
+    assert json.loads(out)[0]["arithmetic"] == "WRONG"
+    plan = ("--data", "synthetic", "--jobs", "1", "--quick", "--out", tmp_path / "out")
+    code, out, _ = cli("run", "my-fmf", *plan, "--fail-on", "never")
+    assert code == 0
+    assert "Somebody: five rounds are enough" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("plugged")

@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor import demonstrations
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.families import FAMILIES, near_names
-from fedrec_auditor.auditor.reproductions import reproduction
 from fedrec_auditor.reports.paragraph import columns, paragraph
 
 _PAGES = {
@@ -33,6 +31,9 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
+    from fedrec_auditor.auditor import demonstrations
+    from fedrec_auditor.auditor.reproductions import reproduction
+
     listed = {family.kind: (family.names, family.summary) for family in FAMILIES.values()}
     listed["demonstrations"] = demonstrations.names, demonstrations.summary
     listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary

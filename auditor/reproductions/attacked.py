@@ -30,9 +30,9 @@ from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.declarations.printed import PrintedTable
 from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
-from fedrec_auditor.targets.papers.parts.paper import Paper
-from fedrec_auditor.targets.papers.parts.printed import PrintedTable
 from fedrec_auditor.targets.systems.base import Model, Target
 
 ATTACKERS = {

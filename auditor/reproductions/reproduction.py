@@ -12,8 +12,8 @@ from fedrec_auditor.auditor.families import check_name, papers
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.parts.paper import Paper
-from fedrec_auditor.targets.papers.parts.printed import Order
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.declarations.printed import Order
 
 
 @dataclass(frozen=True, slots=True)

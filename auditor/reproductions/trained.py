@@ -14,9 +14,9 @@ from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.declarations.printed import Trained
 from fedrec_auditor.targets.filter import Filter
-from fedrec_auditor.targets.papers.parts.paper import Paper
-from fedrec_auditor.targets.papers.parts.printed import Trained
 from fedrec_auditor.targets.systems.base import Target
 
 CONFIDENCE = 0.95

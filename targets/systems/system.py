@@ -19,9 +19,9 @@ from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.papers.parts.paper import Paper, paper_of
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.systems.base import (

@@ -17,9 +17,9 @@ from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import RoundView, Uploads, View
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()

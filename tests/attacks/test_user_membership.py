@@ -20,11 +20,11 @@ from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Public, RoundView, View
 
 WEAKER = (Vantage.PEERS, Vantage.RELEASE)

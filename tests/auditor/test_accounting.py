@@ -23,9 +23,9 @@ from fedrec_auditor.auditor.accounting import (
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 REPORT = Scope(

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {"papers"}))
 def test_every_member_loads_under_its_file_name(kind: str) -> None:
     family = FAMILIES[kind]
     assert family.names()

@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import plugins
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan import Plan, Resources, make_target
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import load_data
@@ -78,6 +78,10 @@ FAULTS = {
 }
 
 
+CLASSES = sorted({*FAMILIES} - {"papers"})
+"""The families whose members are classes."""
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Leave what pip does of a distribution with these entry points."""
@@ -95,7 +99,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return done
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize(("value", "said"), FAULTS.values(), ids=FAULTS)
 def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
     install: Install, kind: str, value: str, said: str
@@ -115,7 +119,30 @@ def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {"mechanisms"}))
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("theirs_raises", "RuntimeError: one two"),
+        ("theirs_exits", "SystemExit: 0"),
+        ("no_such_package", "ModuleNotFoundError"),
+        ("theirs", "ModuleNotFoundError"),  # a module, which has no systems
+        ("theirs:KEEP", "not of the form PACKAGE"),
+        ("fedrec_auditor.accountants", "ModuleNotFoundError"),
+    ],
+)
+def test_a_paper_that_cannot_be_read_is_a_line_and_ours_are_there(
+    install: Install, value: str, said: str
+) -> None:
+    ours, systems = tuple(papers()), FAMILIES["targets"].names()
+    install(f"[fedrec_auditor.papers]\ntheirs = {value}\n")
+    (line,) = FAMILIES["papers"].left_out()
+    assert line.startswith("Left out: the paper plug-in 'theirs' of their-members 1.0")
+    assert said in line
+    assert tuple(papers()) == ours
+    assert FAMILIES["targets"].names() == systems
+
+
+@pytest.mark.parametrize("kind", sorted({*CLASSES} - {"mechanisms"}))
 def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
     install: Install, kind: str
 ) -> None:
@@ -155,8 +182,8 @@ theirs = theirs_raises:X
 theirs = theirs:Empty
 [fedrec_auditor.datasets]
 theirs = theirs:KEEP
-[fedrec_auditor.demonstrations]
-theirs = theirs
+[fedrec_auditor.papers]
+theirs = theirs:KEEP
 """
 
 

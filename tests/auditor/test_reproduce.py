@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor import reproduce as module
 from fedrec_auditor.auditor.reproduce import reproduce
-from fedrec_auditor.auditor.reproductions.base import Measurable
-from fedrec_auditor.auditor.reproductions.parts.attribute_tables import AttackedSystem
+from fedrec_auditor.auditor.reproductions.attacked import AttackedSystem
+from fedrec_auditor.auditor.reproductions.measurable import Measurable
+from fedrec_auditor.auditor.reproductions.reproduction import names, reproduction
 from fedrec_auditor.auditor.utility import leave_last_out
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 Cli = Callable[..., tuple[int, str, str]]
-NAMES = FAMILIES["reproductions"].names()
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ class Counted:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     def make(**settings: Any) -> tuple[str, list[str]]:
         ran: list[str] = []
-        monkeypatch.setattr(
-            type(FAMILIES["reproductions"]), "member", lambda self, name: lambda: Counted(ran)
-        )
+        monkeypatch.setattr(module, "reproduction", lambda name: Counted(ran))
         asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
         page = reproduce(["some"], tmp_path, observe=lambda standing: None, **asked)
         return page.read_text(), ran
@@ -126,11 +124,11 @@ def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names())
 def test_parts_have_names_of_their_own(name: str) -> None:
-    made = FAMILIES["reproductions"].member(name)()
-    names = [part.name for part in made.parts()]
-    assert len(set(names)) == len(names)
+    made = reproduction(name)
+    parts = [part.name for part in made.parts()]
+    assert len(set(parts)) == len(parts)
     assert made.paper
     assert not [line for line in made.remarks(()) if "nan" in line]
 

@@ -12,9 +12,9 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import LOCAL, NO_ATTACK, QUICK_ROUNDS, Audit, inferring_attacks
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.base import Run
 
 
 def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:

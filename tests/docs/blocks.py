@@ -22,7 +22,7 @@ COMMANDS = "sh"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``file`` is what stands behind the language, ``mark`` and ``reason`` what stands above."""
+    """``file``, behind the language, is where it goes; ``mark`` and ``reason`` stand above."""
 
     page: str
     line: int

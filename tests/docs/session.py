@@ -90,12 +90,14 @@ class Session:
         else:
             read = {"python": self._python, "pycon": self._examples, "sh": self._commands}
             read |= {"toml": self._settings, "json": self._json, "yaml": self._workflow}
-            read[block.language](block)
+            (self._write if block.file else read[block.language])(block)
+
+    def _write(self, block: Block) -> None:
+        path = Path(block.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
 
     def _python(self, block: Block) -> None:
-        if block.file:
-            Path(block.file).write_text(block.text, encoding="utf-8")
-            return
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(block.text, str(block), "exec"), self.module.__dict__)
         self.printed = out.getvalue()

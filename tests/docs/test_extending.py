@@ -14,10 +14,11 @@ PAGE = "docs/extending.md"
 
 
 def test_every_family_has_an_entry_point_whose_class_the_page_defines() -> None:
-    (settings,) = [block.text for block in blocks(PAGE) if block.language == "toml"]
+    (settings,) = [b.text for b in blocks(PAGE) if b.language == "toml" and not b.file]
     groups = tomllib.loads(settings)["project"]["entry-points"]
     assert set(groups) == {f"fedrec_auditor.{kind}" for kind in FAMILIES}
     code = "".join(block.text for block in blocks(PAGE) if block.language == "python")
+    assert groups.pop("fedrec_auditor.papers") == {"my-paper": "my_paper"}
     for ((name, value),) in (group.items() for group in groups.values()):
         module, _, member = value.partition(":")
         assert module == "my_members"
@@ -27,7 +28,7 @@ def test_every_family_has_an_entry_point_whose_class_the_page_defines() -> None:
 
 def test_every_suite_that_ships_is_run() -> None:
     folder = Path(testing.__file__).parent
-    suites = {f"check_{kind.removesuffix('s')}" for kind in FAMILIES}
+    suites = {f"check_{kind.removesuffix('s')}" for kind in (*FAMILIES, "demonstrations")}
     shipped = suites & set(
         re.findall(r"^def (check_\w+)", "".join(p.read_text() for p in folder.glob("*.py")), re.M)
     )

@@ -13,6 +13,8 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Model,
@@ -21,8 +23,6 @@ from fedrec_auditor.targets.systems.base import (
     Run,
     ScopedClaim,
 )
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 

@@ -17,9 +17,12 @@ from fedrec_auditor.targets.components import (
     Reports,
     Rows,
 )
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
+    Masked,
+    Replacement,
+)
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked, Replacement
 from fedrec_auditor.targets.transcript import Wire
 
 CLIENTS, ITEMS, WIDTH = 5, 9, 3  # an odd width: noise is drawn in pairs

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
@@ -21,7 +22,6 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     printed_transition,
     transition,
 )
-from fedrec_auditor.targets.papers.parts.entry import Computed
 from fedrec_auditor.targets.systems.base import Population
 
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)

@@ -15,6 +15,7 @@ from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
@@ -36,7 +37,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     by_tail_bound,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
-from fedrec_auditor.targets.papers.parts.entry import Computed
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 _BLOCK = 1 << 18  # messages made at once

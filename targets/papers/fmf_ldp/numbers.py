@@ -13,12 +13,12 @@ from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.parts.entry import Computed
 from fedrec_auditor.targets.systems.base import Population
 
 _TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import Side, guess_probability
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
-from fedrec_auditor.targets.papers.parts.entry import Computed
 from fedrec_auditor.targets.papers.privrec import tables as privrec_tables
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec

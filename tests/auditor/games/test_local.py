@@ -13,8 +13,8 @@ from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.systems.base import UploadGame
 
 SAMPLES = 20_000
 (CHALLENGE,) = DplcfSp(epsilon=1.0).upload_games()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.side_by_side import (
     ONE_PARTY,
     SideBySide,
@@ -15,7 +16,6 @@ from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.side_by_sid
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.parts.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 

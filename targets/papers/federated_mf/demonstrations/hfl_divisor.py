@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.side_by_side import ONE_PARTY
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 _PARTIES = 1 << 10  # of one user each, trained at once

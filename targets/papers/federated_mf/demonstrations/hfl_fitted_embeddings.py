@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.side_by_side import (
     ONE_PARTY,
     SideBySide,
@@ -18,7 +19,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
-from fedrec_auditor.targets.papers.parts.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.protocols import (
     Protocols,
     Sums,
@@ -17,7 +18,6 @@ from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.protocols i
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.parts.demonstration import Beyond, Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import dplcf
-from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 

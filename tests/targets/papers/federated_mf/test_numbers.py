@@ -20,13 +20,13 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_words import plain_words
 from fedrec_auditor.targets.catalogue import federated_mf
-from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import largest, nearest, turned, unclipped
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.base import Population
 
 V, U, C = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT
 N = Verdict.INCOMPARABLE

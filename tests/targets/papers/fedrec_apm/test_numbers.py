@@ -13,7 +13,7 @@ from scipy import stats
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import judge
 from fedrec_auditor.targets.catalogue import fedrec
-from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Computed
 
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT

@@ -11,7 +11,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.catalogue import dplcf, fmf_ldp
-from fedrec_auditor.targets.papers.parts.entry import Computed, Entry
+from fedrec_auditor.targets.declarations.entry import Computed, Entry
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled

@@ -10,18 +10,18 @@ import pytest
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.catalogue import privrec
-from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.papers.privrec.tables import (
     PRINTED,
     counted,
     realisable,
     upper,
 )
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 
 
 def of(number: str) -> tuple[Computed, ...]:

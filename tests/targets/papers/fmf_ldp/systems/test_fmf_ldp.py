@@ -19,10 +19,10 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.fmf_ldp.systems import fmf_ldp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp, ReportDistribution
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
+from fedrec_auditor.targets.systems.base import Population
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9

@@ -9,8 +9,8 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.fmf_ldp.systems.random import Random
+from fedrec_auditor.targets.systems.base import Population
 
 
 def test_scores_are_uniform_fixed_and_the_users_own() -> None:

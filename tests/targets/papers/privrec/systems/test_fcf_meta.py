@@ -7,10 +7,10 @@ import pytest
 
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Split
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.fcf_meta import FcfMeta
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.systems.base import Split
 
 
 def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:

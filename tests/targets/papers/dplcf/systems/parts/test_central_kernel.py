@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import Adam, bpr_epoch, gmf_epoch
+from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import (
+    Adam,
+    bpr_epoch,
+    gmf_epoch,
+)
 
 USERS, ITEMS, FACTORS = 6, 9, 3
 

@@ -15,12 +15,12 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.dplcf.systems.bpr_mf import BprMf
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.gmf import Gmf
 from fedrec_auditor.targets.papers.dplcf.systems.parts import central_mf as _central_mf
 from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, visit
+from fedrec_auditor.targets.systems.base import Population
 
 KINDS = [BprMf, Gmf]
 

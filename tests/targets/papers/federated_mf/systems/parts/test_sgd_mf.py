@@ -13,7 +13,6 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
@@ -36,6 +35,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.streams import Streams
 
 SEEDS = st.integers(0, 2**32 - 1)
 

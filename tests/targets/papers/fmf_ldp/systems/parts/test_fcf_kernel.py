@@ -122,7 +122,8 @@ def test_an_item_out_of_range_is_refused(item: int) -> None:
 def test_a_small_job_never_loads_the_compiler() -> None:
     program = (
         "import sys, numpy as np; from scipy import sparse;"
-        "from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients;"
+        "from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form "
+        "import item_gradients;"
         "item_gradients(np.ones((3, 2)), sparse.csr_array(np.eye(3)), alpha=1.0,"
         " regularization=0.1);"
         "sys.exit('numba' in sys.modules)"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import model_validator
 
-from fedrec_auditor.targets.papers.parts.entry import Declared, Names
+from fedrec_auditor.targets.declarations.entry import Declared, Names
 
 Setting = bool | int | float | str
 
@@ -18,8 +18,8 @@ class PrintedTable(Declared):
     what each number of a row is. ``systems`` names those of a row where there is not one that is
     called like the row in lower case. With a ``protocol`` the columns are figures of utility, which
     a report shows beside its own: ``note`` says in which setting they were reached, ``beside`` more
-    of a row. With an ``attribute`` they are F1 scores of attacks on it, "AIA 0.1" of the attacker AIA
-    who knows a tenth of the users.
+    of a row. With an ``attribute`` they are F1 scores of attacks on it, "AIA 0.1" of the attacker
+    AIA who knows a tenth of the users.
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.of("FMF-LDP"), table.row("FMF-LDP")

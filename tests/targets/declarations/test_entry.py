@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Computed
 
 
 @pytest.mark.parametrize(

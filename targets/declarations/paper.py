@@ -14,11 +14,10 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.targets.papers.parts.entry import Computed, Declared, Entry, Words
-from fedrec_auditor.targets.papers.parts.printed import Attacked, Order, PrintedTable, Trained
+from fedrec_auditor.targets.declarations import CLAIMS, PRINTED
+from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Words
+from fedrec_auditor.targets.declarations.printed import Attacked, Order, PrintedTable, Trained
 from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
-
-CLAIMS, PRINTED = "claims.toml", "printed.toml"
 
 
 class ThreatModel(Declared):
@@ -201,7 +200,9 @@ def paper_of(module: str) -> Paper | None:
 
 @functools.cache
 def _read(package: str) -> Paper:
-    claims, printed = _parsed(package, CLAIMS, Claims), _parsed(package, PRINTED, Printed)
+    claims, printed = _parsed(package, CLAIMS, Claims), Printed()
+    if (files(package) / PRINTED).is_file():
+        printed = _parsed(package, PRINTED, Printed)
     return Paper(package, claims.paper, claims.claim, printed)
 
 

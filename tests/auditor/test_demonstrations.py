@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.demonstrations.base import DistinguishingGame
-from fedrec_auditor.auditor.demonstrations.parts import play as claims
-from fedrec_auditor.auditor.demonstrations.parts.one_bit import one_bit
-from fedrec_auditor.auditor.demonstrations.parts.play import Shown
+from fedrec_auditor.auditor import demonstrations as claims
+from fedrec_auditor.auditor.demonstrations import Shown
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.rows import DemonstrationRow
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.papers.dplcf.demonstrations import one_bit
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A demonstration made of two given sides."""
-
-    one: DistinguishingGame
-    other: DistinguishingGame
-
-    target = "dplcf-ap"
-    entries = ("7",)
-
-    def violation(self) -> DistinguishingGame:
-        return self.one
-
-    def control(self) -> DistinguishingGame:
-        return self.other
-
 
 HONEST = one_bit(DplcfSp(), 2_000)
 VIOLATED = one_bit(DplcfAp(), 1_000)
 
 
 def show(
-    one: DistinguishingGame,
-    other: DistinguishingGame = HONEST,
+    one: Side,
+    other: Side = HONEST,
     quick: bool = False,
 ) -> Shown:
     return claims.show(
-        "pair", Pair(one, other), confidence=0.95, quick=quick, rng=np.random.default_rng(0)
+        "pair",
+        Demonstration(entries=("7",), violation=one, control=other),
+        confidence=0.95,
+        quick=quick,
+        rng=np.random.default_rng(0),
     )
 
 
@@ -63,7 +49,7 @@ def test_a_violation_is_shown_and_its_claim_refuted() -> None:
     assert shown.row.holds
     assert not shown.errors
     assert shown.row.control.bound.epsilon <= 1.0
-    assert shown.row.violation.worlds == VIOLATED.worlds.names
+    assert shown.row.violation.worlds == VIOLATED.worlds
 
 
 def test_settings_are_told_that_are_not_the_papers() -> None:
@@ -103,15 +89,15 @@ def test_more_than_is_proved_raises_the_alarm() -> None:
     def told(world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.full(size, float(world))
 
-    knowing = replace(HONEST, worlds=replace(HONEST.worlds, draw=told))
+    knowing = replace(HONEST, draw=told)
     (finding,) = show(knowing).findings
     assert finding.verdict is Verdict.UNSOUND
     both = show(VIOLATED, other=knowing).findings
     assert [f.verdict for f in both] == [Verdict.VIOLATED, Verdict.UNSOUND]
 
 
-def test_without_a_population_no_proof_is_compared() -> None:
-    shown = show(replace(VIOLATED, population=None))
+def test_where_the_proof_does_not_speak_of_the_worlds_none_is_compared() -> None:
+    shown = show(replace(VIOLATED, proved=False))
     (finding,) = shown.findings
     assert finding.accounted is None
     assert finding.verdict is Verdict.VIOLATED
@@ -127,7 +113,7 @@ def test_members_are_chosen_by_target() -> None:
     assert claims.names() == tuple(sorted(claims.names()))
     some = claims.names(["dplcf-ap"])
     assert {"dplcf-ap-zeros", "dplcf-sufficient"} <= set(some)
-    assert {claims.target_of(name) for name in some} == {"dplcf-ap"}
+    assert {claims.demonstration(name).target for name in some} == {"dplcf-ap"}
 
 
 def test_the_longest_is_begun_first() -> None:
@@ -145,7 +131,7 @@ def test_equal_seeds_give_equal_rows(seed: int) -> None:
     rows = [
         claims.show(
             "pair",
-            Pair(VIOLATED, HONEST),
+            Demonstration(entries=("7",), violation=VIOLATED, control=HONEST),
             confidence=0.95,
             quick=False,
             rng=np.random.default_rng(seed),
