@@ -1,0 +1,218 @@
+"""What a paper declares is read as it is said, and what is wrong in it is named."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.systems.base import Population
+
+ROOT = Path(__file__).parents[3]
+HEAD = """
+[paper]
+title = "A paper"
+[paper.threat]
+place = "section 1"
+adversary = "the server"
+trusted = "the device"
+[paper.symbols]
+eps = "epsilon"
+"""
+CLAIMS = """
+[[claim]]
+number = "100"
+system = ["one", "other"]
+scope = "user / any pair / server / round"
+epsilon = "spent"
+delta = "delta"
+statement = "In {rounds} rounds {epsilon:g} for {n_users} users."
+source = "Theorem {rounds}"
+note = ["Always.", { text = "Repaired.", when = { as_published = false } }]
+
+[[claim]]
+of = ["100"]
+system = "one"
+scope = "user / any pair / server / training"
+note = "A training is {rounds} rounds."
+
+[[claim]]
+name = "any delta"
+system = "one"
+when = { rounds = [1, 2] }
+scope = "rating / replace / release / training"
+epsilon = "at"
+delta = 0.1
+curve = true
+
+[[claim]]
+number = "100b"
+repeats = "100"
+system = "other"
+settings = { rounds = 7 }
+statement = "The same in {rounds} rounds."
+"""
+TABLES = """
+[[table]]
+place = "Table 1"
+data = "large"
+protocol = "all items"
+note = "note"
+columns = ["HR@1", "HR@2"]
+systems = { Ours = ["one", "other"] }
+[table.rows]
+Ours = [0.1, 0.2]
+[[table]]
+place = "Table 2"
+data = "small"
+protocol = "all items"
+columns = ["HR@2"]
+systems = { Ours = "one" }
+[table.rows]
+Ours = [0.3]
+"""
+POPULATION = Population(n_users=10, n_items=4)
+
+
+@dataclass(frozen=True)
+class System:
+    """All of a system that a declaration asks for."""
+
+    rounds: int = 2
+    as_published: bool = True
+    delta: float = 1e-5
+    name: str = "one"
+
+    @property
+    def spent(self) -> float:
+        return 3.0 * self.rounds
+
+    def at(self, population: Population, delta: float) -> float:
+        return population.n_users / delta
+
+    def scoped_claims(self, population: Population) -> tuple[Any, ...]:
+        return ()
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Paper]:
+    """A paper that another distribution would bring, of these declarations."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    count = 0
+
+    def made(claims: str = CLAIMS, printed: str = TABLES, head: str = HEAD) -> Paper:
+        nonlocal count
+        count += 1
+        folder = tmp_path / f"paper_{tmp_path.name}_{count}".replace("-", "_")
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        (folder / "claims.toml").write_text(head + claims)
+        (folder / "printed.toml").write_text(printed)
+        return Paper.of(folder.name)
+
+    return made
+
+
+def test_a_claim_is_that_of_its_settings(paper: Callable[..., Paper]) -> None:
+    system: Any = System(rounds=3)
+    first, wide = paper().scoped_claims("one", system, POPULATION)
+    assert (first.claim.epsilon, first.delta, first.curve) == (9.0, 1e-5, None)
+    assert first.claim.statement == "In 3 rounds 9 for 10 users."
+    assert first.claim.source == "A paper, Theorem 3"
+    assert (first.note, wide.note) == ("Always.", "A training is 3 rounds.")
+    assert wide.claim == first.claim
+    assert str(wide.scope) == "user / any pair / server / training"
+    assert wide.delta == first.delta
+    repaired: Any = System(as_published=False)
+    assert paper().scoped_claims("other", repaired, POPULATION)[0].note == "Always. Repaired."
+
+
+def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
+    system: Any = System(rounds=1)
+    *_, curved = paper().scoped_claims("one", system, POPULATION)
+    assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
+    again = curved.at(0.01)
+    assert again is not None
+    assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
+
+
+def test_what_repeats_an_entry_is_its_claim_and_no_second_one(paper: Callable[..., Paper]) -> None:
+    made, system = paper(), System(rounds=7, name="other")
+    target: Any = system
+    (own,) = made.scoped_claims("other", target, POPULATION)
+    entry = made.entry("100b")
+    assert made.scoped(entry, target, POPULATION) == own
+    assert made.scope(entry) == own.scope
+    assert made.statement(entry, target, POPULATION) == "The same in 7 rounds."
+
+
+def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Paper]) -> None:
+    first, second = paper().reported("one")
+    assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; large")
+    assert (second.metric, second.value) == ("HR@2", 0.2)
+    assert second.note == "note; large; 0.3 on small"
+    assert [each.value for each in paper().reported("other")] == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"head": ""}, "paper"),
+        ({"claims": CLAIMS + "colour = 3\n"}, "colour"),
+        ({"claims": CLAIMS.replace("server / round", "server / day")}, "day"),
+        ({"claims": CLAIMS.replace("server / round", "round")}, "scope"),
+        ({"claims": "= 3"}, "claims.toml"),
+        ({"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")}, "1 numbers for 2 columns"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_in_a_declaration_is_named(
+    paper: Callable[..., Paper], files: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InputError, match=r"Expected what a paper declares in .*toml") as caught:
+        paper(**files)
+    assert said in str(caught.value)
+
+
+def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
+    system: Any = System()
+    with pytest.raises(InputError, match="got 'colour'"):
+        paper(CLAIMS.replace("{n_users}", "{colour}")).scoped_claims("one", system, POPULATION)
+    with pytest.raises(InputError, match=r"entry of .* got '200'"):
+        paper().entry("200")
+    nothing = paper().entry("100b").model_copy(update={"repeats": "", "number": "300"})
+    with pytest.raises(InputError, match=r"got 0\. Give entry 300"):
+        paper().scoped(nothing, system, POPULATION)
+
+
+def constants(path: Path) -> set[float]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, float)
+    }
+
+
+@pytest.mark.parametrize("name", papers())
+def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
+    """Of three digits or more: shorter ones are settings as well."""
+    printed = {
+        value
+        for table in papers()[name].printed.table
+        for row in table.rows.values()
+        for value in row
+        if math.isfinite(value) and round(value, 2) != value
+    }
+    folder = ROOT / "targets" / "papers" / name.replace("-", "_")
+    assert folder.is_dir()
+    for path in folder.rglob("*.py"):
+        assert not printed & constants(path), path
