@@ -1,4 +1,4 @@
-"""docs/faithful.md and the papers' own pages name the defaults that the systems have, and figures that the code gives."""
+"""docs/faithful.md and the papers' pages name the defaults of systems, and figures of the code."""
 
 from __future__ import annotations
 
