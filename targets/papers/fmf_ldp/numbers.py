@@ -19,6 +19,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.papers.parts.paper import Paper
 from fedrec_auditor.targets.systems.base import Population
 
 _TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
@@ -182,9 +183,12 @@ def profiles() -> Iterator[Computed]:
 
 def compared_at() -> Iterator[Computed]:
     """Figure 5's row of DPLCF."""
+    (figure,) = (t for t in Paper.of(__package__).printed.table if "DPLCF" in t.rows)
+    first, second, third = figure.rows["DPLCF"]
     yield Computed(
         what="epsilon of DPLCF's row in Figure 5",
         claimed=FmfLdp().epsilon,
         right=DplcfSp().epsilon,
-        how="0.4203, 0.5969 and 0.7000 are those of DPLCF-SP in Table 4 of its paper, at epsilon 1",
+        how=f"{first:.4f}, {second:.4f} and {third:.4f} are those of DPLCF-SP in Table 4 of its "
+        "paper, at epsilon 1",
     )
