@@ -183,8 +183,7 @@ def profiles() -> Iterator[Computed]:
 
 def compared_at() -> Iterator[Computed]:
     """Figure 5's row of DPLCF."""
-    (figure,) = (t for t in Paper.of(__package__).printed.table if "DPLCF" in t.rows)
-    first, second, third = figure.rows["DPLCF"]
+    first, second, third = Paper.of(__package__).table("Figure 5").rows["DPLCF"]
     yield Computed(
         what="epsilon of DPLCF's row in Figure 5",
         claimed=FmfLdp().epsilon,

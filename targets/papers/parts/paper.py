@@ -102,6 +102,13 @@ class Paper:
             f"Expected the number or name of an entry of {self.name}, got {name!r}. Mend {CLAIMS}."
         )
 
+    def table(self, place: str) -> PrintedTable:
+        """The first table printed at this place; InputError if there is none."""
+        for table in self.printed.table:
+            if table.place == place:
+                return table
+        raise InputError(f"Expected a table of {self.name}, got {place!r}. Mend {PRINTED}.")
+
     def scope(self, entry: Entry) -> Scope | None:
         """The scope in which an entry is judged; None where it is about no epsilon."""
         repeated = self.entry(entry.repeats).scope if entry.repeats else None

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.papers.privrec.systems.parts.claims import printed_epsilon
+from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms, scaled
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.settings import check_settings, proper_share
