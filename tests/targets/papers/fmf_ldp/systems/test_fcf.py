@@ -12,8 +12,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast
 
 

@@ -10,9 +10,9 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.mf_np import MfNp
+from fedrec_auditor.targets.systems.base import Population
 
 
 def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:

@@ -28,10 +28,10 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms as lengths
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 
 SMALL = DpPrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)

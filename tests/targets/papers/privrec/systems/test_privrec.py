@@ -13,13 +13,13 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
 
 SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 

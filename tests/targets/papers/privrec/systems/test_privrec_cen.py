@@ -8,9 +8,9 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
+from fedrec_auditor.targets.systems.base import Population
 
 
 def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:

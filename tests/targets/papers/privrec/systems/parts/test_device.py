@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
     Devices,
     ProximalTraining,
@@ -22,6 +21,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.loss import Weights
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network, genre_flags
+from fedrec_auditor.targets.streams import Streams
 
 Model = dict[str, torch.Tensor]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
+from fedrec_auditor.targets.streams import Streams
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12), st.integers(1, 6))

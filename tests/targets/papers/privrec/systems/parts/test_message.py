@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, messages, norms, scaled
+from fedrec_auditor.targets.papers.privrec.systems.parts.message import (
+    joined,
+    messages,
+    norms,
+    scaled,
+)
+from fedrec_auditor.targets.streams import Streams
 
 MODEL = {
     "user.age": np.zeros((3, 2)),
