@@ -1,4 +1,4 @@
-"""The accounting behind Tables 3 and 4 of the PrivRec paper, whose figures test_numbers holds it to."""
+"""The accounting behind Tables 3 and 4 of the PrivRec paper; test_numbers has all 36 figures."""
 
 from __future__ import annotations
 
