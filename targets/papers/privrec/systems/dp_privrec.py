@@ -48,7 +48,7 @@ class DpPrivRec(PrivRec):
     every weight, which begins at 0.06 to 0.35, and, whatever S, longer than the average change can
     be by 2 z sqrt(weights/(1-h))/M, 37.7 on MovieLens 100K. Devices whose training explodes under
     such weights return no change. Figures 3 and 4, "within 10%" of PrivRec, are of a z that section
-    4.3 does not print; at 0.003 they are possible, and epsilon is a million (README.md of the paper).
+    4.3 does not print; at 0.003 they are possible, and epsilon is a million (../README.md).
 
     ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where
     it is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
