@@ -22,13 +22,7 @@ from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, Tab
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.declarations.paper import Heading, Paper
-from fedrec_auditor.targets.papers.privrec.tables import (
-    PRINTED,
-    PrintedEpsilon,
-    counted,
-    realisable,
-    upper,
-)
+from fedrec_auditor.targets.papers.privrec.numbers import PRINTED, PrintedEpsilon
 from fedrec_auditor.targets.systems.base import Population
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
@@ -206,13 +200,4 @@ def tables(
 
 
 def _table_row(place: int, cell: PrintedEpsilon) -> tuple[int, TableRow]:
-    asked = {"clients": cell.clients, "n_users": cell.n_users}
-    return place, TableRow(
-        table=cell.number,
-        **asked,
-        delta=cell.delta,
-        printed=cell.printed,
-        counted=counted(cell),
-        lower=realisable(**asked, delta=cell.delta),
-        upper=upper(**asked, delta=cell.delta),
-    )
+    return place, TableRow.model_validate(cell, from_attributes=True)

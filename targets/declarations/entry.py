@@ -80,9 +80,10 @@ class Entry(Declared):
     where their settings are as ``when`` says: of ``scope``, at ``delta``, and with ``curve`` at
     any other delta, too. A formula is the name of an attribute of the system, or of a method that
     takes the population, and delta if there is a ``curve``. With ``of``, numbers or names of other
-    entries, it is the claim of the one that the system has, asked in this ``scope``. ``note`` says
-    why a reader would ask it. Names in braces in ``statement``, ``source`` and ``note`` stand for
-    attributes of the system, sizes of the population, ``epsilon`` and ``delta``.
+    entries, it is the claim of the one that the system has, asked in this ``scope``, and if that
+    one has a curve at this ``delta``. ``note`` says why a reader would ask it. Names in braces in
+    ``statement``, ``source`` and ``note`` stand for attributes of the system, sizes of the
+    population, ``epsilon`` and ``delta``.
 
     A ``number``, "7" or "22b", makes it a statement of the catalogue: a heading, 1 to 28, and a
     part of it from the second on. It is judged on the first system, with ``settings`` where they
@@ -141,11 +142,11 @@ class Entry(Declared):
         """Whether it is said of the system of this name, at its settings."""
         return name in self.system and _holds(self.when, system)
 
-    def claim(self, title: str, words: Words) -> Claim:
-        """What is claimed, in the paper of this title, at the settings of the system."""
+    def claim(self, title: str, words: Words, at: float | str | None = None) -> Claim:
+        """What is claimed in the paper of this title; where there is a curve, ``at`` a delta."""
         assert self.scope is not None
         assert self.epsilon is not None
-        delta = words.number(self.delta or 0.0)
+        delta = words.number((at if self.curve else None) or self.delta or 0.0)
         epsilon = words.number(self.epsilon, *((delta,) if self.curve else ()))
         words = replace(words, epsilon=epsilon, delta=delta)
         return Claim(

@@ -101,6 +101,13 @@ class Paper:
             f"Expected the number or name of an entry of {self.name}, got {name!r}. Mend {CLAIMS}."
         )
 
+    def table(self, place: str) -> PrintedTable:
+        """The first table printed at this place; InputError if there is none."""
+        for table in self.printed.table:
+            if table.place == place:
+                return table
+        raise InputError(f"Expected a table of {self.name}, got {place!r}. Mend {PRINTED}.")
+
     def scope(self, entry: Entry) -> Scope | None:
         """The scope in which an entry is judged; None where it is about no epsilon."""
         repeated = self.entry(entry.repeats).scope if entry.repeats else None
@@ -112,7 +119,7 @@ class Paper:
         """The claims of the system of this name, in the order of the file."""
         words = Words(system, population)
         return tuple(
-            entry.asked(stating.claim(self.heading.title, words), words)
+            entry.asked(stating.claim(self.heading.title, words, entry.delta), words)
             for entry in self.entries
             if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
         )
@@ -123,7 +130,7 @@ class Paper:
             return self.scoped(self.entry(entry.repeats), system, population)
         words = Words(system, population)
         if stating := self._stating(entry, entry.system[0], system):
-            return entry.asked(stating.claim(self.heading.title, words), words)
+            return entry.asked(stating.claim(self.heading.title, words, entry.delta), words)
         matching = [
             scoped
             for scoped in system.scoped_claims(population)

@@ -52,9 +52,9 @@ class Reporting(System):
     def report(self, n_items: int) -> OneCoordinate:
         """The randomizer of one report."""
 
-    def hidden(self, n_users: int) -> int:
+    def hidden(self, population: Population) -> int:
         """Among how many users' reports a shuffle hides one: all of them."""
-        return n_users
+        return population.n_users
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Reports of two users at opposite corners, before the server or in its shuffle.
@@ -68,7 +68,7 @@ class Reporting(System):
             return None
         one: Mechanism = self.report(population.n_items)
         if scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.report(1).epsilon, self.hidden(population.n_users))
+            one = Shuffled(self.report(1).epsilon, self.hidden(population))
         elif scope.vantage is not Vantage.SERVER:
             return None
         return Repeated(one, self.uses(scope.horizon))
@@ -85,6 +85,6 @@ class Reporting(System):
             return NonPrivateDpEvent()
         one = self.report(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:
-            n_users = self.hidden(population.n_users)
+            n_users = self.hidden(population)
             one = ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
         return SelfComposedDpEvent(one, self.uses(scope.horizon))

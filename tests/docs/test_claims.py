@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.catalogue import entries, judge, tables
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_markdown import render, table_line
-from fedrec_auditor.targets.papers.privrec.tables import PRINTED
+from fedrec_auditor.targets.papers.privrec.numbers import PRINTED
 
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28",

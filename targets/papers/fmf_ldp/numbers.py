@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
@@ -182,9 +183,11 @@ def profiles() -> Iterator[Computed]:
 
 def compared_at() -> Iterator[Computed]:
     """Figure 5's row of DPLCF."""
+    first, second, third = Paper.of(__package__).table("Figure 5").rows["DPLCF"]
     yield Computed(
         what="epsilon of DPLCF's row in Figure 5",
         claimed=FmfLdp().epsilon,
         right=DplcfSp().epsilon,
-        how="0.4203, 0.5969 and 0.7000 are those of DPLCF-SP in Table 4 of its paper, at epsilon 1",
+        how=f"{first:.4f}, {second:.4f} and {third:.4f} are those of DPLCF-SP in Table 4 of its "
+        "paper, at epsilon 1",
     )

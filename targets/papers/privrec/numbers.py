@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.bound import Side, guess_probability
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above, fixed_size_below
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
-from fedrec_auditor.targets.papers.privrec import tables as privrec_tables
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.papers.privrec.tables import (
-    PRINTED,
-    PrintedEpsilon,
-    realisable,
-    upper,
-)
 from fedrec_auditor.targets.systems.base import Population
 
 _SERVER = Scope(
@@ -38,6 +35,80 @@ _ATTRIBUTE = Scope(
 )
 _MOVIELENS = Population(n_users=4800, n_items=3706)
 _TRAINED = ((4800, 30), (760, 15))  # users and clients a round, on MovieLens and on Frappe
+_ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
+
+
+def upper(*, clients: int, n_users: int, delta: float) -> float:
+    """The least epsilon proved for E1 rounds of a fixed number of clients, one of them replaced."""
+    return fixed_size_above(
+        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
+    )
+
+
+def realisable(*, clients: int, n_users: int, delta: float) -> float:
+    """What the same rounds cost for certain: two data sets are that easy to tell apart."""
+    return fixed_size_below(
+        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedEpsilon:
+    """An entry of Table 3 or 4: M of N clients a round, and the epsilon printed at a delta."""
+
+    table: int
+    clients: int
+    n_users: int
+    delta: float
+    printed: float
+
+    @property
+    def counted(self) -> float:
+        """By the authors' counting, its digits cut after the fourth as they cut them."""
+        epsilon = printed_epsilon(
+            clients=self.clients,
+            n_users=self.n_users,
+            rounds=_ROUNDS,
+            multiplier=_MULTIPLIER,
+            delta=self.delta,
+        )
+        return math.floor(epsilon * 1e4) / 1e4
+
+    @property
+    def lower(self) -> float:
+        """What the same rounds cost for certain."""
+        return realisable(clients=self.clients, n_users=self.n_users, delta=self.delta)
+
+    @property
+    def upper(self) -> float:
+        """What is proved of the same rounds."""
+        return upper(clients=self.clients, n_users=self.n_users, delta=self.delta)
+
+
+def _printed(number: int) -> Iterator[PrintedEpsilon]:
+    table = Paper.of(__package__).table(f"Table {number}")
+    for row in table.rows:
+        clients, n_users = map(int, row.split("/"))
+        for delta, epsilon in table.row(row).items():
+            yield PrintedEpsilon(
+                table=number, clients=clients, n_users=n_users, delta=float(delta), printed=epsilon
+            )
+
+
+PRINTED = (*_printed(3), *_printed(4))
+
+
+def epsilons() -> Iterator[Mapping[str, Any]]:
+    """Each printed epsilon beside what is proved, and what leaks, for the same rounds."""
+    for cell in PRINTED:
+        yield {
+            "place": f"Table {cell.table}",
+            "system": "DP-PrivRec",
+            "what": f"epsilon at delta {cell.delta:g}, {cell.clients} of {cell.n_users} clients",
+            "printed": cell.printed,
+            "value": cell.upper,
+            "beside": {"by the authors' counting": cell.counted, "leaks at least": cell.lower},
+        }
 
 
 def _round(system: DpPrivRec) -> PrivateAverage:
@@ -150,7 +221,7 @@ def tables() -> Iterator[Computed]:
             yield Computed(
                 what=_name(cell),
                 claimed=cell.printed,
-                right=upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta),
+                right=cell.upper,
                 upper=True,
                 side=Side.UPPER,
                 tolerance=5e-5,
@@ -164,7 +235,7 @@ def counted() -> Iterator[Computed]:
         yield Computed(
             what=_name(cell),
             claimed=cell.printed,
-            right=privrec_tables.counted(cell),
+            right=cell.counted,
             how="Theorem 9 of Wang, Balle and Kasiviswanathan over 1,000 M steps, cut to 4 digits",
         )
 
@@ -184,7 +255,7 @@ def sent() -> Iterator[Computed]:
 
 
 def _name(cell: PrintedEpsilon) -> str:
-    return f"Table {cell.number}, q = {cell.clients}/{cell.n_users}, delta {cell.delta:g}"
+    return f"Table {cell.table}, q = {cell.clients}/{cell.n_users}, delta {cell.delta:g}"
 
 
 def joint_sensitivity() -> Iterator[Computed]:
@@ -298,8 +369,7 @@ def without_delta() -> Iterator[Computed]:
 def identified() -> Iterator[Computed]:
     """What the largest printed guarantee, and what is proved instead, allow of one bit."""
     (cell,) = (c for c in PRINTED if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    least = upper(clients=cell.clients, n_users=cell.n_users, delta=cell.delta)
-    for said, epsilon in (("printed", cell.printed), ("proved here", least)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         yield Computed(
             what=f"how often one bit of a user may be guessed right at the epsilon {said}, "
             f"{epsilon:.2f} (15 of 760, delta 1e-8)",

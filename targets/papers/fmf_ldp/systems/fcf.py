@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.components import Floats, RankOne
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf, printed
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
 from fedrec_auditor.targets.systems.base import DEFAULT
 from fedrec_auditor.targets.systems.system import Unperturbed, received
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -30,11 +30,6 @@ class Fcf(Unperturbed, ImplicitMf):
     >>> [one.uploads.components["gradient"].shape for one in run.transcript.rounds]
     [(12, 5), (12, 5)]
     """
-
-    reported = printed((0.4310, 0.6700, 0.8179), "MF-NP, centralised and without privacy")
-
-    offer = "; what is offered is that interactions and user vectors stay on the device."
-    place = "section 2.2 (federated collaborative filtering)"
 
     def sends(self, scope: Scope) -> bool:
         """Gradients depend on which items are rated, not on a rating's value or an attribute."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
@@ -20,19 +19,14 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import (
-    PAPER,
-    ImplicitMf,
-    printed,
-)
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim, UploadGame
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
-_SHUFFLED_DELTA = 1e-6
 _LARGEST_GAME = 2000
 _BLOCK = 1 << 19  # numbers in a block of messages
 
@@ -66,14 +60,6 @@ class FmfLdp(Reporting, ImplicitMf):
     colluding: float = 0.0
 
     unprotected = "fcf"
-    reported = printed(
-        (0.2163, 0.3755, 0.5131),
-        "FMF-LDP-100, epsilon 2.5",
-        more=(
-            "with 1,000 users and 1,000 items, 20 epochs and a random interaction held out, HR@10 "
-            "is 0.1160 (Figure 4)"
-        ),
-    )
 
     def __post_init__(self) -> None:
         check_settings(self, **{**usual(self), "colluding": share_or_none})
@@ -84,6 +70,16 @@ class FmfLdp(Reporting, ImplicitMf):
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
+    def round_epsilon(self) -> float:
+        """What the reports of a user in a round cost together, k eps."""
+        return self.reports * self.epsilon
+
+    @property
+    def training_epsilon(self) -> float:
+        """What those of all rounds cost together, T k eps."""
+        return self.rounds * self.round_epsilon
+
+    @property
     def channel(self) -> ReportDistribution:
         """The distribution of one report's bit given the projected entry."""
         return ReportDistribution(self.epsilon)
@@ -91,68 +87,6 @@ class FmfLdp(Reporting, ImplicitMf):
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
         return replace(super().public(interactions), route=Vantage.SHUFFLED)
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Theorem 3 for a report; the user's claim for a round, a training, and shuffled."""
-        k, total = self.reports, self.reports * self.rounds
-        report = Claim(
-            epsilon=self.epsilon,
-            scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-            statement=f"One report of one gradient entry is {self.epsilon:g}-LDP.",
-            source=f"{PAPER}, section 5.1, Theorem 3",
-        )
-        user = Claim(
-            epsilon=k * self.epsilon,
-            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND),
-            statement=(
-                f"A user who sends {k} reports has {k * self.epsilon:g}-LDP for all data: the "
-                "epsilons of the reports add up. For how many rounds is not said."
-            ),
-            source=f"{PAPER}, section 5.1, after Theorem 3 (and section 3.2)",
-        )
-        training = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-        system = replace(
-            user,
-            scope=training,
-            statement=f"Algorithm 2, the whole training, has {k * self.epsilon:g}-LDP for a user.",
-            source=f"{PAPER}, section 5.1, after Theorem 3, of Algorithm 2",
-        )
-        return (
-            ScopedClaim(claim=report, scope=report.scope),
-            ScopedClaim(
-                claim=user,
-                scope=user.scope,
-                note="The charitable reading: the budget of one round of Algorithm 2.",
-            ),
-            ScopedClaim(
-                claim=system,
-                scope=training,
-                note=(
-                    "What is said of the system is said of its training. Algorithm 2 sends "
-                    f"{k} fresh reports in each of {self.rounds} rounds, and the paper does not "
-                    "say that each round spends the budget again: a training costs "
-                    f"{total} x {self.epsilon:g} = {total * self.epsilon:g}."
-                ),
-            ),
-            *(
-                ScopedClaim(
-                    claim=user,
-                    scope=any_pair(Unit.USER, Vantage.SHUFFLED, horizon),
-                    delta=_SHUFFLED_DELTA,
-                    note=(
-                        f"What an honest proxy that shuffles the reports of "
-                        f"{population.n_users} users buys over a {horizon}; the paper cites "
-                        "amplification without a number (section 5.1). The lower bound has all "
-                        "other users at the opposite corner, where a malicious broadcast puts "
-                        f"them. A proxy that colludes leaves what the server sees, "
-                        f"{self.uses(horizon)} x {self.epsilon:g} = "
-                        f"{self.uses(horizon) * self.epsilon:g}."
-                    )
-                    + self._left(population),
-                )
-                for horizon in (Horizon.ROUND, Horizon.TRAINING)
-            ),
-        )
 
     def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
@@ -282,16 +216,9 @@ class FmfLdp(Reporting, ImplicitMf):
         """One report of an entry of the gradient, of M x F."""
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
-    def _left(self, population: Population) -> str:
-        """How many users are left to hide among, for a note; empty if all are."""
-        if not self.colluding:
-            return ""
-        left = self.hidden(population.n_users)
-        return f" {self.colluding:.3g} of the users collude: {left} are left to hide among."
-
-    def hidden(self, n_users: int) -> int:
+    def hidden(self, population: Population) -> int:
         """All users but those who collude: a proxy hides nobody among these."""
-        return anonymity_set_size(n_users, self.colluding)
+        return anonymity_set_size(population.n_users, self.colluding)
 
     def uses(self, horizon: Horizon) -> int:
         """Reports of a user within ``horizon``."""

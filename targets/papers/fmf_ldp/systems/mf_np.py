@@ -13,7 +13,7 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS, PAPER, printed
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
 from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import Central, Trained, Training
@@ -36,11 +36,7 @@ class MfNp(Central):
     epochs: int = 20
     init_scale: float = 0.05
 
-    paper = PAPER
     evaluation = Evaluation(cutoffs=CUTOFFS)
-    reported = printed((0.4310, 0.6700, 0.8179), "MF-NP, centralised and without privacy")
-    offer = ": all interactions are collected, without noise."
-    place = "section 4.4.4 (benchmarks)"
 
     def __post_init__(self) -> None:
         check_settings(self, **usual(self))

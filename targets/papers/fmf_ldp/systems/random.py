@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS, PAPER, printed
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
@@ -25,11 +25,7 @@ class Random(Silent):
     negatives is K/100.
     """
 
-    paper = PAPER
     evaluation = Evaluation(cutoffs=CUTOFFS)
-    reported = printed((0.0200, 0.0500, 0.1000), "Random")
-    offer = "; nothing is collected at all."
-    place = "section 4.4.4 (benchmarks)"
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

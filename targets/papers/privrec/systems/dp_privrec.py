@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -20,19 +19,17 @@ from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.papers.privrec.systems.parts.claims import printed_epsilon
+from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms, scaled
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import PAPER
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.settings import check_settings, proper_share
-from fedrec_auditor.targets.systems.base import DEFAULT, Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import DEFAULT, Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 CLIP, BIT = "clip", "bit"
-_DELTAS = (1e-6, 1e-8, 1e-4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +48,7 @@ class DpPrivRec(PrivRec):
     every weight, which begins at 0.06 to 0.35, and, whatever S, longer than the average change can
     be by 2 z sqrt(weights/(1-h))/M, 37.7 on MovieLens 100K. Devices whose training explodes under
     such weights return no change. Figures 3 and 4, "within 10%" of PrivRec, are of a z that section
-    4.3 does not print; at 0.003 they are possible, and epsilon is a million (docs/faithful.md).
+    4.3 does not print; at 0.003 they are possible, and epsilon is a million (../README.md).
 
     ``as_published`` is what is printed. There b is computed after clipping (lines 22 and 23), where
     it is 1 whatever the change, as long as S > 0: S drifts down by alpha4 (1 - gamma) a round until
@@ -71,7 +68,6 @@ class DpPrivRec(PrivRec):
     as_published: bool = True
 
     unprotected = "privrec"
-    reported = ()  # Figures 3 and 4 have no numbers; the text says "within 10%" of PrivRec
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,7 +133,7 @@ class DpPrivRec(PrivRec):
         return PrivateAverage(
             multiplier=self.multiplier,
             clip=self.initial_clip,
-            batch=self.drawn(population.n_users),
+            batch=self.drawn(population),
             dimension=1,
             balance=self.balance,
             step=self.server_rate if self.as_published else 1.0,
@@ -159,10 +155,10 @@ class DpPrivRec(PrivRec):
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
         one, uses = self.round_mechanism(population), self.uses(scope.horizon)
-        if (m := self.drawn(population.n_users)) == population.n_users:
+        if (m := self.drawn(population)) == population.n_users:
             return Repeated(one, uses)
         return SampledGaussian(
-            noise_multiplier=1.0 / one.mu,
+            noise_multiplier=self.joint_multiplier(population),
             sampling_probability=m / population.n_users,
             rounds=uses,
         )
@@ -185,7 +181,7 @@ class DpPrivRec(PrivRec):
 
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
-        one, m = self.round_mechanism(population).event(), self.drawn(population.n_users)
+        one, m = self.round_mechanism(population).event(), self.drawn(population)
         hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
             one = SampledWithoutReplacementDpEvent(hidden, m, one)
@@ -193,122 +189,22 @@ class DpPrivRec(PrivRec):
             one = PoissonSampledDpEvent(m / hidden, one)
         return SelfComposedDpEvent(one, self.uses(scope.horizon))
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Tables 3 and 4 for this population, of the models; of the upload; and of one round."""
-        n, m = population.n_users, self.drawn(population.n_users)
-        peers = Scope(
-            unit=Unit.USER,
-            adjacency=Adjacency.REPLACE,
-            vantage=Vantage.PEERS,
-            horizon=Horizon.TRAINING,
+    def joint_multiplier(self, population: Population) -> float:
+        """Noise over sensitivity of both averages of a round together."""
+        return 1.0 / self.round_mechanism(population).mu
+
+    def printed_epsilon(self, population: Population, delta: float) -> float:
+        """What Tables 3 and 4 would have of these settings."""
+        return printed_epsilon(
+            clients=self.drawn(population),
+            n_users=population.n_users,
+            rounds=self.rounds,
+            multiplier=self.multiplier,
+            delta=delta,
         )
 
-        def printed(delta: float) -> float:
-            return printed_epsilon(
-                clients=m, n_users=n, rounds=self.rounds, multiplier=self.multiplier, delta=delta
-            )
-
-        asked = []
-        for delta in _DELTAS:
-            epsilon = printed(delta)
-            claim = Claim(
-                epsilon=epsilon,
-                delta=delta,
-                scope=peers,
-                statement=(
-                    f"Replacing one user by another is ({epsilon:.4g}, {delta:g})-private for "
-                    f"whoever sees the models of {self.rounds} rounds with {m} of {n} clients "
-                    f"each and z = {self.multiplier:g}."
-                ),
-                source=f"{PAPER}, section 4.4, the accounting of Tables 3 and 4 at q = {m}/{n}",
-            )
-            first = delta == _DELTAS[0]
-            asked.append(
-                ScopedClaim(
-                    claim=claim,
-                    scope=peers,
-                    delta=delta,
-                    note=self._note(population),
-                    curve=printed if first else None,
-                )
-            )
-            if first:
-                asked += [
-                    ScopedClaim(
-                        claim=claim,
-                        scope=replace(peers, vantage=Vantage.RELEASE),
-                        delta=delta,
-                        note=(
-                            "The published model only; no accountant here charges the last of "
-                            "many models less than all of them."
-                        ),
-                    ),
-                    self._of_uploads(claim),
-                    self._of_one_round(peers, delta),
-                ]
-        return tuple(asked)
-
-    def _of_uploads(self, model: Claim) -> ScopedClaim:
-        """What is claimed of the models, asked against the server: no epsilon is promised there."""
-        return ScopedClaim(
-            claim=model,
-            scope=replace(model.scope, vantage=Vantage.SERVER),
-            delta=model.delta,
-            note=(
-                "The introduction says that what clients send is perturbed, so that the model "
-                "satisfies a budget. Algorithm 2 has the server add all noise: it sees each "
-                "clipped change as it is."
-            ),
-        )
-
-    def _of_one_round(self, training: Scope, delta: float) -> ScopedClaim:
-        """The step of the proof on which all others rest: a Gaussian of joint multiplier z."""
+    def gaussian_epsilon(self, population: Population, delta: float) -> float:
+        """That of normal noise of multiplier z, on which the proof builds."""
         from dp_accounting import get_epsilon_gaussian
 
-        def gaussian(delta: float) -> float:
-            return float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
-
-        scope, epsilon = replace(training, horizon=Horizon.ROUND), gaussian(delta)
-        claim = Claim(
-            epsilon=epsilon,
-            delta=delta,
-            scope=scope,
-            statement=(
-                f"A round, both of its averages together, is a Gaussian mechanism of noise "
-                f"multiplier z = {self.multiplier:g}: ({epsilon:.4g}, {delta:g}) for its clients."
-            ),
-            source=f"{PAPER}, section 2.3.4, item 3 of the proof, for the clients of one round",
-        )
-        return ScopedClaim(
-            claim=claim,
-            scope=scope,
-            delta=delta,
-            curve=gaussian,
-            note=(
-                "Line 9 of Algorithm 2 multiplies the average by alpha3 and adds noise that is "
-                "not multiplied: the multiplier is kept only if alpha3^2 (1-h), and h/4 for the "
-                "share where b says something, make at most 1."
-            ),
-        )
-
-    def _note(self, population: Population) -> str:
-        """What is wrong on the way to the figure, in the order of the paper."""
-        m, joint = self.drawn(population.n_users), 1.0 / self.round_mechanism(population).mu
-        return " ".join(
-            (
-                "Printed at N = 4800, M = 30, delta 1e-6: 16.6081 (Table 3); at 15 of 760: 45.5485 "
-                f"(Table 4). All entries follow from {self.rounds} x {m} sampled steps where "
-                f"Algorithm 2 takes {self.rounds}: they count M times too many, and so overstate. "
-                "The proof accounts for Poisson sampling; a fixed number of clients is drawn. To "
-                "another client, which knows of itself, they are drawn of N - 1, which is charged "
-                "here; to c clients who collude of N - c.",
-                "Its noise scales 1/(z sqrt(1-h)) make a joint multiplier of 1/z, the algorithm's "
-                "make z: the same at z = 1 only.",
-                "The share's sensitivity is 1/M, not 2/M.",
-                "Line 9 adds the noise after the step size, and lines 22-23 compute b after "
-                "clipping, where it says nothing."
-                if self.as_published
-                else "Repaired: the step size multiplies the noise, b is computed before clipping.",
-                f"Together the round has multiplier {joint:.4g}.",
-            )
-        )
+        return float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9

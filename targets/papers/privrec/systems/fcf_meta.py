@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
-    CUTOFFS,
-    PAPER,
-    reported,
-)
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import CUTOFFS
 from fedrec_auditor.targets.systems.base import Evaluation, Split
 
 
@@ -22,8 +18,4 @@ class FcfMeta(Fcf):
     others.
     """
 
-    reported = reported((0.092, 0.140, 0.186, 0.228), (0.088, 0.118, 0.155, 0.195))
-
-    paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
-    place = "section 4.1 (FCF)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned, reported
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
 
 
@@ -15,8 +15,6 @@ class FoflSelf(MetaLearned):
     So items are told apart by embeddings of their own, and users by nothing until their devices
     train. Source: section 4.1; the original (Jalalirad et al. 2019) is not followed further.
     """
-
-    reported = reported((0.118, 0.152, 0.195, 0.241), (0.101, 0.130, 0.169, 0.207))
 
     @property
     def network(self) -> Network:

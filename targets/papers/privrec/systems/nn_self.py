@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned, reported
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -34,8 +34,6 @@ class NnSelf(MetaLearned):
     server_rate: float = 0.1
     item_ids: bool = False
     averaged_genres: bool = False
-
-    reported = reported((0.109, 0.148, 0.190, 0.235), (0.098, 0.124, 0.162, 0.201))
 
     kind = Kind.GRADIENT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned, reported
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ class PrivRec(MetaLearned):
     proximal: float = 0.01
     item_ids: bool = False
     averaged_genres: bool = False
-
-    reported = reported((0.123, 0.160, 0.205, 0.249), (0.106, 0.137, 0.174, 0.210))
 
     @property
     def network(self) -> Network:

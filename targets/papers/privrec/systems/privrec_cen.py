@@ -8,7 +8,6 @@ import numpy as np
 
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import reported
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.systems.system import Central, Training
 
@@ -21,10 +20,6 @@ class PrivRecCen(Central, PrivRec):
     is the model that it ends with. So the transcript has a release and no rounds, and is audited
     from there. Learning is the same: PrivRec ends in the same model from the same seed.
     """
-
-    reported = reported((0.127, 0.163, 0.207, 0.252), (0.109, 0.138, 0.178, 0.212))
-    place = "section 4.1 (PrivRec-CEN)"
-    offer = ": the server has all data and publishes a model."
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -10,18 +10,17 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.catalogue import dplcf, fmf_ldp
-from fedrec_auditor.targets.declarations.entry import Computed, Entry
+from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+
+PAPER, DPLCF = (Paper.of(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf"))
 
 
 def of(number: str) -> tuple[Computed, ...]:
-    (entry,) = [entry for entry in fmf_ldp.ENTRIES if entry.number == number]
-    assert entry.computed is not None
-    return tuple(entry.computed())
+    return PAPER.computed(PAPER.entry(number))
 
 
 def test_equation_9_is_k_times_the_gradient_in_a_simulation_too() -> None:
@@ -70,21 +69,24 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
 
 
 def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
-    printed = {row.metric: row.value for row in DplcfSp.reported if "MovieLens" in row.note}
-    assert (printed["HR@2"], printed["HR@10"]) == (0.4203, 0.7)
+    theirs = DPLCF.table("Tables 4, 5").row("DPLCF-SP")
+    row = PAPER.table("Figure 5").row("DPLCF")
+    assert {metric: row[metric] for metric in row if metric in theirs} == {
+        metric: theirs[metric] for metric in ("HR@2", "HR@10")
+    }
     assert [(number.claimed, number.right) for number in of("5e")] == [(2.5, 1.0)]
 
 
 @pytest.mark.parametrize(
-    ("entry", "epsilon", "reports", "told"),
+    ("reason", "epsilon", "reports", "told"),
     [
-        ([e for e in fmf_ldp.ENTRIES if e.number == "2b"], 2.5, 2000, "4,505 at delta 1e-6"),
-        ([e for e in dplcf.ENTRIES if e.number == "8b"], 1.0, 1682, "945.7 at delta 1e-6"),
+        (PAPER.entry("2b").reason, 2.5, 2000, "4,505 at delta 1e-6"),
+        (DPLCF.entry("8b").reason, 1.0, 1682, "945.7 at delta 1e-6"),
     ],
     ids=["2b", "8b"],
 )
 def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
-    entry: list[Entry], epsilon: float, reports: int, told: str
+    reason: str, epsilon: float, reports: int, told: str
 ) -> None:
     """Delta of so many randomized responses, summed over their binomial numbers."""
     right = np.arange(reports + 1)
@@ -95,7 +97,7 @@ def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
     def delta(at: float) -> float:
         return float(mass @ np.maximum(0.0, -np.expm1(np.minimum(at - loss, 0.0))))
 
-    assert told in entry[0].reason
+    assert told in reason
     assert delta(at * (1 + 2e-4)) < 1e-6 < delta(at * (1 - 2e-4))
 
 

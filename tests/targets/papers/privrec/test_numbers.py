@@ -9,31 +9,42 @@ import pytest
 
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.targets.catalogue import privrec
+from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.papers.privrec import numbers
+from fedrec_auditor.targets.papers.privrec.numbers import PRINTED, realisable, upper
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.papers.privrec.tables import (
-    PRINTED,
-    counted,
-    realisable,
-    upper,
-)
 from fedrec_auditor.targets.systems.base import Population
+
+PAPER = Paper.of("fedrec_auditor.targets.papers.privrec")
 
 
 def of(number: str) -> tuple[Computed, ...]:
-    (entry,) = [entry for entry in privrec.ENTRIES if entry.number == number]
-    assert entry.computed is not None
-    return tuple(entry.computed())
+    return PAPER.computed(PAPER.entry(number))
 
 
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     assert len(PRINTED) == 36
-    assert [f"{counted(cell):.4f}" for cell in PRINTED] == [f"{c.printed:.4f}" for c in PRINTED]
+    assert [f"{c.counted:.4f}" for c in PRINTED] == [f"{c.printed:.4f}" for c in PRINTED]
     assert all(number.word is Arithmetic.RIGHT for number in of("15b"))
+
+
+def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(numbers, "PRINTED", PRINTED[16:17])
+    (row,) = map(ReproducedRow.model_validate, PAPER.calculated())
+    assert (row.place, row.what) == ("Table 3", "epsilon at delta 1e-06, 30 of 4800 clients")
+    assert (
+        row.printed
+        == row.beside["by the authors' counting"]
+        == PAPER.table("Table 3").row("30 / 4800")["1e-6"]
+    )
+    assert row.beside["leaks at least"] < row.value < row.printed
 
 
 @pytest.mark.parametrize(

@@ -24,33 +24,11 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 from fedrec_auditor.targets.settings import check_settings, usual
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Reported
+from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
-PAPER = "Minto, Haller, Haddadi, Livshits: FMF-LDP, RecSys 2021"
-
-
 CUTOFFS = (2, 5, 10)
-
-
-def printed(
-    values: tuple[float, float, float], method: str, more: str = ""
-) -> tuple[Reported, ...]:
-    """HR@2, HR@5 and HR@10 of one method in Figure 5; ``more`` is said beside HR@10."""
-    note = (
-        f"Figure 5, {method}: MovieLens-20M, 75,040 users and 9,781 items with at least 60 "
-        "interactions, the latest held out, at most 20 epochs"
-    )
-    return tuple(
-        Reported(
-            metric=f"HR@{cutoff}",
-            protocol="99 sampled negatives",
-            value=value,
-            note=f"{note}; {more}" if more and cutoff == 10 else note,
-        )
-        for cutoff, value in zip(CUTOFFS, values, strict=True)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +49,6 @@ class ImplicitMf(System):
     server_steps: int = 20
     init_scale: float = 0.05
 
-    paper = PAPER
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, 
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import LAYERS, Network, genre_flags
 from fedrec_auditor.targets.settings import check_settings, not_negative, usual
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Reported, Split
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Trained, Training, Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -39,25 +39,9 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices, ProximalTraining
     from fedrec_auditor.targets.papers.privrec.systems.parts.loss import Weights
 
-PAPER = "Wang et al.: PrivRec, VLDB Journal 2021"
-PROTOCOL = "held-out users"
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once
 _SEED = "seed"
-_NOTE = (
-    "Table 1, MovieLens-1M, ratings above 3 as positives. The column of nDCG is no average of "
-    "equation 11: from 10 to 30 it grows by more than 0.28 times what Hits does, the most that a "
-    "hit at place 11 or below can add"
-)
-
-
-def reported(hits: tuple[float, ...], gains: tuple[float, ...]) -> tuple[Reported, ...]:
-    """A row of Table 1."""
-    return tuple(
-        Reported(metric=f"{metric}@{k}", protocol=PROTOCOL, value=value, note=_NOTE)
-        for metric, values in (("HR", hits), ("NDCG", gains))
-        for k, value in zip(CUTOFFS, values, strict=True)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +66,7 @@ class MetaLearned(Unperturbed):
     embedding: int = 64
     width: int = 64
 
-    paper = PAPER
     kind: ClassVar[Kind] = Kind.CHANGE
-    place = "section 2.2 (Algorithm 1) and section 2.3"
-    offer = "; what is offered is that a user's data stay put."
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
@@ -150,9 +131,9 @@ class MetaLearned(Unperturbed):
         """What the server broadcasts first."""
         return dict(self.network.initial(interactions, rng))
 
-    def drawn(self, n_users: int) -> int:
+    def drawn(self, population: Population | Interactions) -> int:
         """How many clients take part in a round."""
-        return min(self.clients, n_users)
+        return min(self.clients, population.n_users)
 
     def sends(self, scope: Scope) -> bool:
         """Changes depend on which items are rated, and on attributes that are features."""
@@ -165,7 +146,7 @@ class MetaLearned(Unperturbed):
         """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
         model, n = self.first(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
-            senders = np.sort(rng.choice(n, size=self.drawn(n), replace=False))
+            senders = np.sort(rng.choice(n, size=self.drawn(interactions), replace=False))
             sent = self.upload(interactions.take(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)

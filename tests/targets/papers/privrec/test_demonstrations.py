@@ -9,13 +9,14 @@ import math
 
 import numpy as np
 
-from fedrec_auditor.auditor.demonstrations.dp_privrec_step import (
-    DpPrivRecStep,
+from fedrec_auditor.auditor.demonstrations import claim_of
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.privrec.demonstrations import (
     dense,
+    dp_privrec_step,
     following,
     small,
 )
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP
 
 RUNS = 10_000
@@ -42,8 +43,8 @@ def test_without_noise_every_copy_takes_the_systems_step() -> None:
 
 def test_changes_lie_on_the_bound_and_apart_by_half_of_what_two_users_can() -> None:
     """alpha3 S / M in units of (2 S z / M) / sqrt(1 - h): 16 sqrt(0.3) / 2 = 4.38."""
-    game = DpPrivRecStep().violation()
-    near, far = (game.worlds.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
+    side = dp_privrec_step().violation
+    near, far = (side.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
     expected = 16 * math.sqrt(0.3) / 2
     apart = (near.mean() - far.mean()) / far.std()
     assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
@@ -51,9 +52,9 @@ def test_changes_lie_on_the_bound_and_apart_by_half_of_what_two_users_can() -> N
 
 
 def test_repaired_the_step_multiplies_the_noise() -> None:
-    game = DpPrivRecStep().control()
-    near, far = (game.worlds.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
+    side = dp_privrec_step().control
+    near, far = (side.draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
     expected = math.sqrt(0.3) / 2
     apart = (near.mean() - far.mean()) / far.std()
     assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
-    assert game.claim.epsilon == DpPrivRecStep().violation().claim.epsilon
+    assert claim_of(side).epsilon == claim_of(dp_privrec_step().violation).epsilon
