@@ -9,9 +9,9 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import CORE, make_target
 from fedrec_auditor.auditor.plan_file import read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedncf import FedNcf
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing-systems.md"
 

@@ -14,11 +14,12 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.targets.papers.parts.composed_system import Systems
 from fedrec_auditor.targets.papers.parts.entry import Computed, Declared, Entry, Words
 from fedrec_auditor.targets.papers.parts.printed import Attacked, Order, PrintedTable, Trained
 from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
 
-CLAIMS, PRINTED = "claims.toml", "printed.toml"
+CLAIMS, PRINTED, SYSTEMS = "claims.toml", "printed.toml", "systems.toml"
 
 
 class ThreatModel(Declared):
@@ -82,6 +83,7 @@ class Paper:
     heading: Heading
     entries: tuple[Entry, ...]
     printed: Printed
+    composed: Systems
 
     @staticmethod
     def of(package: str) -> Paper:
@@ -194,7 +196,7 @@ def paper_of(module: str) -> Paper | None:
     """The paper in whose folder a module is; None for a module of none."""
     package = module
     while package := package.rpartition(".")[0]:
-        if (files(package) / CLAIMS).is_file():
+        if _has(package, CLAIMS):
             return Paper.of(package)
     return None
 
@@ -202,7 +204,12 @@ def paper_of(module: str) -> Paper | None:
 @functools.cache
 def _read(package: str) -> Paper:
     claims, printed = _parsed(package, CLAIMS, Claims), _parsed(package, PRINTED, Printed)
-    return Paper(package, claims.paper, claims.claim, printed)
+    composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
+    return Paper(package, claims.paper, claims.claim, printed, composed)
+
+
+def _has(package: str, name: str) -> bool:
+    return (files(package) / name).is_file()
 
 
 _Kind = TypeVar("_Kind", bound=Declared)

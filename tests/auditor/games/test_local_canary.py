@@ -34,14 +34,14 @@ from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 DATA = Synthetic(n_users=60, n_items=20, profile=6).load()

@@ -23,13 +23,13 @@ from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Re
 from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Public, RoundView, View
 
 DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()

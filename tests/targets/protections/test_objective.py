@@ -17,10 +17,10 @@ from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.papers.fedrec_apm.systems.f_gerai_nl import FGeraiNl
 
 LEVEL = 1e-9
 SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}

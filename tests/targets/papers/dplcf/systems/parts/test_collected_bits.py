@@ -24,7 +24,6 @@ from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
@@ -38,9 +37,10 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.systems.base import Population
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9

@@ -41,6 +41,7 @@ from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec, FedRecApm, FGerai
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.gaussian import GaussianProtection
@@ -49,9 +50,6 @@ from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
 from fedrec_auditor.targets.systems.base import Population, UploadGame
-from fedrec_auditor.targets.papers.fedrec_apm.systems.f_gerai import FGerai
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.systems.games import Regions
 from fedrec_auditor.targets.transcript import Uploads
