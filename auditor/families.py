@@ -5,9 +5,9 @@ name (underscores as hyphens) is the member's name. Its class is called like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
 ``parts``. A member of "papers" is a package, and the systems in it, modules or lines of a table,
-are members of "targets"; learners, protections and routes in it are members of theirs. Third
-parties add members through entry points of the group ``fedrec_auditor.<family>``; one that does not
-load is left out, with a line that names its distribution.
+are members of "targets". Third parties add members through entry points of the group
+``fedrec_auditor.<family>``; one that does not load is left out, with a line that names its
+distribution.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import plugins
 from fedrec_auditor.targets.member_class import member_class
 from fedrec_auditor.targets.papers.parts.paper import CLAIMS, Paper
-
-_ROOMS = {kind: kind for kind in ("learners", "protections", "routes")} | {"targets": "systems"}
-"""Folders in a paper's for members of these families that are the paper's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +130,12 @@ class Family:
 
     def _modules(self) -> dict[str, str]:
         """The modules of members by name, of composed systems MODULE:CLASS."""
-        if self.kind not in _ROOMS:
+        if self.kind != "targets":
             return _members(self.package)
-        found = {} if self.kind == "targets" else _members(self.package)
+        found = {}
         for paper in papers().values():
-            found |= _members(f"{paper.package}.{_ROOMS[self.kind]}")
-            for name, system in paper.composed.system.items() if self.kind == "targets" else ():
-                found[name] = f"{paper.package}.systems:{system.type}"
+            room, table = f"{paper.package}.systems", paper.composed.system
+            found |= _members(room) | {name: f"{room}:{one.type}" for name, one in table.items()}
         return found
 
     def _plugins(self) -> dict[str, plugins.Plugin]:

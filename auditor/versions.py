@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
 
 
 def source_digest() -> str:
-    """SHA-256 over our own source and data, so that results of other code are not taken for ours."""
+    """SHA-256 over our own source, so that results of other code are never taken for ours."""
     digest = hashlib.sha256()
     for folder in sorted(Path(__file__).parents[1].iterdir()):
         for path in sorted(folder.rglob("*.*")):

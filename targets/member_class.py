@@ -18,9 +18,9 @@ def member_class(module: str, noun: str) -> type[Any]:
     """
     own = module.rpartition(".")[2].replace("_", "")
     for name, value in vars(importlib.import_module(module)).items():
-        if isinstance(value, type) and value.__module__ == module:
-            if name.lower() in (own, own + noun):
-                return value
+        own_class = isinstance(value, type) and value.__module__ == module
+        if own_class and name.lower() in (own, own + noun):
+            return value
     raise InputError(
         f"Expected a class named after its file in {module}, found none. "
         f"Rename the class so that it reads {own!r} in lower case."

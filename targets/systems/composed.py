@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import fields, make_dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.member_class import member_class
-from fedrec_auditor.targets.papers.parts.paper import SYSTEMS, Paper, paper_of
+from fedrec_auditor.targets.papers.parts.paper import SYSTEMS, Paper
 from fedrec_auditor.targets.systems.federated import Federated
 
-PARTS = ("learner", "protection", "route")
+_PARTS = ("learner", "protection", "route")
 
 
 def composed(module: str) -> Callable[[str], type[Federated]]:
@@ -24,9 +23,9 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
 
     @functools.cache
     def found(kind: str) -> type[Federated]:
-        paper = paper_of(module)
-        for name, declared in paper.composed.system.items() if paper else ():
-            if paper and declared.type == kind:
+        paper = Paper.of(module.rpartition(".")[0])
+        for name, declared in paper.composed.system.items():
+            if declared.type == kind:
                 try:
                     return _made(paper, name, module)
                 except (InputError, ImportError, KeyError, TypeError) as error:
@@ -44,7 +43,7 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
     made = make_dataclass(
         declared.type,
         [
-            (key, known[key].type, _part(paper, key, value) if key in PARTS else value)
+            (key, known[key].type, _part(key, value) if key in _PARTS else value)
             for key, value in declared.settings.items()
         ],
         bases=(Federated,),
@@ -62,13 +61,8 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
     return made
 
 
-def _part(paper: Paper, kind: str, given: Any) -> Any:
-    """A learner, protection or route with its settings: one of the paper's own, or of all."""
+def _part(kind: str, given: Any) -> Any:
+    """A learner, protection or route, by its name or a table of its name and settings."""
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     file = settings.pop("name").replace("-", "_")
-    own = f"{paper.package}.{kind}s"
-    holder = own if find_spec(own) and find_spec(f"{own}.{file}") else f"{_TARGETS}.{kind}s"
-    return member_class(f"{holder}.{file}", kind)(**settings)
-
-
-_TARGETS = __package__.rpartition(".")[0]
+    return member_class(f"fedrec_auditor.targets.{kind}s.{file}", kind)(**settings)

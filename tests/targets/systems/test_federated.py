@@ -66,6 +66,7 @@ class Small(Federated):
     rounds: int = 3
 
     name = "small"
+    paper = "nobody's"
     place = "nowhere"
 
 
