@@ -132,7 +132,7 @@ class Family:
         """The modules of members by name, of composed systems MODULE:CLASS."""
         if self.kind != "targets":
             return _members(self.package)
-        found = {}
+        found: dict[str, str] = {}
         for paper in papers().values():
             room, table = f"{paper.package}.systems", paper.composed.system
             found |= _members(room) | {name: f"{room}:{one.type}" for name, one in table.items()}

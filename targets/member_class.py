@@ -18,8 +18,8 @@ def member_class(module: str, noun: str) -> type[Any]:
     """
     own = module.rpartition(".")[2].replace("_", "")
     for name, value in vars(importlib.import_module(module)).items():
-        own_class = isinstance(value, type) and value.__module__ == module
-        if own_class and name.lower() in (own, own + noun):
+        called = name.lower() in (own, own + noun)
+        if called and isinstance(value, type) and value.__module__ == module:
             return value
     raise InputError(
         f"Expected a class named after its file in {module}, found none. "

@@ -45,7 +45,9 @@ summary = "Theirs."
 doc = "And more."
 place = "section 2"
 unprotected = "fedmf"
-settings = { rounds = 3, learner = { name = "mf", dimension = 4 }, route = "shuffler" }
+settings.rounds = 3
+settings.route = "shuffler"
+settings.learner = { name = "mf", dimension = 4 }
 settings.protection = { name = "laplace", epsilon = 2.0, every_epoch = true }
 """
 MODULE = """
@@ -131,7 +133,7 @@ def test_what_is_wrong_in_a_table_is_named(
     written: Write, right: str, wrong: str, said: str
 ) -> None:
     module = written(TABLE.replace(right, wrong))
-    with pytest.raises(InputError, match=rf"(?s){said}.*|.*{said}") as caught:
+    with pytest.raises(InputError, match=said) as caught:
         _ = module.TheirMf
     assert "systems.toml" in str(caught.value)
 
@@ -139,5 +141,3 @@ def test_what_is_wrong_in_a_table_is_named(
 def test_a_module_has_no_other_names(written: Write) -> None:
     module = written(TABLE)
     assert not hasattr(module, "TheirNcf")
-    with pytest.raises(ImportError):
-        exec(f"from {module.__name__} import TheirNcf")
