@@ -4,9 +4,10 @@ A family is a package with a ``base.py``; every other module in it holds one mem
 name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
-``parts``. A member of "papers" is a package, and the systems in it are members of "targets". Third
-parties add members through entry points of the group ``fedrec_auditor.<family>``; one that does not
-load is left out, with a line that names its distribution.
+``parts``. A member of "papers" is a package, and the systems in it, modules or lines of a table,
+are members of "targets". Third parties add members through entry points of the group
+``fedrec_auditor.<family>``; one that does not load is left out, with a line that names its
+distribution.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import plugins
 from fedrec_auditor.targets.declarations import CLAIMS
+from fedrec_auditor.targets.member_class import member_class
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
@@ -97,24 +99,17 @@ class Family:
         self.check(name)
         modules = self._modules()
         if name in modules:
-            module = importlib.import_module(modules[name])
-            own = name.replace("-", "")
-            known = (own, own + self.kind.removesuffix("s"))
-            for attribute, value in vars(module).items():
-                if not isinstance(value, type) or value.__module__ != module.__name__:
-                    continue
-                if attribute.lower() in known:
-                    return value
-            raise InputError(
-                f"Expected a class named after its file in {modules[name]}, found none. "
-                f"Rename the class so that it reads {own!r} in lower case."
-            )
+            module, _, kind = modules[name].partition(":")
+            if not kind:
+                return member_class(module, self.noun)
+            composed: type[Any] = getattr(importlib.import_module(module), kind)
+            return composed
         plugin = self._plugins()[name]
         loaded = self._load(plugin)
         if isinstance(loaded, str):
             raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
-        kind: type[Any] = loaded
-        return kind
+        theirs: type[Any] = loaded
+        return theirs
 
     def summary(self, name: str) -> str:
         """What the member says of itself in its first docstring line, read without importing it."""
@@ -122,6 +117,9 @@ class Family:
         if name not in modules:
             plugin = self._plugins()[name]
             return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
+        for paper in papers().values() if ":" in modules[name] else ():
+            if name in paper.composed.system:
+                return paper.composed.system[name].summary
         spec = importlib.util.find_spec(modules[name])
         if spec is None or spec.origin is None:
             return ""
@@ -134,13 +132,14 @@ class Family:
         return self.kind.removesuffix("s")
 
     def _modules(self) -> dict[str, str]:
+        """The modules of members by name, of composed systems MODULE:CLASS."""
         if self.kind != "targets":
             return _members(self.package)
-        return {
-            name: module
-            for paper in papers().values()
-            for name, module in _members(f"{paper.package}.systems").items()
-        }
+        found: dict[str, str] = {}
+        for paper in papers().values():
+            room, table = f"{paper.package}.systems", paper.composed.system
+            found |= _members(room) | {name: f"{room}:{one.type}" for name, one in table.items()}
+        return found
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
         """Those that can be tried by their names, the first of a name."""
@@ -208,8 +207,8 @@ def brief(value: object) -> str:
 def _members(package: str) -> dict[str, str]:
     """The modules of members below ``package``, by name; folders of other families left out."""
     found: dict[str, str] = {}
-    inside = list(pkgutil.iter_modules(importlib.import_module(package).__path__))
-    for info in inside:
+    spec = importlib.util.find_spec(package)
+    for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
             found[info.name.replace("_", "-")] = where

@@ -30,6 +30,7 @@ def source_digest() -> str:
     """SHA-256 over our own source, so that results of other code are never taken for ours."""
     digest = hashlib.sha256()
     for folder in sorted(Path(__file__).parents[1].iterdir()):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
+        for path in sorted(folder.rglob("*.*")):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -32,8 +32,8 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.declarations.printed import PrintedTable
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
-from fedrec_auditor.targets.systems.base import Model, Target
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
+from fedrec_auditor.targets.systems.federated import Federated
 
 ATTACKERS = {
     "AIA": "attribute-mlp",
@@ -236,8 +236,11 @@ def _hits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Popularity(FedRec):
+class _Popularity(Federated):
     """What recommends to everybody the items that most users ``met``."""
+
+    reported = ()
+    evaluation = Evaluation(cutoffs=(20,))
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.targets.declarations import CLAIMS, PRINTED
+from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
+from fedrec_auditor.targets.declarations.composed_system import Systems
 from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Words
 from fedrec_auditor.targets.declarations.printed import Attacked, Order, PrintedTable, Trained
 from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
@@ -81,6 +82,7 @@ class Paper:
     heading: Heading
     entries: tuple[Entry, ...]
     printed: Printed
+    composed: Systems
 
     @staticmethod
     def of(package: str) -> Paper:
@@ -200,17 +202,21 @@ def paper_of(module: str) -> Paper | None:
     """The paper in whose folder a module is; None for a module of none."""
     package = module
     while package := package.rpartition(".")[0]:
-        if (files(package) / CLAIMS).is_file():
+        if _has(package, CLAIMS):
             return Paper.of(package)
     return None
 
 
 @functools.cache
 def _read(package: str) -> Paper:
-    claims, printed = _parsed(package, CLAIMS, Claims), Printed()
-    if (files(package) / PRINTED).is_file():
-        printed = _parsed(package, PRINTED, Printed)
-    return Paper(package, claims.paper, claims.claim, printed)
+    claims = _parsed(package, CLAIMS, Claims)
+    printed = _parsed(package, PRINTED, Printed) if _has(package, PRINTED) else Printed()
+    composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
+    return Paper(package, claims.paper, claims.claim, printed, composed)
+
+
+def _has(package: str, name: str) -> bool:
+    return (files(package) / name).is_file()
 
 
 _Kind = TypeVar("_Kind", bound=Declared)

@@ -41,25 +41,22 @@ if TYPE_CHECKING:
 
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
-PAPER = "Zhang, Yuan, Yin: Comprehensive Privacy Analysis on Federated Recommender System (APM)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(System):
-    """The settings of Algorithm 1 and the three parts of a system, and what follows of privacy.
+    """Settings of federated averaging, the three parts of a system, and what follows of privacy.
 
-    ``epochs``, ``batch`` and ``learning_rate`` are the paper's (section 5.4), and so is ``share``
-    of the users a round: at 0, half of up to 1,000 users (ML-100K) and a tenth of more (ML-1M).
-    ``negatives`` is its q, which it does not print; 4 is usual. The paper trains until convergence,
-    and its Algorithm 1 writes a plain gradient step. By the ``optimizer`` "adam" at its rate that
-    takes ``rounds`` = 12; "sgd" takes hundreds (Hit@20 of FedRec on ML-100K is .023 after 50
-    rounds, .045 after 100, and about .07 from 200 to 550).
+    Defaults are those of Zhang et al. (section 5.4) where a paper that composes a system says
+    nothing else: ``epochs``, ``batch``, ``learning_rate`` and ``share``, that of the users a round,
+    at 0 half of up to 1,000 users and a tenth of more. ``negatives`` an interaction are not printed
+    there; 4 is usual. By the ``optimizer`` "adam" at this rate it takes ``rounds`` = 12 to
+    converge, by "sgd", a plain gradient step, hundreds.
     ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
 
     With ``private_user`` z_u is a vector that the device keeps from round to round, as MF, NCF and
-    LightGCN have it in their own papers, instead of E_U x_u, whose E_U is sent (section 3.1): no
-    feature enters the model. ``summed`` adds uploads up, as equation 9 has it, where Algorithm 1
-    and FedAvg take their mean.
+    LightGCN have it in their own papers, instead of E_U x_u, whose E_U is sent: no feature enters
+    the model. ``summed`` adds uploads up, where federated averaging takes their mean.
     """
 
     learner: Learner = Gcn()
@@ -76,10 +73,9 @@ class Composition(System):
     private_user: bool = False
     summed: bool = False
 
-    paper = PAPER
-    evaluation = Evaluation(cutoffs=(20,))
+    evaluation = Evaluation()
     place: ClassVar[str]
-    """Where in the paper this composition and its promise stand."""
+    """Where in its paper this composition and its promise stand."""
 
     def __post_init__(self) -> None:
         check_settings(self, rounds=whole, epochs=whole, batch=whole, negatives=whole)
@@ -119,7 +115,7 @@ class Composition(System):
         return max(1, round(share * n_users)) if n_users else 0
 
     def features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """What devices know of their users, (n_users, d1): Table I of the paper.
+        """What devices know of their users, (n_users, d1).
 
         Of a ``private_user`` the number 1: E_U x_u is then E_U, a vector.
         """
@@ -167,9 +163,8 @@ class Composition(System):
             yield (
                 any_pair(Unit.USER, *whole_round),
                 0.0,
-                f"A user sends all {total:,} parameters ({parts}), and Definition 2.1 speaks "
-                "of any two sets of them: for the upload as a whole the epsilons add up, to "
-                f"{spent:,.0f}.",
+                f"A user sends all {total:,} parameters ({parts}): for the upload as a whole the "
+                f"epsilons add up, to {spent:,.0f}.",
             )
             yield (
                 any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
@@ -181,9 +176,9 @@ class Composition(System):
                 yield (
                     any_pair(Unit.ATTRIBUTE, *whole_round),
                     0.0,
-                    "The paper's aim is to hide gender and age. An attribute moves many parameters "
-                    "at once, so no promise for one of them is one for it; F1 scores of attacks "
-                    "are lower bounds on what leaks.",
+                    "An attribute, such as gender or age, moves many parameters at once, so no "
+                    "promise for one of them is one for it; F1 scores of attacks are lower bounds "
+                    "on what leaks.",
                 )
         if promise.notable:
             for unit, what in (

@@ -18,17 +18,10 @@ from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
-from fedrec_auditor.targets.learners.base import Learner as Learner
-from fedrec_auditor.targets.protections.base import Protection as Protection
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import games
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
-    Model,
-    Reported,
-    UploadGame,
-)
+from fedrec_auditor.targets.systems.base import DEFAULT, Model, UploadGame
 from fedrec_auditor.targets.systems.composition import Composition
 from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -176,9 +169,3 @@ def _catalogue(clients: Clients) -> Catalogue:
     return Catalogue(
         n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
     )
-
-
-def hits(ml_100k: float, ml_1m: float, table: str) -> tuple[Reported, ...]:
-    """Hit@20 over all items, as printed."""
-    note = f"{table}, ML-100K; {ml_1m:.3f} on ML-1M"
-    return (Reported(metric="HR@20", protocol="all items", value=ml_100k, note=note),)

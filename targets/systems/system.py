@@ -79,8 +79,8 @@ class System(ABC):
 
     @property
     def name(self) -> str:
-        """Name on the command line: that of the file."""
-        return type(self).__module__.rpartition(".")[2].replace("_", "-")
+        """Name on the command line: that of the file, or what the class says it is ``called``."""
+        return _called(type(self))
 
     @property
     def paper(self) -> str:
@@ -239,11 +239,17 @@ class System(ABC):
         """The paper in whose folder the class, or one that it extends, is; and its name there."""
         for kind in cls.__mro__:
             if (paper := paper_of(kind.__module__)) is not None:
-                return paper, kind.__module__.rpartition(".")[2].replace("_", "-")
+                return paper, _called(kind)
         raise InputError(
             f"Expected {cls.__name__} to say what is claimed (paper, reported, scoped_claims), or "
             "to be in the folder of a paper, got neither. Write these three."
         )
+
+
+def _called(kind: type) -> str:
+    """The name of a class on the command line, which none has from those that it extends."""
+    named: str = vars(kind).get("called") or kind.__module__.rpartition(".")[2].replace("_", "-")
+    return named
 
 
 class Unperturbed(System):

@@ -26,7 +26,7 @@ from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.transcript import Round, Uploads
 

@@ -9,7 +9,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import CORE, make_target
 from fedrec_auditor.auditor.plan_file import read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedncf import FedNcf
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.routes.shuffler import Shuffler
 
@@ -41,7 +41,7 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
 
 
 def test_what_is_audited_by_default_is_of_every_paper() -> None:
-    papers = {FAMILIES["targets"].member(name).paper for name in FAMILIES["targets"].names()}
-    core = {FAMILIES["targets"].member(name).paper for name in CORE}
+    papers = {FAMILIES["targets"].member(name)().paper for name in FAMILIES["targets"].names()}
+    core = {FAMILIES["targets"].member(name)().paper for name in CORE}
     assert len(core) == 5
     assert core == papers

@@ -15,8 +15,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.plan import make_plan, make_target
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedncf_apm import FedNcfApm
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
 

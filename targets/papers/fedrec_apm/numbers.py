@@ -10,9 +10,7 @@ import numpy as np
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.declarations.entry import Computed
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedmf import FedMf
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.systems.base import Population

@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.runner import audit, run_plan
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_gn import FedRecGn
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec

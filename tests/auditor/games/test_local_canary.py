@@ -37,7 +37,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.streams import Streams

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.papers.fedrec_apm.systems.f_gerai_nl import FGeraiNl
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.streams import Streams

@@ -12,9 +12,10 @@ from scipy import stats
 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.catalogue import judge
-from fedrec_auditor.targets.catalogue import fedrec
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 
+PAPER = Paper.of("fedrec_auditor.targets.papers.fedrec_apm")
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
 JUDGED = {
@@ -51,13 +52,11 @@ EPSILONS = {  # claimed, and exactly so much
 
 
 def of(number: str) -> tuple[Computed, ...]:
-    (entry,) = [entry for entry in fedrec.ENTRIES if entry.number == number]
-    assert entry.computed is not None
-    return tuple(entry.computed())
+    return PAPER.computed(PAPER.entry(number))
 
 
 def test_every_claim_is_judged_as_derived() -> None:
-    rows = {row.number: row for row in judge(fedrec.ENTRIES)}
+    rows = {row.number: row for row in judge(PAPER.entries)}
     assert {number: (row.verdict, row.arithmetic) for number, row in rows.items()} == JUDGED
     for number, (claimed, exact) in EPSILONS.items():
         row = rows[number]
@@ -74,7 +73,7 @@ def test_an_upload_spends_millions() -> None:
 
 
 def test_our_reading_of_an_unprinted_law_refutes_nobody() -> None:
-    for row in judge([entry for entry in fedrec.ENTRIES if entry.number in ("20c", "20d", "20e")]):
+    for row in judge([PAPER.entry(number) for number in ("20c", "20d", "20e")]):
         assert row.finding is not None
         assert "a law and a budget that the paper does not print" in row.finding.reason
         assert "our reading" in row.reason.lower()

@@ -12,8 +12,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue
 from fedrec_auditor.targets.learners.mf import Mf
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fixrec_max import FixRecMax
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fixrec_min import FixRecMin
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMin
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.protections.unprotected import Unprotected

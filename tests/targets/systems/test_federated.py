@@ -41,9 +41,7 @@ from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.papers.fedrec_apm.systems.f_gerai import FGerai
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec import FedRec
-from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec, FedRecApm, FGerai
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.gaussian import GaussianProtection
@@ -68,6 +66,7 @@ class Small(Federated):
     rounds: int = 3
 
     name = "small"
+    paper = "nobody's"
     place = "nowhere"
 
 
