@@ -1,0 +1,190 @@
+"""FedPerGNN as released: steps of 32 users at once, clipped as one, with noise on every weight."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_ndtr
+
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Population
+from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedPerGnn(RatingGraph):
+    """The code's loop: a batch of users is one party, its message the model after its step.
+
+    The gradient of the batch's mean loss is clipped by one L2 norm and the model steps along it.
+    Then the item table gets normal noise, its deviation that of the table's own change times
+    sqrt(items / (``pseudo`` ``batch``)), and every weight Laplace noise of ``noise``. Users are
+    dealt to batches anew each epoch, and neighbours looked up anew. ``rounds`` are 3 epochs of 29
+    batches, MovieLens 100K's. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
+
+    >>> from fedrec_auditor.targets.systems.base import Population
+    >>> [q.claim.epsilon for q in FedPerGnn().scoped_claims(Population(n_users=943, n_items=1682))]
+    [1.0, 1.0, 1.0]
+    """
+
+    clip: float = 0.1
+    epsilon: float = 1.0
+    batch: int = 32
+    pseudo: int = 1000
+    rounds: int = 87
+
+    @property
+    def noise(self) -> float:
+        """Scale of the Laplace noise on a weight: LR 2 CLIP / sqrt(BATCH_SIZE) / EPS."""
+        return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
+
+    @property
+    def extra(self) -> float:
+        """What the normal noise may add to the epsilon of a number of the item table.
+
+        Its deviation is at most ``widest`` Laplace scales t, and one law of it is the other with
+        N(0, <= t^2) added. Laplace noise after it hides a shift w at |w|, and ln E e^|w| =
+        ln(2 Phi(t)) + t^2/2, which is at least E |w|, the loss the other way round.
+        """
+        widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
+        return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
+
+    def parties(self, n_users: int) -> int:
+        """Batches of an epoch; the users who are left over wait for the next one."""
+        return max(1, n_users // self.batch)
+
+    def number(self, population: Population) -> float:
+        """The pure epsilon of one weight: one user may turn the step of the whole batch."""
+        return math.sqrt(self.batch) * self.epsilon + self.extra
+
+    def whole(self, population: Population) -> float:
+        """That of all weights: steps are 2 LR CLIP apart in L2, sqrt(weights) times it in L1."""
+        laplace = math.sqrt(self.batch * self.weights(population)) * self.epsilon
+        return laplace + population.n_items * self.dimension * self.extra
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Steps that move the same way in every number, whose table's change has no deviation."""
+        count = self.weights(population)
+        side = self.learning_rate * self.clip
+        found: Mechanism
+        if scope.vantage is not Vantage.SERVER or scope.is_presence:
+            return None
+        if scope.unit is Unit.COORDINATE:
+            found = Clipped(Laplace(scale=self.noise, low=-side, high=side))
+        elif scope.unit in (Unit.USER, Unit.REPORT):
+            side /= math.sqrt(count)
+            found = ComponentLaplace(
+                (NoisyComponent("weights", count, 2.0 * side / self.noise),), side
+            )
+        else:
+            return None
+        uses = self.times(scope, population)
+        return found if uses == 1 else Repeated(found, uses)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Once an epoch, in the batch that a user is in; who takes part is not hidden."""
+        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
+
+        if scope.is_presence:
+            return NonPrivateDpEvent()
+        one = self.number if scope.unit is Unit.COORDINATE else self.whole
+        return SelfComposedDpEvent(PureDpEvent(one(population)), self.times(scope, population))
+
+    def times(self, scope: Scope, population: Population) -> int:
+        """Batches of the horizon that a user is in."""
+        training = scope.horizon is Horizon.TRAINING
+        return math.ceil(self.rounds / self.parties(population.n_users)) if training else 1
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: messages are of whole batches."""
+        return replace(super().public(interactions), parties=self.parties(interactions.n_users))
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """A batch after the other; which users it has is chosen by ``rng``, anew each epoch."""
+        model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
+        parties = self.parties(interactions.n_users)
+        for number in range(self.rounds):
+            if number % parties == 0:
+                dealt = rng.permutation(interactions.n_users)
+                near = self.neighbours(ratings, model)
+            users = np.sort(dealt[number % parties * self.batch :][: self.batch])
+            streams = Streams.spawn(rng, 1)
+            one = self.stepped(sparse.csr_array(ratings[users]), model, streams, near[users])
+            sent = {name: Dense(part[None], Kind.MODEL) for name, part in one.items()}
+            yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
+            model = one
+        return Trained(model, {**model, "near": near})
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """The messages of batches of which one user has ratings."""
+        users = np.repeat(np.arange(profiles.n_users), size)
+        streams, model = Streams.spawn(rng, len(users)), self.received(broadcast, profiles)
+        made = [
+            self.stepped(
+                sparse.csr_array(profiles.ratings[[u]]), model, streams.take(np.array([k]))
+            )
+            for k, u in enumerate(users)
+        ]
+        return Uploads(
+            users, {n: Dense(np.stack([one[n] for one in made]), Kind.MODEL) for n in model}
+        )
+
+    def stepped(
+        self,
+        ratings: sparse.csr_array,
+        model: Broadcast,
+        streams: Streams,
+        near: Floats | None = None,
+    ) -> dict[str, NDArray[np.float32]]:
+        """The model after the step of one batch, whose coins are one stream."""
+        one = self.gradients(ratings, model, near)
+        share = one.own.sum(axis=1) / max(1, one.own.sum())
+        items = (one.weight * share[:, None]).T @ one.hidden
+        items += (one.own * share[:, None]).T @ one.shared
+        layer = np.tensordot(share, one.layer, axes=1)
+        length = math.sqrt((items**2).sum() + (layer**2).sum())
+        rate = self.learning_rate * self.clip / max(length, self.clip)
+        spread = rate * items.std() * math.sqrt(len(items) / (self.pseudo * self.batch))
+        changes = {
+            "item": spread * streams.fold_in(0).normal(items.size).reshape(items.shape)
+            - rate * items,
+            "gnn.A": -rate * layer,
+        }
+        return {
+            name: np.asarray(
+                model[name]
+                + change
+                + self.noise * streams.fold_in(k).laplace(change.size).reshape(change.shape),
+                dtype=np.float32,
+            )
+            for k, (name, change) in enumerate(changes.items(), start=1)
+        }
