@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_ndtr
 
@@ -123,18 +123,17 @@ class FedPerGnn(RatingGraph):
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
         """A batch after the other; which users it has is chosen by ``rng``, anew each epoch."""
-        model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
+        model, everybody = self.initial(interactions.n_items, rng), interactions.ratings
         parties = self.parties(interactions.n_users)
         for number in range(self.rounds):
             if number % parties == 0:
                 dealt = rng.permutation(interactions.n_users)
-                near = self.neighbours(ratings, model)
+                near = self.neighbours(everybody, model)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
-            streams = Streams.spawn(rng, 1)
-            one = self.stepped(sparse.csr_array(ratings[users]), model, streams, near[users])
-            sent = {name: Dense(part[None], Kind.MODEL) for name, part in one.items()}
+            ratings = sparse.csr_array(everybody[users])
+            sent = self.stepped(ratings, model, Streams.spawn(rng, 1), near[users])
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
-            model = one
+            model = {name: part.values[0] for name, part in sent.items()}
         return Trained(model, {**model, "near": near})
 
     def upload(
@@ -149,14 +148,11 @@ class FedPerGnn(RatingGraph):
         users = np.repeat(np.arange(profiles.n_users), size)
         streams, model = Streams.spawn(rng, len(users)), self.received(broadcast, profiles)
         made = [
-            self.stepped(
-                sparse.csr_array(profiles.ratings[[u]]), model, streams.take(np.array([k]))
-            )
-            for k, u in enumerate(users)
+            self.stepped(sparse.csr_array(profiles.ratings[[u]]), model, streams.take(copies))
+            for u, copies in enumerate(np.arange(len(users)).reshape(-1, size))
         ]
-        return Uploads(
-            users, {n: Dense(np.stack([one[n] for one in made]), Kind.MODEL) for n in model}
-        )
+        parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
+        return Uploads(users, {name: Dense(part, Kind.MODEL) for name, part in parts.items()})
 
     def stepped(
         self,
@@ -164,8 +160,8 @@ class FedPerGnn(RatingGraph):
         model: Broadcast,
         streams: Streams,
         near: Floats | None = None,
-    ) -> dict[str, NDArray[np.float32]]:
-        """The model after the step of one batch, whose coins are one stream."""
+    ) -> dict[str, Dense]:
+        """The model after the step of one batch, once a stream, whose coins it has."""
         one = self.gradients(ratings, model, near)
         share = one.own.sum(axis=1) / max(1, one.own.sum())
         items = (one.weight * share[:, None]).T @ one.hidden
@@ -174,17 +170,12 @@ class FedPerGnn(RatingGraph):
         length = math.sqrt((items**2).sum() + (layer**2).sum())
         rate = self.learning_rate * self.clip / max(length, self.clip)
         spread = rate * items.std() * math.sqrt(len(items) / (self.pseudo * self.batch))
-        changes = {
-            "item": spread * streams.fold_in(0).normal(items.size).reshape(items.shape)
-            - rate * items,
-            "gnn.A": -rate * layer,
-        }
-        return {
-            name: np.asarray(
-                model[name]
-                + change
-                + self.noise * streams.fold_in(k).laplace(change.size).reshape(change.shape),
-                dtype=np.float32,
-            )
-            for k, (name, change) in enumerate(changes.items(), start=1)
-        }
+        sent = {}
+        for name, gradient, deviation in (("item", items, spread), ("gnn.A", layer, 0.0)):
+            own = streams.fold_in(zlib.crc32(name.encode()))
+            noise = self.noise * own.laplace(gradient.size)
+            if deviation:
+                noise += deviation * own.normal(gradient.size, gradient.size)
+            after = model[name] - rate * gradient + noise.reshape(-1, *gradient.shape)
+            sent[name] = Dense(after.astype(np.float32), Kind.MODEL)
+        return sent
