@@ -36,7 +36,7 @@ class _Message:
         one = Interactions.of(np.array([self.profiles[world]]), name="neighbours")
         model = _SMALL.pushing(_ITEMS)
         if self.read is _first:
-            model = {"item": model["item"] * np.float32([1, 0]), "gnn.A": 0 * model["gnn.A"]}
+            model = {"item": model["item"] * np.eye(1, 2), "gnn.A": 0 * model["gnn.A"]}
         sizes = [min(_BLOCK, size - start) for start in range(0, size, _BLOCK)]
         return np.concatenate([self.read(self.system.upload(one, model, rng, n)) for n in sizes])
 

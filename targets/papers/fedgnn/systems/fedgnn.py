@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -15,13 +14,9 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
-from fedrec_auditor.targets.settings import check_choice
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
 from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
@@ -61,57 +56,38 @@ class FedGnn(RatingGraph):
 
     aliases = MappingProxyType({"lambda": "noise"})
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "norm", ("max", "l2"))
+    @property
+    def side(self) -> float:
+        """The threshold."""
+        return self.clip
 
     @property
     def epsilon(self) -> float:
         """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
 
-    def message(self, population: Population) -> ComponentLaplace:
-        """All numbers at opposite corners of the cube, or of the largest cube within the ball."""
-        count = self.weights(population)
-        part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
-        numbers = NoisyComponent("numbers", count, self.epsilon * part)
-        return ComponentLaplace((numbers,), self.clip * part)
+    def times(self, population: Population) -> int:
+        """A user may be drawn for every round."""
+        return self.rounds
+
+    def tells(self, scope: Scope, population: Population) -> bool:
+        """Whether the unit of ``scope`` shows in which rows are sent: all are, if M is so large."""
+        numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_presence
+        return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Of a number its noise; of all else whether a row is sent, or if all are, their noise.
-
-        The pair for the rows: a user of one item, and one of none. None for a rating's value,
-        attributes, presence and weaker vantages.
-        """
-        unsaid = scope.is_value or scope.is_presence or scope.unit is Unit.ATTRIBUTE
-        if scope.vantage is not Vantage.SERVER or unsaid:
+        """Where rows tell, the row of a user of one item, beside a user of none."""
+        if not self.tells(scope, population):
+            return super().mechanism(scope, population)
+        if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
-        found: Mechanism = self.message(population)
-        if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.clip, high=self.clip))
-        elif self.pseudo < population.n_items:
-            found = BitFlip(1.0, self.pseudo / population.n_items)
-        elif scope.unit not in (Unit.USER, Unit.REPORT):
-            return None
-        uses = self.uses(scope.horizon)
-        return found if uses == 1 else Repeated(found, uses)
+        return self.over(BitFlip(1.0, self.pseudo / population.n_items), scope, population)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Per message the noise of one number, or of all; nothing hides which rows are sent.
-
-        Of an L2 ball the L1 diameter counts, sqrt(count) times that of L2: the message's corners
-        attain it. A user may be drawn for every round.
-        """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        number = scope.unit is Unit.COORDINATE
-        told = self.pseudo < population.n_items and not scope.is_value
-        if scope.is_presence or (told and not number):
-            return NonPrivateDpEvent()
-        spent = self.epsilon if number else self.message(population).epsilon
-        return SelfComposedDpEvent(PureDpEvent(spent), self.uses(scope.horizon))
+        """Where rows tell, nothing hides it."""
+        if self.tells(scope, population):
+            return Identity().event()
+        return super().event(scope, population)
 
     def upload_games(self) -> tuple[UploadGame, ...]:
         """A low or a high rating, under a model that pushes its numbers to the ends of the clip."""

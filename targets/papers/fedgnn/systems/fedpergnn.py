@@ -5,29 +5,19 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.special import log_ndtr
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population
 from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +47,11 @@ class FedPerGnn(RatingGraph):
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
+    def side(self) -> float:
+        """A step is LR CLIP long at most; one user may turn that of the whole batch."""
+        return self.learning_rate * self.clip
+
+    @property
     def extra(self) -> float:
         """What the normal noise may add to the epsilon of a number of the item table.
 
@@ -71,49 +66,9 @@ class FedPerGnn(RatingGraph):
         """Batches of an epoch; the users who are left over wait for the next one."""
         return max(1, n_users // self.batch)
 
-    def number(self, population: Population) -> float:
-        """The pure epsilon of one weight: one user may turn the step of the whole batch."""
-        return math.sqrt(self.batch) * self.epsilon + self.extra
-
-    def whole(self, population: Population) -> float:
-        """That of all weights: steps are 2 LR CLIP apart in L2, sqrt(weights) times it in L1."""
-        laplace = math.sqrt(self.batch * self.weights(population)) * self.epsilon
-        return laplace + population.n_items * self.dimension * self.extra
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Steps that move the same way in every number, whose table's change has no deviation."""
-        count = self.weights(population)
-        side = self.learning_rate * self.clip
-        found: Mechanism
-        if scope.vantage is not Vantage.SERVER or scope.is_presence:
-            return None
-        if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-side, high=side))
-        elif scope.unit in (Unit.USER, Unit.REPORT):
-            side /= math.sqrt(count)
-            found = ComponentLaplace(
-                (NoisyComponent("weights", count, 2.0 * side / self.noise),), side
-            )
-        else:
-            return None
-        uses = self.times(scope, population)
-        return found if uses == 1 else Repeated(found, uses)
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Once an epoch, in the batch that a user is in; who takes part is not hidden."""
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        if scope.is_presence:
-            return NonPrivateDpEvent()
-        one = self.number if scope.unit is Unit.COORDINATE else self.whole
-        return SelfComposedDpEvent(PureDpEvent(one(population)), self.times(scope, population))
-
-    def times(self, scope: Scope, population: Population) -> int:
-        """Batches of the horizon that a user is in."""
-        training = scope.horizon is Horizon.TRAINING
-        return math.ceil(self.rounds / self.parties(population.n_users)) if training else 1
+    def times(self, population: Population) -> int:
+        """Batches that a user is in, one an epoch; what others send follows from their model."""
+        return math.ceil(self.rounds / self.parties(population.n_users))
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: messages are of whole batches."""

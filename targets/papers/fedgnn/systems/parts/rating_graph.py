@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import check_settings, usual
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.settings import check_choice, check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, received
 from fedrec_auditor.targets.transcript import Broadcast
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,7 @@ class RatingGraph(System):
     With m the mean of the user's items' embeddings, averaged with that of the neighbouring users
     once there are any, h = A m is the user's embedding and level + best h.v a predicted rating.
     ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
-    ``init_scale`` are ours.
+    ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
     """
 
     dimension: int = 64
@@ -47,11 +58,79 @@ class RatingGraph(System):
     best: float = 5.0
     level: float = 3.5
     init_scale: float = 0.1
+    norm: Literal["max", "l2"] = "l2"
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
         check_settings(self, **{n: r for n, r in usual(self).items() if n != "norm"})
+        check_choice(self, "norm", ("max", "l2"))
+
+    @property
+    @abstractmethod
+    def side(self) -> float:
+        """Largest size of a number before its noise."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """Scale of the Laplace noise on it."""
+
+    @property
+    def number(self) -> float:
+        """Epsilon of one number."""
+        return 2.0 * self.side / self.noise
+
+    @property
+    def extra(self) -> float:
+        """What a number of the item table may spend beside that."""
+        return 0.0
+
+    @abstractmethod
+    def times(self, population: Population) -> int:
+        """Messages of a training that depend on one user."""
+
+    def message(self, population: Population) -> ComponentLaplace:
+        """All numbers at opposite corners of the cube, or of the largest cube within the ball."""
+        count = self.weights(population)
+        part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
+        return ComponentLaplace(
+            (NoisyComponent("all", count, self.number * part),), self.side * part
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """The noise of a number, or of all at corners; None for presence and what is not sent."""
+        found: Mechanism
+        if scope.vantage is not Vantage.SERVER or scope.is_presence:
+            return None
+        if scope.unit is Unit.COORDINATE:
+            found = Clipped(Laplace(scale=self.noise, low=-self.side, high=self.side))
+        elif scope.unit in (Unit.USER, Unit.REPORT):
+            found = self.message(population)
+        else:
+            return None
+        return self.over(found, scope, population)
+
+    def over(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+        """All uses of the mechanism of a message within the horizon of ``scope``."""
+        training = scope.horizon is Horizon.TRAINING
+        return Repeated(one, self.times(population)) if training else one
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Per message the noise of one number, or of all; who takes part is not hidden.
+
+        Of an L2 ball the L1 diameter counts, sqrt(count) times that of L2: corners attain it.
+        """
+        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
+
+        if scope.is_presence:
+            return NonPrivateDpEvent()
+        one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
+        spent = self.number if one else self.message(population).epsilon
+        spent += self.extra * (1 if one else population.n_items * self.dimension)
+        return SelfComposedDpEvent(PureDpEvent(spent), self.times(population) if training else 1)
 
     def weights(self, population: Population) -> int:
         """Numbers of the model: the item table and the layer."""
@@ -72,7 +151,7 @@ class RatingGraph(System):
     ) -> tuple[Floats, float]:
         """m of every user (n, d), and the share of it that is of own items."""
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
-        mine = (ratings != 0).astype(np.float64) @ np.asarray(model["item"], np.float64) / counts
+        mine = _met(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
 
     def neighbours(self, ratings: sparse.csr_array, model: Broadcast) -> Floats:
@@ -80,7 +159,7 @@ class RatingGraph(System):
 
         What the third party sends back: it matches codes that are equal where the items are.
         """
-        met = (ratings != 0).astype(np.float64)
+        met = _met(ratings)
         users = self.mean(ratings, model, None)[0] @ np.asarray(model["gnn.A"], np.float64).T
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
@@ -112,3 +191,9 @@ class RatingGraph(System):
         ratings = interactions.ratings[users]
         m, _ = self.mean(ratings, arrays, None if near is None else near[users])
         return np.asarray(self.level + self.best * (m @ arrays["gnn.A"].T @ arrays["item"].T))
+
+
+def _met(ratings: sparse.csr_array) -> sparse.csr_array:
+    """1 where a user met an item."""
+    ones = np.ones(ratings.nnz)
+    return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)
