@@ -14,11 +14,14 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
+from fedrec_auditor.targets.streams import Streams
 
 DATA = Synthetic(n_users=6, n_items=9, profile=4).load()
 
 
-def loss(system: FedGnn, ratings: np.ndarray, model: dict, near: np.ndarray) -> float:
+def loss(
+    system: FedGnn, ratings: np.ndarray, model: dict[str, np.ndarray], near: np.ndarray
+) -> float:
     """Mean squared error of one user's ratings, from the formula."""
     own = ratings > 0
     m = (model["item"][own].mean(axis=0) + near) / 2
@@ -71,11 +74,20 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
     assert size == pytest.approx(0.01, rel=1e-5)
 
 
+def test_whoever_keeps_a_users_messages_has_the_history() -> None:
+    """Rows of own items come again, those of pseudo items hardly do."""
+    data = Synthetic(n_users=20, n_items=300, profile=12).load()
+    run = FedGnn(dimension=2, pseudo=60, rounds=4).run(data, np.random.default_rng(0))
+    sent = [r.uploads.components["item"].sent(np.arange(20)) for r in run.transcript.rounds]
+    met, found = data.ratings.toarray() > 0, np.logical_and.reduce(sent)
+    assert (found[met]).all()
+    assert 2 * (found & met).sum() / (found.sum() + met.sum()) > 0.95
+    assert 2 * (sent[0] & met).sum() / (sent[0].sum() + met.sum()) < 0.4
+
+
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
     model = system.initial(9, np.random.default_rng(0))
-    from fedrec_auditor.targets.streams import Streams
-
     sent = system.stepped(DATA.ratings, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
