@@ -76,12 +76,17 @@ class FedGnn(RatingGraph):
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Where rows tell, the row of a user of one item, beside a user of none."""
+        """Where rows tell: of an item its own row, beside a user who met nothing.
+
+        A user who met everything sends more rows than one who met nothing: nothing is hidden.
+        """
         if not self.tells(scope, population):
             return super().mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
-        return self.over(BitFlip(1.0, self.pseudo / population.n_items), scope, population)
+        users = scope.unit in (Unit.USER, Unit.REPORT)
+        row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
+        return self.over(row, scope, population)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Where rows tell, nothing hides it."""
