@@ -85,7 +85,7 @@ class Entry(Declared):
     ``statement``, ``source`` and ``note`` stand for attributes of the system, sizes of the
     population, ``epsilon`` and ``delta``.
 
-    A ``number``, "7" or "22b", makes it a statement of the catalogue: a heading, 1 to 28, and a
+    A ``number``, "7" or "22b", makes it a statement of the catalogue: a heading, 1 on, and a
     part of it from the second on. It is judged on the first system, with ``settings`` where they
     differ from its defaults: the least that shows what the claim is worth. ``n_users`` and
     ``n_items`` among them are the population, by default MovieLens 100K's. What ``repeats``

@@ -49,8 +49,9 @@ class PrintedTable(Declared):
         return self.systems.get(row, (row.lower(),))
 
     def row(self, name: str) -> dict[str, float]:
-        """The numbers of a row by column; none if there is no such row."""
-        return dict(zip(self.columns, self.rows.get(name, ()), strict=False))
+        """The numbers of a row by column, an RMSE as MSE, too; none if there is no such row."""
+        found = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
+        return {**found, "MSE": found["RMSE"] ** 2} if "RMSE" in found else found
 
 
 class Trained(Declared):

@@ -1,0 +1,103 @@
+"""Numbers that FedGNN and its code state or rely on, beside those found here."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
+from fedrec_auditor.targets.papers.parts.entry import Computed
+from fedrec_auditor.targets.systems.base import Population
+
+_P, _Q = 2**521 - 1, 2**607 - 1
+PUBLIC, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
+"""A key of 1,128 bits, of Mersenne primes: nothing here rests on its strength."""
+_OWN, _EPOCHS = 106, 3
+
+
+def left(items: int, own: int, pseudo: int, messages: int) -> float:
+    """Share of own items among those of which every one of so many messages had a row."""
+    others = items - own
+    return own / (own + others * min(1.0, pseudo / others) ** messages)
+
+
+def pseudo_items() -> Iterator[Computed]:
+    """Users of 106 items, the mean of MovieLens 100K, in three messages, one an epoch."""
+    for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
+        yield Computed(
+            what=f"chance that an item is an own one whose row is always sent, {name}",
+            claimed=left(items, _OWN, 1000, 1),
+            right=left(items, _OWN, 1000, _EPOCHS),
+            how="the intersection of three draws of 1,000 pseudo items",
+        )
+        yield Computed(
+            what=f"share of the items not met that one message proves not met, {name}",
+            claimed=0.0,
+            right=1.0 - 1000 / (items - _OWN),
+            how="rows that are neither own nor drawn are not sent",
+        )
+
+
+def moved() -> Iterator[Computed]:
+    """How far the data move the weights of the released training on MovieLens 100K, and noise."""
+    system, population = FedPerGnn(), Population(n_users=943, n_items=1682)
+    steps = system.rounds * system.weights(population)
+    yield Computed(
+        what="L2 norm of what noise adds to the model, below what data can add in 87 steps",
+        claimed=system.rounds * system.learning_rate * system.clip,
+        right=math.sqrt(2.0 * steps) * system.noise,
+        how="a Laplace number has the variance 2 b^2, and steps are clipped to LR CLIP",
+        below=True,
+    )
+
+
+def encrypted_code(item: int) -> int:
+    """An id under the public key, without randomness."""
+    return pow(item + 2, *PUBLIC)
+
+
+def signed_code(item: int) -> int:
+    """An id's digest under the key that only clients have."""
+    return pow(_digest(item), _SECRET, PUBLIC[1])
+
+
+def by_encryption(codes: set[int], items: int) -> set[int]:
+    """The items among ``codes``, by the public key: each is encrypted and looked up."""
+    return {item for item in range(items) if encrypted_code(item) in codes}
+
+
+def by_signature(codes: set[int], items: int) -> set[int]:
+    """The items among ``codes``, by the public key: each code is opened to a digest."""
+    opened = {pow(code, *PUBLIC) for code in codes}
+    return {item for item in range(items) if _digest(item) in opened}
+
+
+def _digest(item: int) -> int:
+    return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
+
+
+def encrypted() -> Iterator[Computed]:
+    """What a third party reads of encrypted ids."""
+    return _read(encrypted_code, by_encryption)
+
+
+def signed() -> Iterator[Computed]:
+    """What a third party reads of signed ids."""
+    return _read(signed_code, by_signature)
+
+
+def _read(
+    code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
+) -> Iterator[Computed]:
+    """F1 of one history of 106 of 1,682 items."""
+    history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
+    found = attack({code(item) for item in history}, 1682)
+    yield Computed(
+        what="F1 of the items that the third party reads of 106 codes",
+        claimed=0.0,
+        right=2.0 * len(found & history) / (len(found) + len(history)),
+        how="a dictionary of all 1,682 items by the public key, textbook RSA of 1,128 bits",
+    )

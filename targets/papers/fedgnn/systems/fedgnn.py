@@ -1,0 +1,194 @@
+"""FedGNN as described: clipped gradients with Laplace noise, of own items and of pseudo items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
+from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
+from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
+"""Purposes of a client's randomness."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedGnn(RatingGraph):
+    """Each of ``cohort`` clients a round sends its own rows, ``pseudo`` others, and the layer.
+
+    All numbers of a message are clipped at ``clip``, by the largest ("max", section 3.3) or by
+    their L2 norm ("l2", as the released code clips), and get Laplace noise of scale ``noise``:
+    equation 1. Rows of other items are not sent, so what is sent says what was not met. Pseudo rows
+    are normal with the mean and covariance of the own ones. After ``warm_up`` epochs the
+    neighbours' embeddings come in, once. Defaults are those of section 4.1; ``rounds`` are its 3
+    epochs of MovieLens 100K.
+
+    >>> from fedrec_auditor.targets.systems.base import Population
+    >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
+    [1.0, 1.0, 1.0]
+    """
+
+    clip: float = 0.1
+    noise: float = 0.2
+    norm: Literal["max", "l2"] = "max"
+    pseudo: int = 1000
+    cohort: int = 128
+    rounds: int = 22
+    warm_up: int = 2
+
+    aliases = MappingProxyType({"lambda": "noise"})
+
+    @property
+    def side(self) -> float:
+        """The threshold."""
+        return self.clip
+
+    @property
+    def epsilon(self) -> float:
+        """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
+        return 2.0 * self.clip / self.noise
+
+    def times(self, population: Population) -> int:
+        """A user may be drawn for every round."""
+        return self.rounds
+
+    def tells(self, scope: Scope, population: Population) -> bool:
+        """Whether the unit of ``scope`` shows in which rows are sent: all are, if M is so large."""
+        numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_presence
+        return self.pseudo < population.n_items and not numbers
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Where rows tell: of an item its own row, beside a user who met nothing.
+
+        A user who met everything sends more rows than one who met nothing: nothing is hidden.
+        """
+        if not self.tells(scope, population):
+            return super().mechanism(scope, population)
+        if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
+            return None
+        users = scope.unit in (Unit.USER, Unit.REPORT)
+        row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
+        return self.over(row, scope, population)
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Where rows tell, nothing hides it."""
+        if self.tells(scope, population):
+            return Identity().event()
+        return super().event(scope, population)
+
+    def upload_games(self) -> tuple[UploadGame, ...]:
+        """A low or a high rating, under a model that pushes its numbers to the ends of the clip."""
+        game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
+        profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level
+        return (
+            UploadGame(
+                target=game,
+                profiles=Interactions.of(profiles, name="game"),
+                broadcast=game.pushing(2),
+                read=EntrySymbol(self.clip),
+                channel=Regions(ClippedNoise(self.clip, self.noise)),
+                values=(self.clip, -self.clip),
+                scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+                inputs=("item 0 rated low", "item 0 rated high"),
+            ),
+        )
+
+    def pushing(self, n_items: int) -> dict[str, np.ndarray]:
+        """A malicious model of even dimension: all numbers are clipped, by a rating's sign.
+
+        All items are t in every entry, and A sends them to +t and -t by turns: predictions are the
+        level, and a user of one item has gradients of 2 error t or t^2 on every number.
+        """
+        t = max(1.0, 64.0 * self.clip * self.best / self.level)
+        turns = np.resize([1.0, -1.0], self.dimension)
+        items = np.full((n_items, self.dimension), t, np.float32)
+        layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
+        return {"item": items, "gnn.A": layer.astype(np.float32)}
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """Algorithm 1: which users are drawn in a round is chosen by ``rng``."""
+        model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
+        near, n = None, interactions.n_users
+        for number in range(self.rounds):
+            if near is None and number * self.cohort >= self.warm_up * n:
+                near = self.neighbours(ratings, model)
+            users = np.sort(rng.permutation(n)[: self.cohort])
+            streams = Streams.spawn(rng, len(users))
+            mine = None if near is None else near[users]
+            uploads = self.sent(interactions.take(users), users, model, streams, mine)
+            yield Round(broadcast=model, uploads=uploads)
+            rate = self.learning_rate / len(users)
+            model = {
+                name: (part - rate * uploads.components[name].total()).astype(np.float32)
+                for name, part in model.items()
+            }
+        return Trained(model, model if near is None else {**model, "near": near})
+
+    def upload(
+        self,
+        profiles: Interactions,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
+        size: int = 1,
+        compute: Compute = DEFAULT,
+    ) -> Uploads:
+        """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
+        users = np.repeat(np.arange(profiles.n_users), size)
+        model, streams = self.received(broadcast, profiles), Streams.spawn(rng, len(users))
+        return self.sent(profiles.take(users), users, model, streams)
+
+    def sent(
+        self,
+        profiles: Interactions,
+        users: np.ndarray,
+        model: Broadcast,
+        streams: Streams,
+        near: np.ndarray | None = None,
+    ) -> Uploads:
+        """The messages of these clients."""
+        one = self.gradients(profiles.ratings, model, near)
+        order = np.where(one.own, 2.0, streams.fold_in(_CHOICE).uniform(profiles.n_items))
+        last = np.sort(order, axis=1)[:, min(self.pseudo, profiles.n_items) - 1, None]
+        rows = one.own | ((order <= last) & (order < 1.0))
+        count = np.maximum(one.own.sum(axis=1, keepdims=True), 1)
+        mean = one.weight.sum(axis=1, keepdims=True) / count
+        spread = np.sqrt((one.own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
+        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(profiles.n_items)
+        owners, ids = np.nonzero(rows)
+        weight = np.where(one.own, one.weight, drawn)[owners, ids, None]
+        values, layer = weight * one.hidden[owners] + one.shared[owners], one.layer
+        if self.norm == "l2":
+            squares = np.bincount(owners, (values**2).sum(axis=1), len(users))
+            length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))
+            scale = self.clip / np.maximum(length, self.clip)
+            values, layer = values * scale[owners, None], layer * scale[:, None, None]
+        noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
+        item = noise.rows(values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids)
+        clean = Dense(layer.astype(np.float32), Kind.GRADIENT, -1.0)
+        return Uploads(
+            users,
+            {
+                "item": Rows(indptr, ids, item, profiles.n_items, Kind.GRADIENT, -1.0),
+                "gnn.A": Randomized(clean, noise, streams.fold_in(_LAYER)),
+            },
+        )

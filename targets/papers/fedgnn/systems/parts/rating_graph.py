@@ -1,0 +1,199 @@
+"""A rating predictor on the graph of a user's own items: what both systems train."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.settings import check_choice, check_settings, usual
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.system import System, received
+from fedrec_auditor.targets.transcript import Broadcast
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Gradients of n users: row i of the item table has ``weight[i] * hidden + shared``.
+
+    ``own`` and ``weight`` are (n, M), ``hidden`` and ``shared`` (n, d), ``layer`` (n, d, d). The
+    mean and covariance of a user's rows are those of its weights.
+    """
+
+    own: NDArray[np.bool_]
+    weight: Floats
+    hidden: Floats
+    shared: Floats
+    layer: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingGraph(System):
+    """One graph convolution, a dot product and the squared error of a user's ratings.
+
+    With m the mean of the user's items' embeddings, averaged with that of the neighbouring users
+    once there are any, h = A m is the user's embedding and level + best h.v a predicted rating.
+    ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
+    ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
+    """
+
+    dimension: int = 64
+    learning_rate: float = 0.01
+    best: float = 5.0
+    level: float = 3.5
+    init_scale: float = 0.1
+    norm: Literal["max", "l2"] = "l2"
+
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def __post_init__(self) -> None:
+        check_settings(self, **{n: r for n, r in usual(self).items() if n != "norm"})
+        check_choice(self, "norm", ("max", "l2"))
+
+    @property
+    @abstractmethod
+    def side(self) -> float:
+        """Largest size of a number before its noise."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """Scale of the Laplace noise on it."""
+
+    @property
+    def number(self) -> float:
+        """Epsilon of one number."""
+        return 2.0 * self.side / self.noise
+
+    @property
+    def extra(self) -> float:
+        """What a number of the item table may spend beside that."""
+        return 0.0
+
+    @abstractmethod
+    def times(self, population: Population) -> int:
+        """Messages of a training that depend on one user."""
+
+    def message(self, population: Population) -> ComponentLaplace:
+        """All numbers at opposite corners of the cube, or of the largest cube within the ball."""
+        count = self.weights(population)
+        part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
+        return ComponentLaplace(
+            (NoisyComponent("all", count, self.number * part),), self.side * part
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """The noise of a number, or of all at corners; None for presence and what is not sent."""
+        found: Mechanism
+        if scope.vantage is not Vantage.SERVER or scope.is_presence:
+            return None
+        if scope.unit is Unit.COORDINATE:
+            found = Clipped(Laplace(scale=self.noise, low=-self.side, high=self.side))
+        elif scope.unit in (Unit.USER, Unit.REPORT):
+            found = self.message(population)
+        else:
+            return None
+        return self.over(found, scope, population)
+
+    def over(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+        """All uses of the mechanism of a message within the horizon of ``scope``."""
+        training = scope.horizon is Horizon.TRAINING
+        return Repeated(one, self.times(population)) if training else one
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """Per message the noise of one number, or of all; who takes part is not hidden.
+
+        Of an L2 ball the L1 diameter counts, sqrt(count) times that of L2: corners attain it.
+        """
+        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+        from fedrec_auditor.accountants.events.leaves import PureDpEvent
+
+        if scope.is_presence:
+            return NonPrivateDpEvent()
+        one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
+        spent = self.number if one else self.message(population).epsilon
+        spent += self.extra * (1 if one else population.n_items * self.dimension)
+        return SelfComposedDpEvent(PureDpEvent(spent), self.times(population) if training else 1)
+
+    def weights(self, population: Population) -> int:
+        """Numbers of the model: the item table and the layer."""
+        return self.dimension * (population.n_items + self.dimension)
+
+    def initial(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
+        """Random items; the layer passes them on as they are."""
+        items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
+        return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
+
+    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+        """The broadcast; InputError unless it has an item table and a layer of this size."""
+        shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
+        return {name: received(broadcast, name, shape) for name, shape in shapes.items()}
+
+    def mean(
+        self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
+    ) -> tuple[Floats, float]:
+        """m of every user (n, d), and the share of it that is of own items."""
+        counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
+        mine = _met(ratings) @ np.asarray(model["item"], np.float64) / counts
+        return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
+
+    def neighbours(self, ratings: sparse.csr_array, model: Broadcast) -> Floats:
+        """The mean embedding of the users who met the same items, an item at a time, (n, d).
+
+        What the third party sends back: it matches codes that are equal where the items are.
+        """
+        met = _met(ratings)
+        users = self.mean(ratings, model, None)[0] @ np.asarray(model["gnn.A"], np.float64).T
+        found = met @ np.asarray(met.sum(axis=0)).ravel()
+        return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
+
+    def gradients(
+        self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None = None
+    ) -> Gradients:
+        """Of the mean squared error of each user's ratings; neighbours' embeddings are fixed."""
+        items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
+        m, share = self.mean(ratings, model, near)
+        own, hidden = ratings.toarray() != 0, m @ layer.T
+        count = np.maximum(own.sum(axis=1, keepdims=True), 1)
+        target = (ratings.toarray() - self.level) / self.best
+        weight = np.where(own, 2.0 / count * (hidden @ items.T - target), 0.0)
+        user = weight @ items
+        return Gradients(
+            own=own,
+            weight=weight,
+            hidden=hidden,
+            shared=share / count * (user @ layer),
+            layer=user[:, :, None] * m[:, None, :],
+        )
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings from the last model, the history and the neighbours' embeddings."""
+        arrays, near = model.arrays, model.arrays.get("near")
+        ratings = interactions.ratings[users]
+        m, _ = self.mean(ratings, arrays, None if near is None else near[users])
+        return np.asarray(self.level + self.best * (m @ arrays["gnn.A"].T @ arrays["item"].T))
+
+
+def _met(ratings: sparse.csr_array) -> sparse.csr_array:
+    """1 where a user met an item."""
+    ones = np.ones(ratings.nnz)
+    return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)

@@ -1,0 +1,131 @@
+"""Gradients, messages and what bounds them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
+from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
+from fedrec_auditor.targets.streams import Streams
+
+DATA = Synthetic(n_users=6, n_items=9, profile=4).load()
+
+
+def loss(
+    system: FedGnn, ratings: np.ndarray, model: dict[str, np.ndarray], near: np.ndarray
+) -> float:
+    """Mean squared error of one user's ratings, from the formula."""
+    own = ratings > 0
+    m = (model["item"][own].mean(axis=0) + near) / 2
+    predicted = model["item"][own] @ (model["gnn.A"] @ m)
+    return float(np.mean((predicted - (ratings[own] - system.level) / system.best) ** 2))
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    system, rng = FedGnn(dimension=4), np.random.default_rng(0)
+    model = {"item": rng.normal(size=(9, 4)), "gnn.A": rng.normal(size=(4, 4))}
+    near = rng.normal(size=(6, 4))
+    one, ratings = system.gradients(DATA.ratings, model, near), DATA.ratings.toarray()
+    items = one.own[..., None] * (one.weight[..., None] * one.hidden[:, None] + one.shared[:, None])
+    for user in range(6):
+        for name, found in (("item", items[user]), ("gnn.A", one.layer[user])):
+            for place in np.ndindex(found.shape):
+                moved = {n: part.copy() for n, part in model.items()}
+                ends = []
+                for step in (1e-5, -2e-5):
+                    moved[name][place] += step
+                    ends.append(loss(system, ratings[user], moved, near[user]))
+                slope = (ends[0] - ends[1]) / 2e-5
+                assert found[place] == pytest.approx(slope, abs=1e-6)
+
+
+def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
+    system = FedGnn(dimension=4)
+    model = system.initial(9, np.random.default_rng(0))
+    met = DATA.ratings.toarray() > 0
+    users = [model["item"][row].mean(axis=0) for row in met]
+    for user, found in enumerate(system.neighbours(DATA.ratings, model)):
+        others = [users[v] for i in np.flatnonzero(met[user]) for v in np.flatnonzero(met[:, i])]
+        np.testing.assert_allclose(found, np.mean(others, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("largest", ["max", "l2"])
+def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
+    system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)  # type: ignore[arg-type]
+    uploads = system.upload(
+        DATA, system.initial(9, np.random.default_rng(0)), np.random.default_rng(1)
+    )
+    every, item = np.arange(6), uploads.components["item"]
+    assert isinstance(item, Rows)
+    met, sent = DATA.ratings.toarray() > 0, item.sent(every)
+    assert (sent[met]).all()
+    assert ((sent & ~met).sum(axis=1) == np.minimum(3, (~met).sum(axis=1))).all()
+    flat = [uploads.components[n].dense(every).reshape(6, -1) for n in ("item", "gnn.A")]
+    whole = np.concatenate(flat, axis=1)
+    size = np.abs(whole).max() if largest == "max" else np.linalg.norm(whole, axis=1).max()
+    assert size == pytest.approx(0.01, rel=1e-5)
+
+
+def test_whoever_keeps_a_users_messages_has_the_history() -> None:
+    """Rows of own items come again, those of pseudo items hardly do."""
+    data = Synthetic(n_users=20, n_items=300, profile=12).load()
+    run = FedGnn(dimension=2, pseudo=60, rounds=4).run(data, np.random.default_rng(0))
+    sent = [r.uploads.components["item"].sent(np.arange(20)) for r in run.transcript.rounds]
+    met, found = data.ratings.toarray() > 0, np.logical_and.reduce(sent)
+    assert (found[met]).all()
+    assert 2 * (found & met).sum() / (found.sum() + met.sum()) > 0.95
+    assert 2 * (sent[0] & met).sum() / (sent[0].sum() + met.sum()) < 0.4
+
+
+def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
+    system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
+    model = system.initial(9, np.random.default_rng(0))
+    sent = system.stepped(DATA.ratings, model, Streams.spawn(np.random.default_rng(1), 1))
+    change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
+    assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
+    plain = system.gradients(DATA.ratings, model)
+    share = plain.own.sum(axis=1) / plain.own.sum()
+    layer = np.einsum("n,nde->de", share, plain.layer).ravel()
+    moved = (sent["gnn.A"].values[0] - model["gnn.A"]).ravel()
+    assert moved @ -layer / np.linalg.norm(moved) / np.linalg.norm(layer) > 0.99
+
+
+@pytest.mark.parametrize("narrow", [0.0, 0.5, 1.0])
+def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: float) -> None:
+    """Densities of N(w, s^2) + Laplace(1) by quadrature, at the largest deviation and below."""
+    system = FedPerGnn(dimension=1, pseudo=1)  # the deviation is half a Laplace scale
+    widest, shift = 0.5, 0.3
+
+    def density(y: float, mean: float, spread: float) -> float:
+        if not spread:
+            return 0.5 * math.exp(-abs(y - mean))
+        return quad(
+            lambda z: norm.pdf(z) * 0.5 * math.exp(-abs(y - mean - spread * z)),
+            -9,
+            9,
+            points=[(y - mean) / spread] if abs(y - mean) < 9 * spread else None,
+        )[0]
+
+    losses = [
+        abs(math.log(density(y, shift, widest) / density(y, 0.0, narrow * widest)))
+        for y in np.linspace(-8, 8, 65)
+    ]
+    assert max(losses) <= shift + system.extra
+    assert max(losses) >= shift - 1e-6
+
+
+def test_the_contract_of_batches() -> None:
+    """A user is in one batch of every epoch, and the rest waits."""
+    run = FedPerGnn(dimension=2, batch=2, rounds=5).run(
+        Interactions.of(DATA.ratings[:5].toarray()), np.random.default_rng(0)
+    )
+    assert run.transcript.public.parties == 2
+    assert [r.uploads.users.tolist() for r in run.transcript.rounds] == [[0], [1], [0], [1], [0]]
