@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
-from fedrec_auditor.targets.papers.parts.demonstration import Demonstration, Side
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 

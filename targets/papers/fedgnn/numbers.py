@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
-from fedrec_auditor.targets.papers.parts.entry import Computed
 from fedrec_auditor.targets.systems.base import Population
 
 _P, _Q = 2**521 - 1, 2**607 - 1
