@@ -43,7 +43,7 @@ CORE = (
     "lfl-sgdmf",
     "vfl-sgdmf",
 )
-"""What is audited where no target is named: the systems the five papers are about."""
+"""What is audited where no target is named: the systems that five of the papers are about."""
 
 
 LARGEST_NUMBER = 10**15
