@@ -189,7 +189,7 @@ def _verified(
             read = together.singly()
         if not fits:
             planned, least, call = _affordable(read, chosen, begun, seconds, planned)
-            if least > LEAST_TOGETHER:
+            if least > LEAST_TOGETHER and planned < draws:
                 read = replace(read, least=least)
                 slow = f"; a call takes {call:.2g} s, so each was for {least} outputs of an input"
         if samples is None and (read.fields or not read.sized):
