@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproductions.base import Measurable
-from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
@@ -74,11 +74,16 @@ def _measured(
             value=row.value,
             ci_low=row.ci_low,
             ci_high=row.ci_high,
-            beside={"random": row.random},
+            beside={"random": row.random, **_simpler(row)},
             note=one.said if number == 0 else "",
         )
         for number, row in enumerate(told)
     )
+
+
+def _simpler(row: UtilityRow) -> dict[str, float]:
+    """What needs no federated training, by name: popularity, or user and item means."""
+    return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
 def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.settings import budget, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.systems.federated_mf.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.systems.federated_mf.parts.lone_parties import LoneParties
@@ -42,7 +42,7 @@ class DpSgld(LoneParties):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=positive)
+        check_settings(self, epsilon=budget)
         if self.epsilon > 1e6:
             raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 

@@ -18,6 +18,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.settings import (
     boolean,
+    budget,
     check_choice,
     check_settings,
     positive,
@@ -83,7 +84,7 @@ class ObjPertb(System):
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
-        check_settings(self, bound=scale, epsilon=positive, regularization=positive)
+        check_settings(self, bound=scale, epsilon=budget, regularization=positive)
         check_choice(self, "unit", UNITS)
         check_settings(self, as_published=boolean)
 
