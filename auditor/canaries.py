@@ -28,6 +28,7 @@ CANARY_USER = Scope(
 class ScoreArchive(NumpyArchive):
     """Saved scores of canaries and their names, all read at once, with a limit to their bytes."""
 
+    most = 2**31
     only = ("in_scores", "out_scores", "in_ids", "out_ids")
     texts = ("in_ids", "out_ids")
 

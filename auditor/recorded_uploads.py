@@ -177,7 +177,8 @@ def attack_recording(
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
     fit.
     """
-    recording, resources = Recording.open(Path(path)), make_resources(jobs, "cpu", memory)
+    resources = make_resources(jobs, "cpu", memory)
+    recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
     claims = listed(claim)
     known, source = _truth(recording, truth, columns)

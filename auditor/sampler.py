@@ -31,7 +31,7 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _LOOKED_AT = 32
 # Outputs of an input that one call is for before the inputs take turns: at most, and at least, for
 # of few there are to be some turns.
-TOGETHER, _LEAST_TOGETHER, _TURNS = 512, 16, 64
+TOGETHER, LEAST_TOGETHER, _TURNS = 512, 16, 64
 # Entries of an array that is read as a list, at most.
 _SHORT = 64
 # How often answers of a form that nobody had seen may come before they are an error.
@@ -103,6 +103,7 @@ class Sampler:
     ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
     ``raising`` says that a call may raise, which is an answer then: {"raised": its class}.
     ``opaque`` says that answers are texts or bytes that never repeat; see ``fields.opaque``.
+    ``least`` outputs, or more, are asked for in one call where calls are for many.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Sampler:
     reader: Fields | Spelling | None = None
     raising: bool = False
     opaque: bool = False
+    least: int = LEAST_TOGETHER
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -192,7 +194,7 @@ class Sampler:
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
-            each = min(TOGETHER, max(_LEAST_TOGETHER, len(order) // len(inputs) // _TURNS))
+            each = min(TOGETHER, max(self.least, len(order) // len(inputs) // _TURNS))
             step = each * len(inputs)
             for start in range(0, len(order), step):
                 places, counts = np.unique(order[start : start + step], return_counts=True)

@@ -6,7 +6,7 @@ import logging
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -155,26 +155,50 @@ def check_workload(
 
 
 def check_recording(recording: Recording, memory: float) -> None:
-    """InputError if the manifest speaks of tables that exceed ``memory`` bytes.
+    """InputError if a recording speaks of tables that exceed ``memory`` bytes.
 
-    That is what attacks guess of as many items for a few users, and one message. Files are no
-    larger than what they hold; a manifest may say any number.
+    That is what attacks guess of as many items for a few users, one message, and a model. A
+    manifest may say any number, and a compressed file be a thousandth of what it holds.
     """
-    manifest = recording.manifest
+    manifest, place = recording.manifest, recording.path / MANIFEST
     users = min(max(1, len(recording.senders)), FEWEST)
-    said = [(f"n_items={manifest.n_items}", _GUESSED * users * manifest.n_items)]
+    said = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
     said += [
-        (f"shape {' x '.join(map(str, part.shape))} of {name!r:.60}", 4.0 * math.prod(part.shape))
+        (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
         for name, part in manifest.components.items()
         if part.shape is not None and part.kind is not Kind.REPORTS
     ]
-    for what, taken in said:
+    for one in recording.rounds:
+        said += [
+            (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
+            for file in (*one.uploads, *one.clear)
+            for name, layout in file.layouts.items()
+            for count in (file.numbers(name),)
+        ]
+    models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
+    said += [
+        (f"{_by(head.shape)} numbers of {name!r:.60}", model.tensors.path, taken)
+        for model in (recording.release, *models)
+        if model is not None
+        for name, head in model.tensors.heads.items()
+        for taken in (_as_read(math.prod(head.shape), head.dtype),)
+    ]
+    for what, where, taken in said:
         if taken > memory:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
-                f"memory, got {what} in {recording.path / MANIFEST}, which takes "
-                f"{taken / 2**30:,.3g} GiB. Mend it, or give more with --memory."
+                f"memory, got {what} in {where}, which takes {taken / 2**30:,.3g} GiB. Mend it, or "
+                "give more with --memory."
             )
+
+
+def _by(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _as_read(count: int, dtype: np.dtype[Any]) -> float:
+    """Bytes of so many numbers as they come from a file, laid out, and in double precision."""
+    return count * (2.0 * dtype.itemsize + 8.0)
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
 
 Rule = Callable[[float], bool]
 TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -37,9 +38,12 @@ def check_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
 
 
 def usual(settings: Any) -> dict[str, Rule]:
-    """A rule for every field, by its default: true or false, a whole number, a positive one."""
+    """A rule for every field: an epsilon, or by its default, true or false, whole, positive."""
     kinds = {bool: boolean, int: whole}
-    return {field.name: kinds.get(type(field.default), positive) for field in fields(settings)}
+    return {
+        field.name: kinds.get(type(field.default), budget if field.name == "epsilon" else positive)
+        for field in fields(settings)
+    }
 
 
 def numbers(settings: Any) -> dict[str, float]:
@@ -61,6 +65,11 @@ def whole_or_none(value: float) -> bool:
 def positive(value: float) -> bool:
     """A number above 0 whose square and its inverse are finite doubles, and far from the ends."""
     return 1e-100 <= value <= 1e100
+
+
+def budget(value: float) -> bool:
+    """An epsilon whose rates doubles hold, and which a verdict tells from another."""
+    return LEAST <= value <= 1e100
 
 
 def scale(value: float) -> bool:
@@ -102,6 +111,7 @@ RANGES: dict[Rule, str] = {
     whole: "to be a whole number of at least 1",
     whole_or_none: "to be a whole number of at least 0",
     positive: "in [1e-100, 1e100]",
+    budget: "in [1e-9, 1e100]",
     scale: "in (0, 1e6]; divide larger ratings",
     not_negative: "in [0, inf)",
     share: "in (0, 1]",

@@ -174,7 +174,8 @@ def _splits(
         left[:] = 0
         size[:] = 0
         low[:] = 0
-        high[:] = whole
+        for node in range(nodes):
+            high[node] = whole[node]
         value = 0  # which of the distinct values this is
         for entry in order[column]:
             if (entry & _TIED) == 0:

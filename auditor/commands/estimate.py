@@ -115,14 +115,14 @@ def command(
         )
         judgement = judge(claim, scope=bound.scope, measured=bound)
         power = Power.against(epsilon, bound)
+    unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
-            print(_as_text(bound, judgement, shown))
+            print(_as_text(bound, unused, judgement, shown))
         else:
             width = columns()
             said = [*describe(bound, judgement), *_describe_curve(shown, bound)]
-            unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
-            if unused > 0:
+            if unused:
                 said.append(("unused", f"{unused:,} of the scores"))
             if power and judgement and judgement.verdict is Verdict.UNSUBSTANTIATED:
                 said.append(("power", f"as often as not, {power}"))
@@ -182,11 +182,11 @@ def _describe_curve(shown: Curve, bound: Bound) -> Iterator[tuple[str, str]]:
         yield "together", f"all of these hold at confidence {bound.confidence:.6g}"
 
 
-def _as_text(bound: Bound, judgement: Judgement | None, shown: Curve) -> str:
+def _as_text(bound: Bound, unused: int, judgement: Judgement | None, shown: Curve) -> str:
     import dataclasses
 
     from fedrec_auditor.reports.store import plain
 
     judged = {} if judgement is None else dataclasses.asdict(judgement)
-    found = {"bound": dataclasses.asdict(bound), **shown, **judged}
+    found = {"bound": dataclasses.asdict(bound), "unused": unused, **shown, **judged}
     return json.dumps(plain(found), indent=2, allow_nan=False)

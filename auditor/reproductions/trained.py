@@ -11,7 +11,7 @@ from scipy import sparse
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
-from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper
@@ -42,11 +42,11 @@ def _part(paper: Paper, trained: Trained, row: str, data: str) -> Measurable:
     return Measurable(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data=data,
-        measure=partial(_measured, trained, system, method, printed),
+        measure=partial(measured, trained, system, method, printed),
     )
 
 
-def _measured(
+def measured(
     trained: Trained,
     system: str,
     method: str,
@@ -79,11 +79,16 @@ def _measured(
             value=row.value,
             ci_low=row.ci_low,
             ci_high=row.ci_high,
-            beside={"random": row.random},
+            beside={"random": row.random, **_simpler(row)},
             note=trained.said if number == 0 else "",
         )
         for number, row in enumerate(shown)
     )
+
+
+def _simpler(row: UtilityRow) -> dict[str, float]:
+    """What needs no federated training, by name: popularity, or user and item means."""
+    return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
 def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:

@@ -29,7 +29,13 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
 from fedrec_auditor.auditor.progress import shown_stages
-from fedrec_auditor.auditor.sampler import ONE_REPORT, TOGETHER, Sampler, beginning_again
+from fedrec_auditor.auditor.sampler import (
+    LEAST_TOGETHER,
+    ONE_REPORT,
+    TOGETHER,
+    Sampler,
+    beginning_again,
+)
 from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
@@ -53,7 +59,10 @@ SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
 """Default draws per input of a callable that draws one at a time."""
-_PILOTS = 8
+# Calls by which draws are timed: so many, each for so many times as many outputs as the last, while
+# the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
+# negligible where an output of it takes so many times the least at most; turns there are at least.
+_PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
 # Answers that are looked at for their form: so small a share of the draws.
 _LOOKS = 50
 # The share of the seconds in which a pair of inputs is looked for, and clocks are.
@@ -96,11 +105,12 @@ def verify_ldp(
         longer. The first draws are timed and thrown away, and the number of those to come is fixed
         by that time, before any output is looked at: it does not depend on what will be counted,
         so a bound holds at its confidence as for a number fixed beforehand, and no error is spent
-        on looks in between. A callable that slows down, so that they are not made in time, is
-        given up: epsilon is at least 0, INCONCLUSIVE. Its outputs may have set the time, so those
-        missing could only count as wrong guesses, which shows ln(made / missing) at most. Checks
-        that are not done by then are not run. The same seed gives the same answer only where
-        ``samples`` decide.
+        on looks in between. Calls that cost much whatever number they are for are made for more
+        outputs each, up to 512, and the method says so. A callable that slows down, so that they
+        are not made in time, is given up: epsilon is at least 0, INCONCLUSIVE. Its outputs may have
+        set the time, so those missing could only count as wrong guesses, which shows ln(made /
+        missing) at most. Checks that are not done by then are not run. The same seed gives the same
+        answer only where ``samples`` decide.
 
     progress : as for ``audit``: whether draws are counted where somebody looks on. It is called
         from the thread that draws.
@@ -148,7 +158,7 @@ def _verified(
         chosen = CandidateInputs.of(dist, given, seed).shown
         dist = dist.spelling(chosen, seed)
         sampler = dist.sampler
-        draws = _affordable(sampler, chosen, begun, seconds, draws)
+        draws, *_ = _affordable(sampler, chosen, begun, seconds, draws)
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
         fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
@@ -170,7 +180,7 @@ def _verified(
         looks = draws // _LOOKS if seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        read, clocks, planned = together, Clocks(), draws
+        read, clocks, planned, slow = together, Clocks(), draws, ""
         with suppress(InputError):  # no columns, or no time
             if together.sized:
                 timed = together.allowed(math.inf, _until(begun, seconds, _SEARCH))
@@ -178,7 +188,10 @@ def _verified(
         if clocks.by_call:
             read = together.singly()
         if not fits:
-            planned = _affordable(read, chosen, begun, seconds, planned)
+            planned, least, call = _affordable(read, chosen, begun, seconds, planned)
+            if least > LEAST_TOGETHER and planned < draws:
+                read = replace(read, least=least)
+                slow = f"; a call takes {call:.2g} s, so each was for {least} outputs of an input"
         if samples is None and (read.fields or not read.sized):
             planned = min(planned, SINGLE_SAMPLES)
         if samples is None and not fits:
@@ -193,6 +206,8 @@ def _verified(
             if not limited.used_up:
                 raise
             shown = _nothing(limited, delta, confidence)
+        else:
+            shown = replace(shown, source=f"{shown.source}{slow}")
         if read.opaque and shown.epsilon == 0:
             shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
         return _Run(shown, read, together, clocks, planned)
@@ -305,37 +320,64 @@ def _until(begun: float, seconds: float | None, share: float = 1.0) -> float:
     return begun + share * seconds
 
 
+class _Affordable(NamedTuple):
+    """Draws of each input that there is time for, in calls for ``least`` outputs at the least.
+
+    ``call`` is the seconds of one such call, 0 where nothing was timed.
+    """
+
+    draws: int
+    least: int = LEAST_TOGETHER
+    call: float = 0.0
+
+
 def _affordable(
     sampler: Sampler, inputs: Sequence[Any], begun: float, seconds: float | None, most: int
-) -> int:
+) -> _Affordable:
     """Draws of an input that take as long as is left of ``seconds``, by the time that some take.
 
     ``most`` at most, and that where ``seconds`` is None. Two measurements of two inputs each, their
     selection splits of all inputs, and the checks. The slower one of the first and the last input
-    counts. InputError if fewer than 100 draws are allowed.
+    counts. Calls that cost much whatever they are for are made for more outputs: fewer turns.
+    InputError if fewer than 100 draws are allowed, or than 8 turns.
     """
     if seconds is None:
-        return most
+        return _Affordable(most)
     left = _until(begun, seconds) - time.perf_counter()
-    rng, size, each = np.random.default_rng(0), 1, 0.0
+    rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
+    costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
     for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
         taken = []
         for value in (inputs[0], inputs[-1]):
             start = time.perf_counter()
             sampler.draw(value, rng, size)
             taken.append(time.perf_counter() - start)
-        each = max(taken) / size
-        if 4 * sum(taken) > left / _PILOTS:
+        last, best = best, max(taken) / size
+        costs[size] = best
+        spent += sum(taken)
+        flat = last < _NEAR * best and spent > left / 40
+        if flat or spent + _LARGER * sum(taken) > _PILOTED * left:
             break
-        size = min(4 * size, TOGETHER)
+        size = min(_LARGER * size, TOGETHER)
     left = _until(begun, seconds) - time.perf_counter()
-    draws = int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
-    if draws < 100:
+
+    def draws_at(each: float) -> int:
+        return int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
+
+    size, each = 1, best
+    if sampler.sized:
+        enough = (n for n in costs if draws_at(costs[n]) >= most or costs[n] <= _NEAR * best)
+        each = costs[size := next(enough)]
+    draws, least = draws_at(each), max(size, LEAST_TOGETHER)
+    fewest = max(100, _FEWEST_TURNS * size)
+    if draws < fewest:
+        calls = f"a call for {size} takes {each * size:.3g} s"
+        wanted = math.ceil(1.6 * fewest * each * (4 + len(inputs)))
         raise InputError(
-            f"Expected seconds for 100 draws of an input at least, got seconds={seconds:g}, where "
-            f"one draw takes {each:.3g} s. Give {math.ceil(160 * each * (4 + len(inputs)))}, say."
+            f"Expected seconds for {fewest} draws of an input at least, got seconds={seconds:g}, "
+            f"where {f'one draw takes {each:.3g} s' if size == 1 else calls}. Give {wanted}, say."
         )
-    return min(draws, most)
+    return _Affordable(min(draws, most), least, each * least)
 
 
 def _whole(name: str, number: Any) -> int | None:

@@ -14,7 +14,7 @@ from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
-from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, at_least, check_rate_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
     @classmethod
     def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """The least scale, as a double, of which ``epsilon`` is the epsilon."""
-        check_rate_epsilon(epsilon, 1e-9)
+        check_rate_epsilon(epsilon, LEAST)
         width = cls(low=low, high=high, step=step, scale=step).width
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)

@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, flip_rate
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, flip_rate
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-LEAST = 1e-9
-"""Smallest epsilon: below, the estimate's noise of 2/epsilon leaves nothing to report."""
 
 
 @dataclass(frozen=True, slots=True)

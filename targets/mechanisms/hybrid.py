@@ -13,8 +13,8 @@ from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, ratio_of_flip
-from fedrec_auditor.targets.mechanisms.piecewise import LEAST, MOST, Piecewise
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, ratio_of_flip
+from fedrec_auditor.targets.mechanisms.piecewise import MOST, Piecewise
 
 _ROOT = 405.0 * math.sqrt(241.0)
 _ROOTS = math.cbrt(6353.0 - _ROOT) + math.cbrt(6353.0 + _ROOT)

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import check_count
-from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -37,11 +35,8 @@ class OneCoordinate:
     dimension: int
 
     def __post_init__(self) -> None:
-        if not check_epsilon(self.epsilon) <= LARGEST:
-            raise InputError(
-                f"Expected epsilon of at most {LARGEST:g}, got epsilon={self.epsilon!r}. Give a "
-                "smaller one: the rate e^-epsilon of the rarer bit would vanish among doubles."
-            )
+        if self.epsilon != 0:
+            check_rate_epsilon(self.epsilon, LEAST)
         check_count(dimension=self.dimension)
 
     @property

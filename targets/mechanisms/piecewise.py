@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon, share_of_noise
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, share_of_noise
 
 _CELLS = 2**48
-LEAST, MOST = 1e-9, 40.0
-"""The epsilons for which the cells resolve the distribution."""
+MOST = 40.0
+"""The largest epsilon for which the cells resolve the distribution."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,10 +26,13 @@ from fedrec_auditor.targets.recorded.tensors import (
     SENDERS,
     TENSORS,
     Tensors,
+    as_texts,
     finite,
 )
 
 PARQUET = ".parquet"
+MOST_CELLS = 2**24
+"""Most senders, names and sizes together that a table of messages has."""
 _WANTED = ("sender", "component", "shape", "values")
 
 
@@ -86,6 +91,15 @@ class MessageFile(ABC):
     @abstractmethod
     def _read(self, name: str, places: Ints) -> Pieces: ...
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of what is held from the start: senders, and where their messages lie."""
+
+    @abstractmethod
+    def numbers(self, name: str) -> int:
+        """How many numbers of a component are held at least while one message is read."""
+
     def wrong(self, expected: str, got: str) -> InputError:
         """An error of this file."""
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
@@ -142,6 +156,16 @@ class TensorMessages(MessageFile):
         self._set(tensors=tensors, layouts=layouts, senders=senders, starts=starts)
         self._set(count=next(iter(sizes.values())))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of senders and of numbers of rows."""
+        return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
+
+    def numbers(self, name: str) -> int:
+        """Those of the largest message."""
+        rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
+        return int(rows) * math.prod(self.layouts[name].shape)
+
     def _starts(self, tensors: Tensors, name: str, form: Form) -> NDArray[np.int64]:
         heads = tensors.heads
         counts, ids = heads.get(f"{name}:{COUNTS}"), heads[f"{name}:{form}"]
@@ -181,6 +205,17 @@ class ParquetMessages(MessageFile):
     """
 
     rows: Mapping[str, NDArray[np.int64]] = field(init=False)
+    largest: int = field(init=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of senders and of places of rows."""
+        named = () if self.senders is None else (self.senders,)
+        return sum(each.nbytes for each in (*named, *self.rows.values()))
+
+    def numbers(self, name: str) -> int:
+        """Those of the largest group of rows, of all components."""
+        return self.largest
 
     def __post_init__(self) -> None:
         check_regular(self.path, LARGEST, "a table of messages")
@@ -197,6 +232,9 @@ class ParquetMessages(MessageFile):
             schema = file.schema_arrow
             self._check(schema)
             known = [name for name in ("sender", "component", "shape") if name in schema.names]
+            cells = _cells(file.metadata)
+            if (told := sum(sum(cells[name]) for name in known)) > MOST_CELLS:
+                raise ValueError(f"{told:,} senders, names and sizes, of {MOST_CELLS:,} at most")
             table = file.read(columns=known)
         if any(column.null_count for column in table.columns):
             raise ValueError("a sender, a component or a shape that is null")
@@ -206,7 +244,10 @@ class ParquetMessages(MessageFile):
         senders: Any = None
         place = np.arange(len(components))
         if "sender" in table.column_names:
-            senders, place = np.unique(np.asarray(table["sender"].to_pylist()), return_inverse=True)
+            named: Any = table["sender"].to_pylist()
+            if named and isinstance(named[0], str):
+                named = as_texts(named, self.path)
+            senders, place = np.unique(np.asarray(named), return_inverse=True)
         elif len(names) > 1:
             raise ValueError("several components and no senders")
         count = len(place) if senders is None else len(senders)
@@ -226,6 +267,7 @@ class ParquetMessages(MessageFile):
                 raise ValueError(f"messages {name!r} of {len(different)} shapes")
             layouts[name] = Layout(form, kind, different.pop())
         self._set(count=count, senders=senders, layouts=layouts, rows=rows)
+        self._set(largest=max(cells["values"], default=0))
 
     def _check(self, schema: pa.Schema) -> None:
         types = pa.types
@@ -276,6 +318,15 @@ class ParquetMessages(MessageFile):
             return Pieces(values.reshape(len(ids), *layout.shape), ids.astype(np.int64), counts)
         except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError) as error:
             raise self._broken(error) from error
+
+
+def _cells(metadata: parquet.FileMetaData) -> dict[str, list[int]]:
+    """How many values each column has, by groups of rows."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            found[column.path_in_schema.partition(".")[0]].append(column.num_values)
+    return found
 
 
 def _runs(places: Ints) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,11 @@ class RecordedRound:
     clear: tuple[MessageFile, ...]
     aggregate: StoredModel | None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is held of its messages from the start."""
+        return sum(file.nbytes for file in (*self.uploads, *self.clear))
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -57,8 +63,10 @@ class Recording:
     digest: str
 
     @classmethod
-    def open(cls, path: Path) -> Recording:
+    def open(cls, path: Path, memory: float = math.inf) -> Recording:
         """That of a directory; InputError with the first thing that is wrong in it.
+
+        It is also raised once what is held of senders exceeds ``memory`` bytes.
 
         Of each file of arrays the head is read, of a Parquet file all but the values: about .1 ms
         a file.
@@ -81,7 +89,9 @@ class Recording:
                 release = _once(release, entry)
             elif entry.name == ROUNDS:
                 check_folder(entry, "the folder of rounds")
-                rounds = [_round(each, seen) for each in _entries(entry, seen)]
+                for each in _entries(entry, seen):
+                    rounds.append(_round(each, seen, memory))
+                    memory -= rounds[-1].nbytes
             elif entry.name != MANIFEST:
                 known = f"{MANIFEST}, {ROUNDS}, {RELEASE}.safetensors, {TRUTH}"
                 raise InputError(f"Expected {known} in {path}, got {entry.name!r}. Remove it.")
@@ -149,7 +159,7 @@ def _role(entry: Path) -> str:
     return entry.stem.partition("-")[0] if known else ""
 
 
-def _round(folder: Path, seen: Any) -> RecordedRound:
+def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
     if not (folder.name.isascii() and folder.name.isdecimal() and len(folder.name) < 10):
         raise InputError(
             f"Expected a round's number as the name of a folder, got {str(folder)!r}. Rename it."
@@ -162,6 +172,12 @@ def _round(folder: Path, seen: Any) -> RecordedRound:
         role = _role(entry)
         if role in messages:
             messages[role].append(open_messages(entry))
+            memory -= messages[role][-1].nbytes
+            if memory < 0:
+                raise InputError(
+                    f"Expected senders of a recording that memory holds, got more up to {entry}. "
+                    "Leave rounds out, or give more with --memory."
+                )
         elif role == BROADCAST:
             broadcast = _once(broadcast, entry)
         elif role == AGGREGATE:

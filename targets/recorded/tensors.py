@@ -22,8 +22,10 @@ SENDERS, COUNTS = "senders", "counts"
 array of numbers of rows."""
 LARGEST = 2**40
 """Most bytes of a file."""
-LARGEST_INDEX = 2**31
+LARGEST_INDEX = 2**28
 """Most bytes of the senders of a compressed file, or of its numbers of rows."""
+LONGEST = 1024
+"""Most characters of a sender's name."""
 MOST_NAMES = 10_000
 """Most arrays of a file."""
 _SAFE = {
@@ -78,6 +80,7 @@ class Tensors(ABC):
                 f"Expected at most {MOST_NAMES:,} arrays in {self.path}, got {len(heads):,}. "
                 "Put more messages into each."
             )
+        check_senders(index.get(SENDERS), self.path)
         object.__setattr__(self, "heads", heads)
         object.__setattr__(self, "index", index)
 
@@ -143,7 +146,7 @@ class SafeTensors(Tensors):
                 f"Expected a JSON list of texts as senders in the header of {self.path}, got "
                 f"{said:.60}. Give one a message."
             )
-        return np.array(found, dtype=np.str_)
+        return as_texts(found, self.path)
 
     @contextmanager
     def _opened(self) -> Iterator[Read]:
@@ -165,9 +168,11 @@ class SafeTensors(Tensors):
 class NumpyArchive(Tensors):
     """A file .npz: an array is read through up to the end of the slice, and the slice is kept.
 
-    ``only`` are the names that are looked at, by default all; ``texts`` those that may be texts.
+    ``only`` are the names that are looked at, by default all; ``texts`` those that may be texts,
+    ``most`` the bytes of one that is read at once.
     """
 
+    most: ClassVar[int] = LARGEST_INDEX
     only: ClassVar[Collection[str]] = ()
     texts: ClassVar[Collection[str]] = (SENDERS,)
 
@@ -193,8 +198,10 @@ class NumpyArchive(Tensors):
                         raise ValueError(f"{size:,} bytes of {name!r} to be there")
                     heads[name] = head
                     if self._indexes(name):
-                        if size > LARGEST_INDEX:
-                            raise ValueError(f"{size:,} bytes of {name!r}")
+                        if size > self.most:
+                            raise ValueError(
+                                f"{size:,} bytes of {name!r}, of {self.most:,} at most"
+                            )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
 
@@ -246,3 +253,19 @@ def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
             f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that message out."
         )
     return values
+
+
+def as_texts(found: list[str], path: Path) -> NDArray[np.str_]:
+    """Names of senders as an array; InputError for one that makes all of it too wide."""
+    longest = max(map(len, found), default=0)
+    check_senders(np.empty(0, f"<U{max(1, longest)}"), path)
+    return np.array(found, dtype=np.str_)
+
+
+def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
+    """InputError for names of more than ``LONGEST`` characters."""
+    if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * LONGEST:
+        raise InputError(
+            f"Expected senders of at most {LONGEST:,} characters in {path}, got one of "
+            f"{senders.itemsize // 4:,}. Give shorter names."
+        )

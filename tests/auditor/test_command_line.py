@@ -29,6 +29,7 @@ attacks = [
     "attribute-knn", "interaction-membership", "interaction-reconstruction", "likelihood-ratio",
 ]
 data = "synthetic"
+min_user = 70
 quick = true
 runs = 500
 [settings.fedncf]

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
 from fedrec_auditor.accountants.errors import InputError
@@ -24,6 +26,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Recording
+from tests.targets.recorded.test_hostile import declared
 
 ATTACKS = (
     "attribute-rows",
@@ -223,6 +226,35 @@ def test_what_no_memory_holds_is_refused_before_anything_is_read(
     told = r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
     with pytest.raises(InputError, match=told):
         attack(folder, memory=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("uploads-b.npz", {"item": ((3, 2**30), "<f4")}),
+        ("broadcast.npz", {"item": ((2**30,), "<f4")}),
+        ("aggregate.npz", {"item": ((2**30,), "<f4")}),
+    ],
+)
+def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
+    tmp_path: Path, name: str, heads: dict[str, tuple[tuple[int, ...], str]]
+) -> None:
+    RecordingWriter(tmp_path, n_items=20, kinds="change").close()
+    (tmp_path / "rounds" / "1").mkdir(parents=True)
+    declared(tmp_path / "rounds" / "1" / name, **heads)
+    assert (tmp_path / "rounds" / "1" / name).stat().st_size < 2**10
+    with pytest.raises(InputError, match=rf"within 2 GiB of memory.*{name}, which takes 16 GiB"):
+        attack(tmp_path, memory=2)
+
+
+def test_a_table_whose_group_of_rows_no_memory_holds_is_refused(tmp_path: Path) -> None:
+    RecordingWriter(tmp_path, n_items=20, kinds="change").close()
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    columns = {"component": ["item"], "shape": [[20]], "values": [np.zeros(2**21)]}
+    parquet.write_table(pa.table(columns), place / "uploads-a.parquet")
+    with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.parquet"):
+        attack(tmp_path, memory=2**-6)
 
 
 def test_another_file_is_another_recording(tmp_path: Path) -> None:

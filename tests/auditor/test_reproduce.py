@@ -12,13 +12,18 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import reproduce as module
+from fedrec_auditor.auditor import utility
+from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.reproduce import reproduce
 from fedrec_auditor.auditor.reproductions.attacked import AttackedSystem
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.auditor.reproductions.reproduction import names, reproduction
-from fedrec_auditor.auditor.utility import leave_last_out
+from fedrec_auditor.auditor.reproductions.trained import measured as train_and_measure
+from fedrec_auditor.auditor.utility import baselines, leave_last_out
+from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.printed import Trained
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -122,6 +127,41 @@ def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -
         above, tied = (met[rivals] > met[item]).sum(), (met[rivals] == met[item]).sum()
         hits.append(np.clip((20 - above) / (tied + 1), 0.0, 1.0))
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
+
+
+def test_popularity_or_the_means_stand_beside_every_figure_of_utility() -> None:
+    rng = np.random.default_rng(3)
+    met = rng.random((80, 60)) < np.linspace(0.05, 0.7, 60)
+    data = Interactions.of((met * rng.integers(1, 6, met.shape)).astype(np.float32))
+
+    def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
+        evaluation = FAMILIES["targets"].member(target)().evaluation
+        declared = Trained(place="Table 1", rows=(target,))
+        held = utility.hold_out(evaluation, data, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        return held, train_and_measure(declared, target, target, {}, data, rng, True)
+
+    held, rows = measured("fmf-hfl")
+    errors = held.ratings - baselines.means(held.train, held.users, held.items)
+    for row in rows:
+        assert list(row.beside) == ["random", "user and item means"]
+        assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
+    held, rows = measured("lcf-ub")
+    assert all(list(row.beside) == ["random", "popularity"] for row in rows)
+    (hits,) = [row for row in rows if row.what.startswith("HR@10, all items")]
+    assert hits.beside["popularity"] == pytest.approx(_popular(held, 10))
+
+
+def _popular(held: HeldItems, cutoff: int) -> float:
+    """HR of popularity in the training part among all items, ties by expectation, one by one."""
+    table = held.train.ratings.toarray() != 0
+    met = table.sum(axis=0)
+    hits = []
+    for user, item in enumerate(held.items):
+        rivals = met[np.setdiff1d(np.flatnonzero(~table[user]), item)]
+        above, tied = (rivals > met[item]).sum(), (rivals == met[item]).sum()
+        hits.append(np.clip((cutoff - above) / (tied + 1), 0.0, 1.0))
+    return float(np.mean(hits))
 
 
 @pytest.mark.parametrize("name", names())

@@ -36,6 +36,19 @@ def test_the_catalogue_of_the_page_is_made_by_the_code(rows: tuple[CatalogueRow,
     assert PAGE[: len(made)] == made
 
 
+def test_distinct_statements_are_counted_from_json_as_on_the_page(
+    rows: tuple[CatalogueRow, ...],
+) -> None:
+    """As docs/command-line.md says: by ``repeats``, or ``number`` where that is empty."""
+    data = [row.model_dump(mode="json") for row in rows]
+    assert any(row["repeats"] for row in data)
+    for basis in ("printed", "derived"):
+        (told,) = re.findall(rf"\d+ {basis} statements[^.]*", PAGE.replace("\n", " "))
+        for field, word in (("verdict", "VIOLATED"), ("arithmetic", "WRONG")):
+            mine = (row for row in data if (row["basis"], row[field]) == (basis, word))
+            assert f" {len({row['repeats'] or row['number'] for row in mine})} {word}" in told
+
+
 def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
     _, _, short = PAGE.partition("\n## In short\n")
     named = re.findall(r"\]\(#(\w+)\)", short.partition("\n## ")[0])

@@ -29,6 +29,7 @@ TAKEN: dict[Rule, tuple[object, ...]] = {
     settings.whole: (1, 7),
     settings.whole_or_none: (0, 7),
     settings.positive: (1, 1e-100, 1e100),
+    settings.budget: (1, 1e-9, 1e100),
     settings.scale: (5, 1e6),
     settings.not_negative: (0, 1e300),
     settings.share: (1, 1.0, 1e-9),
@@ -41,6 +42,7 @@ REFUSED: dict[Rule, tuple[object, ...]] = {
     settings.whole: (0, 1.0, -1),
     settings.whole_or_none: (-1, 0.0),
     settings.positive: (0, -1, 5e-324, 1e300, math.inf),
+    settings.budget: (0, -1, 9.9e-10, 1e300, math.inf),
     settings.scale: (0, 1.01e6, math.inf),
     settings.not_negative: (-1e-9, math.inf),
     settings.share: (0, 1.01),
@@ -77,11 +79,13 @@ def test_fields_obey_the_rule_of_their_default() -> None:
         rate: float = 0.5
         flag: bool = True
         kind: str = "one"
+        epsilon: float = 1.0
 
     rules = usual(Several())
-    assert [rules[name] for name in ("count", "rate", "flag")] == [
+    assert [rules[name] for name in ("count", "rate", "flag", "epsilon")] == [
         settings.whole,
         settings.positive,
         settings.boolean,
+        settings.budget,
     ]
-    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0}
+    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0, "epsilon": 1.0}

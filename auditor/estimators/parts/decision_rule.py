@@ -21,8 +21,9 @@ _MOST_VALUES = 4096
 ROUNDING = 1e-9
 """Values closer than this share of their size are one: their difference is rounding."""
 _FEW_CUTS = 4
-# So many values that came up so often are cut out of a range: an atom, if not a grid's.
-_ATOMS, _REPEATED = 64, 8
+# So many values that came up so often are cut out of a range: an atom, if not a grid's; and as many
+# that came oftener than so many values on either side of them.
+_ATOMS, _REPEATED, _ABOUT = 64, 8, 8
 # Taken as seen once more than it was, so that what the split never saw is not thought impossible.
 _UNSEEN = 1.0
 
@@ -133,6 +134,14 @@ def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int
     return counts[:-1] - counts[1:]
 
 
+def _excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far a value's count stands out of its neighbours', in deviations: an atom in a grid."""
+    around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
+    near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
+    usual = np.convolve(counts, around, "same") / near
+    return np.round((counts - usual) / np.sqrt(usual + 1.0), 9)
+
+
 def has_atoms(values: NDArray[Any]) -> bool:
     """Whether some value came up so often that it is cut out of a range; see ``cuts_between``."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
@@ -152,7 +161,8 @@ def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
         tail = np.unique(np.geomspace(1, n / 16, 48).astype(np.int64))
         ranks = np.concatenate([tail, np.linspace(n / 16, n - n / 16, 64).astype(int), n - tail])
         counts = np.unique(values, return_counts=True)[1]
-        often = np.argsort(-counts, kind="stable")[:_ATOMS]
+        ranks_by = (counts, _excess(counts))
+        often = np.unique([np.argsort(-each, kind="stable")[:_ATOMS] for each in ranks_by])
         common = different[often[counts[often] >= _REPEATED]]
         cuts = np.concatenate([ordered[ranks], common, np.nextafter(common, np.inf)])
         cuts = np.unique(cuts[np.isfinite(cuts)]).astype(np.float64)

@@ -19,8 +19,10 @@ from fedrec_auditor.targets.learners.parts.fused import (
     apply,
     embed,
     gradient_dot,
+    join,
     score,
     slopes,
+    split,
 )
 from fedrec_auditor.targets.learners.parts.work import BETA_1, BETA_2, TINY
 
@@ -137,17 +139,18 @@ def train_adam(
         first, size = starts[place], sizes[place]
         own, mine = rows[first : first + size], positive[first : first + size]
         features, flat = x[devices[place]], theta[devices[place]]
-        p[:] = flat
+        for k in range(len(p)):
+            p[k] = flat[k]
         if deep:
-            weight = flat[mlp:top].reshape(d, 2 * d)
-            from_user[:] = weight[:, :d]
-            from_item[:] = weight[:, d:].T
+            split(from_user, from_item, flat[mlp:top].reshape(d, 2 * d))
         moments[2:] = 0
         row_state[:] = 0
-        if len(kept):
-            moments[2:] = kept[:, devices[place]]
-            for k in range(2):
-                row_state[1 + k][: size * d] = kept_rows[k, first : first + size].ravel()
+        for which in range(len(kept)):
+            for k in range(len(p)):
+                moments[2 + which, k] = kept[which, devices[place], k]
+            for i in range(size):
+                for k in range(d):
+                    row_state[1 + which, i * d + k] = kept_rows[which, first + i, k]
         d_rows = row_state[0][: size * d].reshape(size, d)
         held = 0
         for i in range(size):
@@ -162,7 +165,8 @@ def train_adam(
                 share = np.float32(b) / np.float32(size)
                 logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
                 for e in range(b):
-                    z[e] = own[visit[e]]
+                    for k in range(d):
+                        z[e, k] = own[visit[e], k]
                 if neighbours != 0:
                     mean[:] = 0
                     for i in range(size):
@@ -185,12 +189,12 @@ def train_adam(
                 if neighbours == 2:
                     for k in range(d):
                         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
-                    g_bias[:] = d_user
+                        g_bias[k] = d_user[k]
                     _outer(g_2, d_z_u, w_2, d_user, inner)
                     _outer(g_1, d_mean, w_1, d_z_u, mean)
                 else:
-                    d_z_u[:] = d_user
-                    d_mean[:] = d_user
+                    for k in range(d):
+                        d_z_u[k] = d_mean[k] = d_user[k]
                 for h in range(d):
                     for k in range(width):
                         g_e[h, k] = d_z_u[h] * features[k]
@@ -215,8 +219,10 @@ def train_adam(
                             g[k] += share * drawn[k]
                     if deep:
                         weight = drawn[mlp:top].reshape(d, 2 * d)
-                        g_user += share * weight[:, :d]
-                        g_item += share * weight[:, d:].T
+                        for h in range(d):
+                            for k in range(d):
+                                g_user[h, k] += share * weight[h, k]
+                                g_item[k, h] += share * weight[h, d + k]
                 decay_1 *= BETA_1
                 decay_2 *= BETA_2
                 step = np.float32(rate / (1 - decay_1))
@@ -233,13 +239,13 @@ def train_adam(
                     scale,
                     tiny,
                 )
-        if len(kept):
-            kept[:, devices[place]] = moments[2:]
-            for k in range(2):
-                kept_rows[k, first : first + size] = row_state[1 + k][: size * d].reshape(size, d)
-        flat[:mlp] = p[:mlp]
-        flat[top:] = p[top:]
+        for which in range(len(kept)):
+            for k in range(len(p)):
+                kept[which, devices[place], k] = moments[2 + which, k]
+            for i in range(size):
+                for k in range(d):
+                    kept_rows[which, first + i, k] = row_state[1 + which, i * d + k]
+        for k in range(len(p)):
+            flat[k] = p[k]
         if deep:
-            weight = flat[mlp:top].reshape(d, 2 * d)
-            weight[:, :d] = from_user
-            weight[:, d:] = from_item.T
+            join(flat[mlp:top].reshape(d, 2 * d), from_user, from_item)

@@ -44,6 +44,29 @@ def apply(out: F32, matrix: F32, vector: F32) -> None:
 
 
 @_part
+def split(from_user: F32, from_item: F32, weight: F32) -> None:
+    """The halves of the first weights, that of the item transposed.
+
+    Loops, here and wherever arrays are copied: to compile a slice that is assigned takes seconds.
+    """
+    d = len(weight)
+    for h in range(d):
+        for k in range(d):
+            from_user[h, k] = weight[h, k]
+            from_item[k, h] = weight[h, d + k]
+
+
+@_part
+def join(weight: F32, from_user: F32, from_item: F32) -> None:
+    """The first weights of their halves."""
+    d = len(weight)
+    for h in range(d):
+        for k in range(d):
+            weight[h, k] = from_user[h, k]
+            weight[h, d + k] = from_item[k, h]
+
+
+@_part
 def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) -> None:
     """Back = matrix^T out with the old matrix; matrix -= rate out (x) vector.
 
@@ -97,7 +120,8 @@ def embed(
 ) -> None:
     """The embedding ``user`` from z_u in ``own``; ``inner`` is what W2 is applied to."""
     if neighbours == 0:
-        user[:] = own
+        for k in range(len(user)):
+            user[k] = own[k]
     elif neighbours == 1:
         for k in range(len(user)):
             user[k] = own[k] + mean[k]
@@ -324,8 +348,7 @@ def train_fused(
         tail = flat[mlp:]
         if deep:
             weight = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
-            from_user[:] = weight[:, :d]
-            from_item[:] = weight[:, d:].T
+            split(from_user, from_item, weight)
             tail = flat[mlp + 2 * d * d :]
         part = _own_means(mean, mean_drawn, own, drawn, mine)
         shift[:] = 0
@@ -375,8 +398,8 @@ def train_fused(
                     _descend(matrix_2, d_user, inner, d_z_u, rate)
                     _descend(matrix_1, d_z_u, mean, d_mean, rate)
                 else:
-                    d_z_u[:] = d_user
-                    d_mean[:] = d_user
+                    for k in range(d):
+                        d_z_u[k] = d_mean[k] = d_user[k]
                 for k in range(d):
                     taken[k] += rate * d_z_u[k]
                     z_u[k] -= rate * norm * d_z_u[k]
@@ -411,5 +434,4 @@ def train_fused(
                     own[i, k] -= rate * spent * drawn[i, k]
         if deep:
             weight = flat[mlp : mlp + 2 * d * d].reshape(d, 2 * d)
-            weight[:, :d] = from_user
-            weight[:, d:] = from_item.T
+            join(weight, from_user, from_item)

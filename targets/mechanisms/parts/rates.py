@@ -10,6 +10,8 @@ from functools import lru_cache
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 
+LEAST = 1e-9
+"""Smallest epsilon: below, rates round to those of another, and noise of 1/epsilon drowns all."""
 LARGEST = 700.0
 """Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""
 

@@ -13,7 +13,6 @@ SCOPES = [
     Scope(unit=u, adjacency=a, vantage=v, horizon=h)
     for u, a, v, h in itertools.product(Unit, Adjacency, Vantage, Horizon)
 ]
-COVERS = np.array([[one.covers(two) for two in SCOPES] for one in SCOPES])
 WIDEST = Scope(
     unit=Unit.USER,
     adjacency=Adjacency.ANY_PAIR,
@@ -22,19 +21,24 @@ WIDEST = Scope(
 )
 
 
-def test_covers_is_a_partial_order_over_all_scopes() -> None:
+@pytest.fixture(scope="module")
+def covers() -> np.ndarray:
+    return np.array([[one.covers(two) for two in SCOPES] for one in SCOPES])
+
+
+def test_covers_is_a_partial_order_over_all_scopes(covers: np.ndarray) -> None:
     assert len(SCOPES) == 7 * 3 * 5 * 3
-    assert COVERS.diagonal().all(), "reflexive"
-    assert not (COVERS & COVERS.T & ~np.eye(len(SCOPES), dtype=bool)).any(), "antisymmetric"
-    through = (COVERS.astype(np.int64) @ COVERS.astype(np.int64)) > 0
-    assert not (through & ~COVERS).any(), "transitive"
+    assert covers.diagonal().all(), "reflexive"
+    assert not (covers & covers.T & ~np.eye(len(SCOPES), dtype=bool)).any(), "antisymmetric"
+    through = (covers.astype(np.int64) @ covers.astype(np.int64)) > 0
+    assert not (through & ~covers).any(), "transitive"
 
 
-def test_one_scope_covers_all_but_presence_and_nothing_covers_it() -> None:
+def test_one_scope_covers_all_but_presence_and_nothing_covers_it(covers: np.ndarray) -> None:
     position = SCOPES.index(WIDEST)
     presence = [s.unit is Unit.USER and s.adjacency is Adjacency.ADD_REMOVE for s in SCOPES]
-    assert (COVERS[position] == ~np.array(presence)).all()
-    assert COVERS[:, position].sum() == 1
+    assert (covers[position] == ~np.array(presence)).all()
+    assert covers[:, position].sum() == 1
 
 
 # (wider, narrower), in the words of the field: whoever is protected wider is protected narrower.

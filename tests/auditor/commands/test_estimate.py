@@ -58,6 +58,18 @@ def test_json_holds_the_bound_and_the_verdict(cli: Cli, scores: str) -> None:
     assert (code, found["verdict"], found["bound"]["delta"]) == (1, "VIOLATED", 1e-5)
 
 
+@pytest.mark.parametrize("extra", [(), ("--one-run",), ("--curve",)])
+def test_json_says_how_many_scores_are_left_over_as_the_terminal_does(
+    cli: Cli, scores: str, extra: tuple[str, ...]
+) -> None:
+    found = json.loads(cli("estimate", scores, "--delta", "1e-5", *extra, "--json")[1])
+    lines = cli("estimate", scores, "--delta", "1e-5", *extra)[1].splitlines()
+    told = [line.split()[1] for line in lines if line.split()[0] == "unused"]
+    assert told == ([f"{found['unused']:,}"] if found["unused"] else [])
+    assert found["unused"] == 40_000 - found["bound"]["samples"]
+    assert bool(found["unused"]) is not bool(extra)
+
+
 def test_a_missing_file_is_bad_input(cli: Cli) -> None:
     code, out, err = cli("estimate", "none.npz")
     assert (code, out) == (2, "")
@@ -114,7 +126,7 @@ def test_the_curve_and_divergences_hold_with_the_bound(cli: Cli, scores: str) ->
 def test_only_what_is_asked_for_is_shown(cli: Cli, scores: str) -> None:
     found = json.loads(cli("estimate", scores, "--renyi", "2", "--json")[1])
     assert (found["curve"], len(found["renyi"])) == ([], 1)
-    assert set(json.loads(cli("estimate", scores, "--json")[1])) == {"bound"}
+    assert set(json.loads(cli("estimate", scores, "--json")[1])) == {"bound", "unused"}
 
 
 @pytest.mark.parametrize(

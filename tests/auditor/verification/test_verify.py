@@ -397,13 +397,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
+@pytest.mark.parametrize(("cost", "each"), [(0.2, 0.0), (0.2, 1e-4), (0.02, 1e-5), (2e-3, 1e-3)])
+@pytest.mark.parametrize("claimed", [0.1, 1.0])
+def test_calls_of_a_large_cost_of_their_own_are_fewer_and_said_to_be(
+    clock: Clock, cost: float, each: float, claimed: float
+) -> None:
+    def slow(x: int, rng: np.random.Generator, size: int) -> Any:
+        clock.now += cost + each * size
+        return response(x, rng, size)
+
+    found = verify_ldp(slow, epsilon=claimed, seconds=60.0)
+    assert found.verdict == ("VIOLATED" if claimed < 0.5 else "UNSUBSTANTIATED")
+    assert clock.passed < 72.0
+    assert ("so each was for 512 outputs" in found.method) is (cost > 100 * each)
+
+
 def test_seconds_bound_the_look_for_clocks_of_calls_that_are_slow(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
         clock.now += 0.5  # a call, however many outputs it gives
         return response(x, rng, size)
 
-    with pytest.raises(InputError, match=r"one draw takes 0\.5 s"):
-        verify_ldp(slow, epsilon=0.1, seconds=40.0)
+    with pytest.raises(InputError, match=r"4096 draws.*a call for 512 takes 0\.5 s. Give 39"):
+        verify_ldp(slow, epsilon=0.1, seconds=30.0)
     assert clock.passed < 20.0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from safetensors.numpy import save_file
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.recorded import message_file
+from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.truth import Truth
 from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, trained
 
@@ -61,6 +66,18 @@ def tabled(place: Path, **columns: Any) -> None:
         "values": [[1.0] * 2 * ITEMS] * 2,
     }
     parquet.write_table(pa.table(rows | columns), place / "uploads-b.parquet")
+
+
+def declared(path: Path, **heads: tuple[tuple[int, ...], str]) -> None:
+    """An npz whose arrays have these shapes and types by their heads; nothing follows these."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, (shape, dtype) in heads.items():
+            head = io.BytesIO()
+            text = {"descr": dtype, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(head, text)
+            archive.writestr(f"{name}.npy", head.getvalue())
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            archive.getinfo(f"{name}.npy").file_size = len(head.getvalue()) + size
 
 
 class Harm:
@@ -115,6 +132,22 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "Fortran",
     ),
     "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are no numbers"),
+    "a GiB of senders": (
+        lambda p: declared(p / "uploads-b.npz", senders=((2**27,), "<i8")),
+        "1,073,741,824 bytes of 'senders', of 268,435,456 at most",
+    ),
+    "a GiB of counts": (
+        lambda p: declared(p / "uploads-b.npz", **{"item:counts": ((2**27,), "<i8")}),
+        "1,073,741,824 bytes of 'item:counts'",
+    ),
+    "a sender of 2,000 letters": (
+        lambda p: np.savez(p / "uploads-b.npz", senders=np.array(["2", "3" * 2000])),
+        "at most 1,024 characters",
+    ),
+    "Parquet sender of 2,000 letters": (
+        lambda p: tabled(p, sender=["2", "3" * 2000]),
+        "at most 1,024 characters",
+    ),
     "no Parquet": (lambda p: (p / "uploads-b.parquet").write_text("a,b\n"), "whole Parquet"),
     "Parquet columns": (lambda p: tabled(p, extra=[1, 2]), "columns extra"),
     "Parquet null": (lambda p: tabled(p, sender=[2, None]), "that is null"),
@@ -140,6 +173,26 @@ def test_damage_is_told_in_a_line(
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "harmed").exists()
+
+
+def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> None:
+    place = sound(tmp_path)
+    for name in ("b", "c"):
+        safetensors(place / f"uploads-{name}", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
+    recorded(tmp_path, {"kind": "change"})
+    assert len(Recording.open(tmp_path, 3 * 16).rounds[0].uploads) == 3
+    with pytest.raises(InputError, match=r"senders of a recording that memory holds.*uploads-c"):
+        Recording.open(tmp_path, 2 * 16)
+
+
+def test_a_table_of_too_many_rows_is_refused_by_its_end_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tabled(sound(tmp_path))
+    monkeypatch.setattr(message_file, "MOST_CELLS", 7)  # two senders, two names, four sizes
+    monkeypatch.setattr(parquet.ParquetFile, "read", None)
+    with pytest.raises(InputError, match="8 senders, names and sizes, of 7 at most"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lone_parties import LoneParties
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, batch_size
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.settings import budget, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 
@@ -42,7 +42,7 @@ class DpSgld(LoneParties):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=positive)
+        check_settings(self, epsilon=budget)
         if self.epsilon > 1e6:
             raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 

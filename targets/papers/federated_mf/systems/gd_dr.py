@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST, LEAST
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, project, rate_at
-from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.settings import budget, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -48,8 +50,13 @@ class GdDr(Reporting, LocalMf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=positive, rows=whole)
-        OneCoordinate(self.each, 1)
+        check_settings(self, epsilon=budget, rows=whole)
+        if not LEAST <= self.each <= LARGEST:
+            raise InputError(
+                f"Expected epsilon of {LEAST:g} to {LARGEST:g} a round, got epsilon="
+                f"{self.epsilon!r} for rounds={self.rounds}. Doubles do not hold the rates of "
+                "another: choose one."
+            )
 
     @property
     def each(self) -> float:

@@ -26,6 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import (
     boolean,
+    budget,
     check_choice,
     check_settings,
     positive,
@@ -83,7 +84,7 @@ class ObjPertb(System):
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, sweeps=whole, trim=whole)
-        check_settings(self, bound=scale, epsilon=positive, regularization=positive)
+        check_settings(self, bound=scale, epsilon=budget, regularization=positive)
         check_choice(self, "unit", UNITS)
         check_settings(self, as_published=boolean)
 

@@ -23,6 +23,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
@@ -152,19 +153,12 @@ def flipper(kind: str, epsilon: float) -> BitFlip | None:
             f'Expected flip to be "symmetric", "asymmetric" or "none", got flip={kind!r}. '
             "Name one of them."
         )
-    if not 0 < epsilon < math.inf:
+    if not LEAST <= epsilon < math.inf:
         raise InputError(
-            f"Expected epsilon in (0, inf), got epsilon={epsilon!r}. The paper uses 0.5 to 1.0."
+            f"Expected epsilon in [{LEAST:g}, inf), got epsilon={epsilon!r}: doubles do not hold "
+            "the rates of a smaller one. The paper uses 0.5 to 1.0."
         )
-    if kind == "none":
-        return None
-    flip = makers[kind](epsilon)
-    if not flip.p > flip.q:
-        raise InputError(
-            f"Expected epsilon large enough to tell bits apart, got epsilon={epsilon!r}: doubles "
-            "cannot hold the difference. The paper uses 0.5 to 1.0."
-        )
-    return flip
+    return None if kind == "none" else makers[kind](epsilon)
 
 
 def _first_bit(uploads: Uploads) -> NDArray[np.int64]:

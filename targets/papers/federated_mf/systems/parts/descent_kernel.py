@@ -73,8 +73,10 @@ def _accumulate(
             for f in range(p):
                 square += own[f] * own[f] + energy * users[i, f] * users[i, f]
             scale = user / max(user, np.sqrt(square))
-            own *= scale
-            slopes[begin:end] *= scale
+            for f in range(p):
+                own[f] *= scale
+            for k in range(begin, end):
+                slopes[k] *= scale
         for f in range(p):
             of_users[i, f] += own[f]
         for k in range(begin, end):
