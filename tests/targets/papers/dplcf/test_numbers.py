@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.targets.catalogue import dplcf
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+
+PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
 
 
 def of(number: str) -> tuple[Computed, ...]:
-    (entry,) = [entry for entry in dplcf.ENTRIES if entry.number == number]
-    assert entry.computed is not None
-    return tuple(entry.computed())
+    return PAPER.computed(PAPER.entry(number))
 
 
 def matrices(number: str) -> tuple[np.ndarray, np.ndarray]:

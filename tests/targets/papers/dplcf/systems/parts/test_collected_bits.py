@@ -30,7 +30,6 @@ from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
-    CUTOFFS,
     CollectedBits,
     flipper,
 )
@@ -161,11 +160,11 @@ def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
 
 def test_printed_figures_are_there_for_every_cutoff() -> None:
     for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()):
-        expected = {f"{m}@{k}" for m in ("HR", "NDCG") for k in CUTOFFS}
+        expected = {f"{m}@{k}" for m in ("HR", "NDCG") for k in target.evaluation.cutoffs}
         assert {r.metric for r in target.reported} == expected
         by_metric = {r.metric: r.value for r in target.reported}
         for metric in ("HR", "NDCG"):
-            values = [by_metric[f"{metric}@{k}"] for k in CUTOFFS]
+            values = [by_metric[f"{metric}@{k}"] for k in target.evaluation.cutoffs]
             assert values == sorted(values)
     assert {r.metric: r.value for r in DplcfSp().reported}["HR@10"] == 0.7000
     assert "0.3747 on AppUsage" in {r.metric: r.note for r in DplcfSp().reported}["HR@10"]
