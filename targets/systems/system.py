@@ -257,7 +257,9 @@ class Unperturbed(System):
     offered: ClassVar[Scope] = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What is offered instead of an epsilon."""
+        """What is offered instead of an epsilon, unless the folder of its paper says it."""
+        if not hasattr(self, "offer"):
+            return super().scoped_claims(population)
         claim = Claim(
             epsilon=math.inf,
             scope=self.offered,

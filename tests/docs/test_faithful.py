@@ -1,4 +1,4 @@
-"""docs/faithful.md names the defaults that the systems have, and figures that the code gives."""
+"""docs/faithful.md and the papers' pages name the defaults of systems, and figures of the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems.fedncf_apm import FedNcfAp
 from fedrec_auditor.targets.papers.fedrec_apm.systems.fedrec_apm import FedRecApm
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 
-PAGE = (Path(__file__).parents[2] / "docs" / "faithful.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "docs" / "faithful.md", *sorted(ROOT.glob("targets/papers/*/README.md")))
+PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)
 SETTINGS = {
     "every_epoch": ("fedrec-apm", "protection", True),

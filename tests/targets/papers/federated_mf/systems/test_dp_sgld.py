@@ -12,9 +12,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
+from fedrec_auditor.targets.systems.base import Population
 
 SOME = Population(n_users=6000, n_items=1000)
 

@@ -8,9 +8,9 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_local_sgd import HflLocalSgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
+from fedrec_auditor.targets.systems.base import Population
 
 N, M, P, RATE = 9, 7, 3, 0.05
 

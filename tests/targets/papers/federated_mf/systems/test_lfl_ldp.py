@@ -17,9 +17,9 @@ from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_b
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_pretrained import LflPretrained
+from fedrec_auditor.targets.systems.base import Population
 
 SMALL = Population(n_users=40, n_items=25)
 ONE = 2 * 5**1.5

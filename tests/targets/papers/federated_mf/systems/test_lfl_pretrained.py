@@ -9,8 +9,8 @@ from scipy import optimize
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_pretrained import LflPretrained
+from fedrec_auditor.targets.systems.base import Population
 
 
 def data() -> Interactions:

@@ -11,9 +11,9 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
+from fedrec_auditor.targets.systems.base import Population
 
 ONE = 2 * 5**1.5
 SUM = Scope(

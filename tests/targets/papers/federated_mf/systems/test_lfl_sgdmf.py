@@ -16,10 +16,10 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
+from fedrec_auditor.targets.systems.base import Population
 
 POPULATION = Population(n_users=1000, n_items=500)
 

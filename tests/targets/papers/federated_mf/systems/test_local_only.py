@@ -14,13 +14,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Unit
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.systems.base import Population
 
 SOME = Population(n_users=900, n_items=100)
 

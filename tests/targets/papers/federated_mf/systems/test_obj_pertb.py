@@ -16,9 +16,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb, _least_squares
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.systems.base import Population
 
 SOME = Population(n_users=30, n_items=20)
 

@@ -15,10 +15,10 @@ from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_b
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
-from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
 
 LARGE = Population(n_users=1000, n_items=1682)
 ITEMS = 400

@@ -21,10 +21,10 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.systems.base import Population
 
 LARGE = Population(n_users=70_000, n_items=10_000)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent as _descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
@@ -23,6 +22,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
+from fedrec_auditor.targets.streams import Streams
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = Descent(

@@ -17,13 +17,21 @@ from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_b
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_bounds import evenness
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import drawn_shares, party_sizes
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_bounds import (
+    evenness,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
+    drawn_shares,
+    party_sizes,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, turned_users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import (
+    fit_users,
+    turned_users,
+)
+from fedrec_auditor.targets.systems.base import Population
 
 ONE = 2 * 5**1.5
 ITEMS, USERS = 40, 4

@@ -14,10 +14,10 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Reports, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral
+from fedrec_auditor.targets.systems.base import Population
 
 POPULATION = Population(n_users=2000, n_items=300)
 

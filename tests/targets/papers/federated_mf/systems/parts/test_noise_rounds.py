@@ -9,12 +9,12 @@ import pytest
 
 from fedrec_auditor.targets.components import Dense, Kind, Randomized
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     Masked,
     Replacement,
     result,
 )
+from fedrec_auditor.targets.streams import Streams
 
 OMEGA, USERS, COUNT = 0.3, 10, 40_000
 BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)

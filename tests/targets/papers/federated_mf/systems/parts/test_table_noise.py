@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
+from fedrec_auditor.targets.streams import Streams
 
 
 def slow(streams: Streams, count: int) -> np.ndarray:
