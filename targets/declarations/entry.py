@@ -157,8 +157,8 @@ class Entry(Declared):
             source=f"{title}, {words.fill(self.source)}",
         )
 
-    def asked(self, claim: Claim, words: Words) -> ScopedClaim:
-        """The claim in the scope of this entry, at its delta, with its note."""
+    def asked(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:
+        """The claim of ``stating`` in the scope of this entry, at its delta, with its note."""
         delta = claim.delta if self.delta is None else words.number(self.delta)
         words = replace(words, epsilon=claim.epsilon, delta=delta)
         notes = (
@@ -171,7 +171,7 @@ class Entry(Declared):
             scope=self.scope or claim.scope,
             delta=delta,
             note=words.fill(" ".join(notes)),
-            curve=partial(words.number, self.epsilon or 0.0) if self.curve else None,
+            curve=partial(words.number, stating.epsilon or 0.0) if self.curve else None,
         )
 
 

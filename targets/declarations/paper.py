@@ -121,7 +121,7 @@ class Paper:
         """The claims of the system of this name, in the order of the file."""
         words = Words(system, population)
         return tuple(
-            entry.asked(stating.claim(self.heading.title, words, entry.delta), words)
+            entry.asked(stating.claim(self.heading.title, words, entry.delta), words, stating)
             for entry in self.entries
             if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
         )
@@ -132,7 +132,8 @@ class Paper:
             return self.scoped(self.entry(entry.repeats), system, population)
         words = Words(system, population)
         if stating := self._stating(entry, entry.system[0], system):
-            return entry.asked(stating.claim(self.heading.title, words, entry.delta), words)
+            claim = stating.claim(self.heading.title, words, entry.delta)
+            return entry.asked(claim, words, stating)
         matching = [
             scoped
             for scoped in system.scoped_claims(population)

@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, batch_size
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
 from fedrec_auditor.targets.settings import budget, check_settings
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,17 +61,3 @@ class DpSgld(LoneParties):
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise up to that of Langevin dynamics."""
         return replace(super().descent(n_users, joint), langevin=True)
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Epsilon by advanced composition of sampled steps."""
-        claim = Claim(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            scope=scope_of(self.unit),
-            statement=(
-                f"The whole training hides one {self.unit}, present or not, with epsilon "
-                f"{self.epsilon:g}, by advanced composition of sampled steps."
-            ),
-            source=f"{PAPER}, section 4.3 (baselines), after Liu, Wang and Smola 2015",
-        )
-        return asked(claim, (claim.scope, self.sampling_note))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.systems.base import Reported
 from fedrec_auditor.targets.systems.system import Unperturbed
 
 
@@ -19,20 +18,4 @@ class FmfHfl(Unperturbed, HorizontalMf):
 
     learning_rate: float = 0.5
 
-    reported = (
-        Reported(
-            metric="MSE",
-            protocol="held-out ratings",
-            value=0.83012,
-            note=(
-                "Section 4.3, one party with all data, MovieLens-10M; 0.8631 on MovieLens-25M, "
-                "4.23981 on LibimSeTi (ratings to 10)"
-            ),
-        ),
-    )
     joint = True
-    place = "section 3.2, Figure 3(a)"
-    offer = (
-        "; what is offered is that ratings and user embeddings stay with the party, and item "
-        "embeddings are shared."
-    )

@@ -34,12 +34,6 @@ class FmfLfl(Unperturbed, LocalMf):
     learning_rate: float = 10.0
     local_steps: int = 10
 
-    place = "sections 3.1 and 3.2, Figure 3(a)"
-    offer = (
-        "; what is offered is that ratings and user embeddings stay on the device, and item "
-        "embeddings are shared."
-    )
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(self, local_steps=whole)

@@ -10,17 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST, LEAST
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, project, rate_at
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
 from fedrec_auditor.targets.settings import budget, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim, UploadGame
+from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -70,32 +69,6 @@ class GdDr(Reporting, LocalMf):
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: the distribution of a report's bit given its entry, too."""
         return replace(super().public(interactions), channel=ReportDistribution(self.each))
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The local claim, and what a shuffle would make of it."""
-        claim = Claim(
-            epsilon=self.epsilon,
-            scope=any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
-            statement=(
-                f"All that a device sends in {self.rounds} rounds is {self.epsilon:g}-LDP for any "
-                f"ratings: each report takes {self.each:g}. The paper plots the central epsilon "
-                "and prints no local one; this is the audit's."
-            ),
-            source=f"{PAPER}, section 6 and 6.3, after Shin et al., TKDE 30(9), 2018",
-        )
-        return (
-            ScopedClaim(claim=claim, scope=claim.scope),
-            ScopedClaim(
-                claim=claim,
-                scope=any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING),
-                delta=_SHUFFLED_DELTA,
-                note=(
-                    f"Section 6.3 plots the epsilon that shuffling the reports of all users would "
-                    f"buy, here of {population.n_users}; the protocol has no shuffler, so its "
-                    "server learns the local epsilon."
-                ),
-            ),
-        )
 
     def upload_games(self) -> tuple[UploadGame, ...]:
         """Two users with one rating each, of items that Phi counts with opposite signs."""

@@ -26,8 +26,6 @@ class HflLocalSgd(Silent, HorizontalMf):
     learning_rate: float = 0.1
 
     joint = True
-    place = "section 5.3 (HFL baselines), Figure 9"
-    offer = "; parties train alone, and nothing leaves them."
 
     def __post_init__(self) -> None:
         super().__post_init__()

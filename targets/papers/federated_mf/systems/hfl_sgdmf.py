@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_bounds import (
@@ -15,15 +14,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_b
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal import (
     NoisyHorizontal,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    COUNTED,
-    PAPER,
     accounted,
-    counting,
+    by_tail_bound,
 )
 from fedrec_auditor.targets.settings import boolean, check_settings, whole
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,39 +56,15 @@ class HflSgdmf(NoisyHorizontal):
         """The first stage, unless repaired per rating."""
         return self.fitting if self.adapted and not self.train_both else 0
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Proposition 3 as printed, and with all the steps that are taken."""
-        what = "One rating" if self.unit == "rating" else "A user"
-        printed, full = (
-            Claim(
-                epsilon=accounted(self.noise_multiplier, self.rate, steps, self.delta),
-                delta=self.delta,
-                scope=scope_of(self.unit),
-                statement=(
-                    f"{what}, present or not, is hidden in all that its party sends, by the "
-                    f"accountant's epsilon for {steps} noisy steps at z = "
-                    f"{self.noise_multiplier:g} (the paper prints no z): "
-                    f"{counting(self.noise_multiplier, self.rate, steps, self.delta)}."
-                ),
-                source=f"{PAPER}, {place}",
-            )
-            for steps, place in (
-                (self.local_steps, "section 5.2, Proposition 3"),
-                (self.steps, "sections 5.2 and 5.3, with the steps counted as in Proposition 2"),
-            )
-        )
-        released = "What the published item embeddings alone give away."
-        why = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
-        where = [(full.scope, why), (scope_of(self.unit, Vantage.RELEASE), released)]
-        if self.unit == "rating":
-            note = "All ratings of a user: per rating nothing is trimmed."
-            where.append((scope_of("user"), note))
-        note = (
-            f"As printed: Proposition 3 has T' = {self.local_steps} steps where {self.steps} are "
-            "taken. A misprint, for section 5.3 counts them all."
-        )
-        first = asked(printed, (printed.scope, note)) if self.as_published else ()
-        return first + asked(full, *where)
+    @property
+    def epsilon_of_a_round(self) -> float:
+        """What Proposition 3 accounts for, T' steps of one round."""
+        return accounted(self.noise_multiplier, self.rate, self.local_steps, self.delta)
+
+    @property
+    def round_by_theorem_1(self) -> float:
+        """The same by Theorem 1."""
+        return by_tail_bound(self.noise_multiplier, self.rate, self.local_steps, self.delta)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
@@ -19,13 +18,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal i
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     TRIM,
     Party,
-    asked,
-    scope_of,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    PAPER,
-    accounted,
-    counting,
     explicit,
     item_gradients,
     project,
@@ -33,7 +27,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.transcript import Broadcast
 
 _ROWS = 201  # purpose of a party's stream
@@ -70,24 +63,6 @@ class HflSynsgd(NoisyHorizontal):
     def joint(self) -> bool:
         """Also user embeddings move with the ratings, unless repaired per rating."""
         return self.adapted
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The epsilon the baseline is compared at."""
-        what = "One rating" if self.unit == "rating" else "A user"
-        epsilon = accounted(self.noise_multiplier, self.rate, self.steps, self.delta)
-        claim = Claim(
-            epsilon=epsilon,
-            delta=self.delta,
-            scope=scope_of(self.unit),
-            statement=(
-                f"{what}, present or not, is hidden in all gradients that its party sends with "
-                f"epsilon {epsilon:.4g}, as HFL-SGDMF is over as many steps at z = "
-                f"{self.noise_multiplier:g} (the paper prints no z), "
-                f"{counting(self.noise_multiplier, self.rate, self.steps, self.delta)}."
-            ),
-            source=f"{PAPER}, section 5.3 (HFL-synSGD), by the accounting of section 5.2",
-        )
-        return asked(claim, (claim.scope, self.sampling_note))
 
     def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""

@@ -10,31 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
-    Horizon,
     Scope,
     Unit,
     Vantage,
-    any_pair,
 )
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.pretrained_mf import PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    PAPER,
     noisy_steps,
     project,
     rate_at,
 )
 from fedrec_auditor.targets.settings import check_settings, not_negative, proper_share
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -75,27 +70,6 @@ class LflLdp(PretrainedMf):
             return math.inf
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The local claim for a user present or not, and for any two users, as LDP has it."""
-        claim = Claim(
-            epsilon=self.claimed,
-            delta=self.delta,
-            scope=scope_of(Unit.USER),
-            statement=(
-                f"All that a device sends in {self.rounds} rounds hides if it has ratings, with "
-                f"epsilon {self.claimed:.4g}, without any trust; at z = {self.noise_multiplier:g}. "
-                "The paper prints no epsilon for it; this is the audit's, by the paper's own "
-                "sensitivity."
-            ),
-            source=f"{PAPER}, section 6.3 (LDP level noise), Figure 10",
-        )
-        pair = (
-            "Local privacy compares any two users, whose gradients may be 1.618 times as far apart "
-            "as one is from nothing."
-        )
-        local = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-        return asked(claim, (claim.scope, ""), (local, pair))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every message of a user of one rating, there or not, at the worst V.

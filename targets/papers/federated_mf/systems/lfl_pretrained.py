@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, explicit, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.settings import check_settings, scale, whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
@@ -31,10 +31,7 @@ class LflPretrained(Silent):
     bound: float = 5.0
     fitting: int = 20
 
-    paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-    place = "section 6.3 (stage 1 alone), Figure 10"
-    offer = "; item embeddings are random, and devices send nothing."
 
     def __post_init__(self) -> None:
         check_settings(self, factors=whole, fitting=whole, bound=scale)

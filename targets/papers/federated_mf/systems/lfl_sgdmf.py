@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -25,10 +24,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
     Replacement,
     result,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.pretrained_mf import PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    PAPER,
     noisy_steps,
     project,
     rate_at,
@@ -43,7 +40,7 @@ from fedrec_auditor.targets.settings import (
     share_or_none,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
@@ -104,9 +101,9 @@ class LflSgdmf(PretrainedMf):
     @property
     def claimed(self) -> float:
         """Theorem 5's epsilon at ``delta``."""
-        return self.claimed_at(self.delta)
+        return self.claimed_at(None, self.delta)
 
-    def claimed_at(self, delta: float) -> float:
+    def claimed_at(self, population: Population | None, delta: float) -> float:
         """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
 
         The theorem has an order with a constant that is none; this is the least epsilon it can
@@ -119,45 +116,20 @@ class LflSgdmf(PretrainedMf):
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Theorem 5 for a user and a rating, for the result alone, and without masks."""
-        user, rating = (
-            Claim(
-                epsilon=self.claimed,
-                delta=self.delta,
-                scope=scope_of(unit, Vantage.AGGREGATE),
-                statement=(
-                    f"In {self.rounds} rounds the server learns of {what}, there or not, at most "
-                    f"epsilon {self.claimed:.4g} at delta {self.delta:g}, whoever drops out; at "
-                    f"z = {self.noise_multiplier:g} (the paper prints no z)."
-                ),
-                source=f"{PAPER}, section 6.2, Theorem 5",
-            )
-            for unit, what in ((Unit.USER, "a user's ratings"), (Unit.RATING, "one rating"))
-        )
-        seen = self._trust() + (
-            "Round 1 shows the sum with its first noise, and round 2 sends that noise, blurred, in "
-            "the clear: of sigma^2 the server does not know only 1/(2 - omega) without dropouts. "
-            "The bound has V at its worst in every round, as the theorem must."
-            if self.as_published
-            else "Repaired: given what is sent back, the sum tells no more than the result."
-        )
-        moved = (
-            "As for a user; and a rating of a user who has others moves the fitted embedding, and "
-            "which rating is sent, so that one gradient is replaced by another."
-        )
-        models = f"{self._trust()}What the broadcast models alone give away: the result."
-        unmasked = "Without secure aggregation: a device adds a small share of the noise only."
-        scoped = (
-            *asked(user, (user.scope, seen)),
-            *asked(rating, (rating.scope, moved)),
-            *asked(
-                user,
-                (scope_of(Unit.USER, Vantage.PEERS), models),
-                (scope_of(Unit.USER, Vantage.SERVER), unmasked),
-            ),
-        )
-        return tuple(replace(each, curve=self.claimed_at) for each in scoped)
+    @property
+    def colludes(self) -> bool:
+        """Whether users tell the server their noise."""
+        return self.colluding > 0.0
+
+    @property
+    def lies(self) -> bool:
+        """Whether the server announces more survivors than there are."""
+        return self.overstated > 1.0
+
+    @property
+    def drops(self) -> bool:
+        """Whether devices drop out."""
+        return self.dropout > 0.0
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Sum and replacements of all rounds, of one honest user who sends or not.
@@ -308,25 +280,3 @@ class LflSgdmf(PretrainedMf):
     def _colluding(self, n_users: int) -> int:
         """How many users collude, rounded up; the one asked about does not."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
-
-    def _trust(self) -> str:
-        """What is assumed of the server and of other users, for a note."""
-        parts = []
-        if self.colluding:
-            parts.append(
-                f"{self.colluding:.3g} of the users tell the server their noise, whose share is "
-                "gone: by section 1.1 no party has to trust another."
-            )
-        if self.overstated > 1.0:
-            parts.append(
-                f"The server announces {self.overstated:.4g} times the survivors, and devices, "
-                "which cannot check it, add as much less noise; it may announce any number, so no "
-                "epsilon holds against a server that lies."
-            )
-        if self.dropout:
-            parts.append(
-                "Proved for the worst dropouts for which a round goes on, as the paper claims it "
-                f"for all; the lower bound has every device drop out with probability "
-                f"{self.dropout:g} in each of the two rounds, the one asked about, too."
-            )
-        return "".join(f"{part} " for part in parts)

@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    PAPER,
     UNITS,
     blocks,
     explicit,
@@ -39,7 +36,6 @@ from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
     Population,
-    ScopedClaim,
     Split,
 )
 from fedrec_auditor.targets.systems.system import System, Trained, Training
@@ -79,7 +75,6 @@ class ObjPertb(System):
     trim: int = 10
     as_published: bool = True
 
-    paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
@@ -87,44 +82,6 @@ class ObjPertb(System):
         check_settings(self, bound=scale, epsilon=budget, regularization=positive)
         check_choice(self, "unit", UNITS)
         check_settings(self, as_published=boolean)
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Epsilon for a value; and under the adjacency of the paper that compares with it."""
-        claim = Claim(
-            epsilon=self.epsilon,
-            scope=scope_of(self.unit, Vantage.RELEASE, Adjacency.REPLACE),
-            statement=(
-                f"The published item embeddings hide the value of one rating with epsilon "
-                f"{self.epsilon:g}."
-                if self.unit == "rating"
-                else f"The published item embeddings hide one user's ratings, {self.trim} at "
-                f"most, with epsilon {self.epsilon:g}."
-            ),
-            source=f"{PAPER}, section 4.3 (baselines), after Hua, Xia and Zhong 2015",
-        )
-        return (
-            ScopedClaim(
-                claim=claim,
-                scope=claim.scope,
-                note=(
-                    "The user embeddings are computed from the ratings without noise, and item "
-                    "embeddings from them: the proof takes them for given."
-                    if self.as_published
-                    else "Repaired: user embeddings are random and public."
-                    if self.unit == "rating"
-                    else "User embeddings are random and public, yet other users have rated other "
-                    "items, and which are rated is in a part of the objective without noise."
-                ),
-            ),
-            ScopedClaim(
-                claim=claim,
-                scope=scope_of(self.unit, Vantage.RELEASE),
-                note=(
-                    "The adjacency of the paper that compares with it. A rating that comes or "
-                    "goes changes the quadratic part of the objective, which has no noise."
-                ),
-            ),
-        )
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""

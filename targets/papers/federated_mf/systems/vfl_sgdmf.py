@@ -7,25 +7,18 @@ from dataclasses import dataclass
 
 from scipy.special import ndtr
 
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import FIXED
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import asked, scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import Moments
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    COUNTED,
-    PAPER,
-    accounted,
     batch_size,
-    counting,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.vertical_mf import VerticalMf
-from fedrec_auditor.targets.settings import check_settings, not_negative
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
 _SURE = 1e-25  # probability of accidents that the server cannot see
@@ -34,7 +27,7 @@ _BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item m
 
 
 @dataclass(frozen=True, kw_only=True)
-class VflSgdmf(NoisyItems, VerticalMf):
+class VflSgdmf(NoisyItems, Moments, VerticalMf):
     """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
 
     Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
@@ -45,13 +38,8 @@ class VflSgdmf(NoisyItems, VerticalMf):
 
     learning_rate: float = 0.02
     tuning: int = 100
-    noise_multiplier: float = 1.8
 
     unprotected = "fmf-vfl"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, noise_multiplier=not_negative)
 
     @property
     def clipping(self) -> Clipping:
@@ -62,6 +50,16 @@ class VflSgdmf(NoisyItems, VerticalMf):
     def lengths(self) -> tuple[int, int]:
         """Steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
+
+    @property
+    def replaced_epsilon(self) -> float:
+        """Of a user replaced by another: twice that of one who comes or goes."""
+        return 2.0 * self.root_sum
+
+    @property
+    def replaced_delta(self) -> float:
+        """Delta of it: twice as well."""
+        return 2.0 * self.delta
 
     def multiplier(self, n_users: int) -> float:
         """The noise multiplier z, in units of the claimed sensitivity."""
@@ -144,48 +142,3 @@ class VflSgdmf(NoisyItems, VerticalMf):
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
         return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Theorem 3 for a rating, or Theorem 4 and its replacement for a user."""
-        spent = (self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
-        one, how = accounted(*spent), counting(*spent)
-        if self.unit == "rating":
-            claim = Claim(
-                epsilon=one,
-                delta=self.delta,
-                scope=scope_of("rating"),
-                statement=(
-                    f"One rating, present or not, is hidden with epsilon {one:.4g} in all that "
-                    "parties send and publish, since it is with one party only; at z = "
-                    f"{self.noise_multiplier:g} (the paper prints no z), {how}."
-                ),
-                source=f"{PAPER}, section 4.2, Proposition 2 and Theorem 3",
-            )
-            note = self.sampling_note + (f" {COUNTED}" if self.as_published else "")
-            published = "What the published embeddings alone give away."
-            released = scope_of("rating", Vantage.RELEASE)
-            return asked(claim, (claim.scope, note), (released, published))
-        whole = math.sqrt(self.parties) * one
-        user = Claim(
-            epsilon=whole,
-            delta=self.delta,
-            scope=scope_of("user"),
-            statement=(
-                f"A user's ratings with {self.parties} parties of epsilon {one:.4g} each, {how}, "
-                f"are hidden with the root of the sum of squares, {whole:.4g}, at one party's "
-                f"delta; at z = {self.noise_multiplier:g} (the paper prints no z)."
-            ),
-            source=f"{PAPER}, section 4.2, Theorem 4",
-        )
-        other = Claim(
-            epsilon=2.0 * whole,
-            delta=2.0 * self.delta,
-            scope=scope_of("user", adjacency=Adjacency.REPLACE),
-            statement="A user replaced by another is hidden at twice the epsilon and delta.",
-            source=f"{PAPER}, section 2.2.1",
-        )
-        note = "Not a theorem: the sum of squares is only the leading order."
-        if self.as_published:
-            note += f" {FIXED} {COUNTED}"
-        twice = "The delta of a replacement is (1 + e^epsilon) delta, not 2 delta."
-        return asked(user, (user.scope, note)) + asked(other, (other.scope, twice))

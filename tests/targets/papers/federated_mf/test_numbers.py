@@ -19,8 +19,8 @@ from fedrec_auditor.auditor.catalogue import judge
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_words import plain_words
-from fedrec_auditor.targets.catalogue import federated_mf
 from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import largest, nearest, turned, unclipped
@@ -28,6 +28,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
 
+PAPER = Paper.of("fedrec_auditor.targets.papers.federated_mf")
 V, U, C = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT
 N = Verdict.INCOMPARABLE
 WRONG, RIGHT = Arithmetic.WRONG, Arithmetic.RIGHT
@@ -64,14 +65,12 @@ ONE = 2 * 5**1.5
 
 
 def of(number: str) -> tuple[Computed, ...]:
-    (entry,) = [entry for entry in federated_mf.ENTRIES if entry.number == number]
-    assert entry.computed is not None
-    return tuple(entry.computed())
+    return PAPER.computed(PAPER.entry(number))
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge(federated_mf.ENTRIES)}
+    return {row.number: row for row in judge(tuple(e for e in PAPER.entries if e.number))}
 
 
 def test_every_claim_is_judged_as_derived(rows: dict[str, CatalogueRow]) -> None:

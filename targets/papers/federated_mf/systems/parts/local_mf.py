@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import PAPER, explicit, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
 from fedrec_auditor.targets.settings import check_settings, positive, scale, whole
 from fedrec_auditor.targets.streams import Streams
@@ -39,7 +39,6 @@ class LocalMf(System):
     learning_rate: float = 1.0
     fitting: int = 20
 
-    paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:

@@ -10,27 +10,17 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import (
-    FIXED,
-    NoisyParties,
+    Moments,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import SINGLE, party_sizes
-from fedrec_auditor.targets.settings import check_settings, not_negative
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-FOLLOWED = (
-    "A fixed number of rows is drawn, so that a user who comes takes another one's place, whose "
-    "embedding, which moves without noise when its row is drawn, is another one from then on: "
-    "nothing is known of the sums but how many rows they are of."
-)
-"""Why the paper's accountant falls short for whole users where their embeddings move."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class NoisyHorizontal(NoisyParties, HorizontalMf):
+class NoisyHorizontal(Moments, HorizontalMf):
     """N(0, (z Delta)^2) on every entry of a step's sum of item gradients, of all rows.
 
     Delta is what the paper has: 2 R^(3/2) per rating, theta times that per user of at most theta
@@ -45,25 +35,6 @@ class NoisyHorizontal(NoisyParties, HorizontalMf):
     noise_multiplier: float = 1.7
 
     unprotected = "fmf-hfl"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, noise_multiplier=not_negative)
-
-    @property
-    def sampling_note(self) -> str:
-        """What ``as_published=False`` repairs, or why rows that are drawn do not amplify."""
-        if self.as_published and self.unit == "rating":
-            return (
-                "A user embedding follows all of the user's ratings without noise, and with it the "
-                "gradients of all of the user's items; and those show whether the row was drawn, "
-                "so that sampling does not amplify."
-            )
-        if self.as_published:
-            return FOLLOWED if self.joint else FIXED
-        if self.unit == "user":
-            return "Repaired: every user is drawn by itself."
-        return "Repaired: every rating is drawn by itself, and embeddings do not tell of them."
 
     @property
     def remembers(self) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import (
-    FIXED,
     NoisyParties,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import SINGLE
@@ -38,18 +37,6 @@ class NoisyItems(NoisyParties, RatingParties):
     @abstractmethod
     def claimed(self, joint: bool) -> float:
         """The paper's Delta of the ``unit``."""
-
-    @property
-    def sampling_note(self) -> str:
-        """Why the sampling does not buy what the claim says, if it does not."""
-        if not self.as_published:
-            return f"Repaired: every {self.unit} is sampled by itself."
-        if self.unit == "rating":
-            return (
-                "Whole rows are sampled: the user's other ratings show whether the row of this one "
-                "was drawn, so that sampling does not amplify for a single rating."
-            )
-        return FIXED
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise z Delta, on both tables or on items alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,25 +15,22 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import SINGLE, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     UNITS,
+    accounted,
     batch_size,
+    by_tail_bound,
     noisy_steps,
 )
 from fedrec_auditor.targets.settings import (
     boolean,
     check_choice,
     check_settings,
+    not_negative,
     proper_share,
     whole,
 )
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-FIXED = (
-    "A fixed number of rows is drawn, so that a user who comes takes another one's place: the sums "
-    "are farther apart than by one user's gradients, for which the claim has the noise."
-)
-"""Why the paper's accountant falls short for whole users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +146,34 @@ class NoisyParties(PartyMf):
         if not fixed or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
             return noisy_steps(alone, steps)
         return noisy_steps(apart, steps, partial(PoissonSampledDpEvent, rows / n))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(NoisyParties):
+    """Noise of ``noise_multiplier`` z times the claimed sensitivity, by the paper's accountant."""
+
+    noise_multiplier: float = 1.8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_settings(self, noise_multiplier=not_negative)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many steps a party takes on both tables, T T', and how many on items alone."""
+        return self.steps, 0
+
+    @property
+    def party_epsilon(self) -> float:
+        """Epsilon of all noisy steps of a party, as the authors calculate it."""
+        return accounted(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+
+    @property
+    def by_theorem_1(self) -> float:
+        """The same by Theorem 1, which is larger."""
+        return by_tail_bound(self.noise_multiplier, self.rate, sum(self.lengths), self.delta)
+
+    @property
+    def root_sum(self) -> float:
+        """The root of the sum of squares over all parties (Theorem 4)."""
+        return math.sqrt(self.parties) * self.party_epsilon

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    PAPER,
     batch_size,
     blocks,
     explicit,
@@ -25,7 +23,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import check_settings, positive, scale, share, whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, ScopedClaim, Split
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Split
 from fedrec_auditor.targets.systems.system import System
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
@@ -71,7 +69,6 @@ class PartyMf(System):
     bound: float = 5.0
     learning_rate: float = 0.05
 
-    paper = PAPER
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
@@ -203,13 +200,6 @@ def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """The least and the largest share of their rows that steps of parties draw: n' is whole."""
     shares = [batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
-
-
-def asked(claim: Claim, *where: tuple[Scope, str]) -> tuple[ScopedClaim, ...]:
-    """A claim at its own delta, in scopes with a note each."""
-    return tuple(
-        ScopedClaim(claim=claim, scope=scope, delta=claim.delta, note=note) for scope, note in where
-    )
 
 
 def scope_of(

@@ -29,11 +29,6 @@ from fedrec_auditor.targets.streams import Streams
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-PAPER = "Li, Ding, Zhang, Li, Zhou: Federated MF with privacy guarantee, PVLDB 15(4), 2022"
-COUNTED = (
-    "The proof takes the numbers of ratings that gradients are divided by for public, as the paper "
-    "does."
-)
 UNITS = ("rating", "user")
 _NUMBERS = 1 << 22  # of parties of one user that are trained at once
 # Orders of TensorFlow Privacy's compute_dp_sgd_privacy.
@@ -146,12 +141,6 @@ def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float
     accountant = RdpAccountant(orders=1.0 + moments)
     curve = accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier))).rdp
     return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
-
-
-def counting(noise_multiplier: float, rate: float, steps: int, delta: float) -> str:
-    """In words: which package ``accounted`` stands for, and what Theorem 1 gives instead."""
-    other = by_tail_bound(noise_multiplier, rate, steps, delta)
-    return f"by TensorFlow Privacy of 2021, which the authors ran ({other:.4g} by Theorem 1)"
 
 
 def noisy_steps(
