@@ -126,7 +126,6 @@ class Entry(Declared):
     computed: str = ""
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None
-    place: str = ""
 
     @property
     def heading(self) -> int:

@@ -138,7 +138,6 @@ class Paper:
             scoped
             for scoped in system.scoped_claims(population)
             if scoped.scope == entry.scope
-            and entry.place in scoped.claim.source  # until all papers declare their claims
             and (entry.delta is None or scoped.delta == words.number(entry.delta))
         ]
         if len(matching) != 1:

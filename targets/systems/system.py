@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
@@ -13,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
@@ -253,26 +251,7 @@ def _called(kind: type) -> str:
 
 
 class Unperturbed(System):
-    """A system whose messages carry no noise; unless a member says more, it promises no epsilon.
-
-    ``offer`` is what it says of privacy, ``place`` where in the paper.
-    """
-
-    offer: ClassVar[str]
-    place: ClassVar[str]
-    offered: ClassVar[Scope] = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What is offered instead of an epsilon, unless the folder of its paper says it."""
-        if not hasattr(self, "offer"):
-            return super().scoped_claims(population)
-        claim = Claim(
-            epsilon=math.inf,
-            scope=self.offered,
-            statement=f"No epsilon is promised{self.offer}",
-            source=f"{self.paper}, {self.place}",
-        )
-        return (ScopedClaim(claim=claim, scope=claim.scope),)
+    """A system whose messages carry no noise."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """The identity before the server, of all that a message depends on.
@@ -290,7 +269,6 @@ class Central(Unperturbed):
     """A server that is given everybody's data: devices send nothing, the model is published."""
 
     central = True
-    offered = any_pair(Unit.USER, Vantage.RELEASE, Horizon.TRAINING)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """None: the release has no distribution that could be written down for every pair."""
@@ -314,8 +292,6 @@ class Central(Unperturbed):
 
 class Silent(Central):
     """Devices or parties that keep everything: nothing is sent, and nothing is published."""
-
-    offered = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """An event that costs nothing: nothing is released."""
