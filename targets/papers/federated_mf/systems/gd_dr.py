@@ -15,7 +15,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
-from fedrec_auditor.targets.settings import check_settings, positive, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -47,7 +46,6 @@ class GdDr(Reporting, LocalMf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=positive, rows=whole)
         OneCoordinate(self.each, 1)
 
     @property
