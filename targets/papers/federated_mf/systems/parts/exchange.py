@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
+_Of = TypeVar("_Of")
 _START = 102  # purpose of the stream of a party of one user
 
 
@@ -69,14 +70,22 @@ class Averaged(Exchange):
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Every party's version of the shared embeddings after its local steps (equations 4, 5)."""
         out = np.empty((len(parties), *shared.shape), np.float32)
-        order = slice(None, None, 1 if self.shares == "users" else -1)  # users, then items
         for k, party in enumerate(parties):
-            sizes = party.step_scale, party.step_scale * party.weight * self.along
+            own = party.step_scale * party.weight * self.along
             descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
-            tables = (shared, party.own)[order]
-            after = party.trained(descent, tables, sizes[order], number * steps, steps)
-            out[k], party.own = after[order]
+            after = party.trained(
+                descent,
+                self._ordered(shared, party.own),
+                self._ordered(party.step_scale, own),
+                number * steps,
+                steps,
+            )
+            out[k], party.own = self._ordered(*after)
         return Dense(out, Kind.MODEL)
+
+    def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
+        """Users first, then items, of what is shared and what is not; and back."""
+        return (shared, own) if self.shares == "users" else (own, shared)
 
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
