@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lone_parties import LoneParties
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import budget, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgld(LoneParties):
+class DpSgld(NoisyItems):
     """DP-SGLD (Liu, Wang, Smola, RecSys 2015): noise for ``epsilon`` by advanced composition.
 
     Steps are Langevin's, and their noise is the larger of Langevin's and what privacy asks for. The
@@ -35,11 +35,11 @@ class DpSgld(LoneParties):
     epsilon: float = 1.0
     learning_rate: float = 0.0001
 
+    exchange = Published()
     one_party = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=budget)
         if self.epsilon > 1e6:
             raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_mf import HorizontalMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import ItemsAveraged
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.systems.system import Unperturbed
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfHfl(Unperturbed, HorizontalMf):
+class FmfHfl(Unperturbed, PartyMf):
     """FMF in the horizontal setting (Figure 3a, equation 5): V^(k) is sent as it is.
 
     Both embeddings are descended on in the second stage, user embeddings n_k/n as fast as those of
-    items; there is no clipping, no noise and no fine-tuning.
+    items; there is no clipping, no noise and, with ``tuning`` 0, no fine-tuning.
     """
 
     learning_rate: float = 0.5
+    tuning: int = 0
+    tuning_rate: float = 0.5
 
-    joint = True
+    @property
+    def holding(self) -> Users:
+        """Users at random."""
+        return Users(self.parties)
+
+    @property
+    def exchange(self) -> ItemsAveraged:
+        """V is averaged."""
+        return ItemsAveraged(True, self.tuning, self.tuning_rate)

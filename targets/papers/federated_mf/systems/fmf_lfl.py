@@ -13,7 +13,6 @@ from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks
-from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -33,10 +32,6 @@ class FmfLfl(Unperturbed, LocalMf):
 
     learning_rate: float = 10.0
     local_steps: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, local_steps=whole)
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

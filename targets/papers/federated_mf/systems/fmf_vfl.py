@@ -6,19 +6,42 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.vertical_mf import VerticalMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Unperturbed
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfVfl(Unperturbed, VerticalMf):
+class FmfVfl(Unperturbed, PartyMf):
     """FMF, vertical (Figure 3a, equation 4): no clipping, no noise, user embeddings in the clear.
 
     A user whom a party has not rated keeps its row through the party's steps: the server reads
     from a message which users the party has ratings of (the naive leakage of section 4).
-    ``unit`` "user" only trims.
+    ``unit`` "user" only trims, to ``trim`` ratings. Items are dealt as ``split`` says. ``tuning``
+    is kappa, the last steps on item embeddings alone (0 in the vanilla paradigm).
     """
+
+    unit: str = "rating"
+    trim: int = 5
+    split: str = "random"
+    tuning: int = 0
+
+    @property
+    def holding(self) -> Items:
+        """Items at random, or by category."""
+        return Items(self.parties, self.split)
+
+    @property
+    def exchange(self) -> UsersAveraged:
+        """U is averaged."""
+        return UsersAveraged(self.tuning)
+
+    @property
+    def trimmed(self) -> int | None:
+        """theta per user; per rating all ratings count."""
+        return self.trim if self.unit == "user" else None
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """None: the message is a deterministic function of ratings and public randomness."""

@@ -17,7 +17,6 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST, LEAST
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
-from fedrec_auditor.targets.settings import budget, check_settings, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -49,7 +48,6 @@ class GdDr(Reporting, LocalMf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, epsilon=budget, rows=whole)
         if not LEAST <= self.each <= LARGEST:
             raise InputError(
                 f"Expected epsilon of {LEAST:g} to {LARGEST:g} a round, got epsilon="

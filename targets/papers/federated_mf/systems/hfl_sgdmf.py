@@ -11,19 +11,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_b
     rating_lower_bound,
     user_lower_bound,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal import (
-    NoisyHorizontal,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
-    by_tail_bound,
-)
-from fedrec_auditor.targets.settings import boolean, check_settings, whole
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
 from fedrec_auditor.targets.systems.base import Population
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSgdmf(NoisyHorizontal):
+class HflSgdmf(NoisyUsers):
     """HFL-SGDMF (Figure 3c): Proposition 3 accounts for T' noisy steps where T T' are taken.
 
     First a party fits its user embeddings to the first V (``fitting`` steps, no noise, no
@@ -38,13 +32,7 @@ class HflSgdmf(NoisyHorizontal):
 
     learning_rate: float = 0.1
     fitting: int = 20
-    tuning: int = 1000
-    tuning_rate: float = 0.1
     train_both: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, fitting=whole, train_both=boolean)
 
     @property
     def joint(self) -> bool:
@@ -56,15 +44,13 @@ class HflSgdmf(NoisyHorizontal):
         """The first stage, unless repaired per rating."""
         return self.fitting if self.adapted and not self.train_both else 0
 
-    @property
-    def epsilon_of_a_round(self) -> float:
+    def epsilon_of_a_round(self, population: Population) -> float:
         """What Proposition 3 accounts for, T' steps of one round."""
-        return accounted(self.noise_multiplier, self.rate, self.local_steps, self.delta)
+        return accounted(*self.spent(population, self.local_steps))
 
-    @property
-    def round_by_theorem_1(self) -> float:
+    def round_by_theorem_1(self, population: Population) -> float:
         """The same by Theorem 1."""
-        return by_tail_bound(self.noise_multiplier, self.rate, self.local_steps, self.delta)
+        return by_tail_bound(*self.spent(population, self.local_steps))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every round's V in the rows of one user, at the server's choice of what it broadcasts.

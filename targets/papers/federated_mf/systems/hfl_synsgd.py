@@ -5,35 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Randomized, Rows
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
+    ItemsAveraged,
+    fitted,
+    received,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal import (
-    NoisyHorizontal,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    TRIM,
-    Party,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf, Single
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     explicit,
     item_gradients,
     project,
     rate_at,
-    trim,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.transcript import Broadcast
 
 _ROWS = 201  # purpose of a party's stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSynsgd(NoisyHorizontal):
+class HflSynsgd(NoisyUsers):
     """HFL-synSGD: the moments accountant's epsilon for T noisy gradients of sampled rows.
 
     The paper's adaptation of DP-SGD (section 5.3), told in a sentence. In every one of ``rounds`` =
@@ -46,10 +42,6 @@ class HflSynsgd(NoisyHorizontal):
     rounds: int = 1000
     local_steps: int = 1
     learning_rate: float = 0.1
-    tuning: int = 1000
-    tuning_rate: float = 0.1
-
-    component = "noisy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,22 +52,28 @@ class HflSynsgd(NoisyHorizontal):
             )
 
     @property
-    def joint(self) -> bool:
-        """Also user embeddings move with the ratings, unless repaired per rating."""
-        return self.adapted
+    def exchange(self) -> ItemsSummed:
+        """Gradients are sent instead of tables."""
+        return ItemsSummed(self.joint, self.tuning, self.tuning_rate)
 
-    def sent(self, parties: list[Party], shared: Floats, number: int) -> Component:
+
+class ItemsSummed(ItemsAveraged):
+    """In every step a noisy sum of item gradients a party; the server steps on their mean."""
+
+    component = "noisy"
+
+    def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy sums of gradients, stored as the rows drawn and one seed a party."""
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
-            descent = self.descent(len(party.members))
+            descent = mf.descent(len(party.members))
             drawn = descent.draw(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = gradients(party.own, shared, party.ratings, drawn=drawn)
-            if self.joint:
+            if self.along:
                 size = np.float32(descent.rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
-                party.own[rows] = project(party.own[rows] - size * of_users[rows], self.bound)
+                party.own[rows] = project(party.own[rows] - size * of_users[rows], mf.bound)
             rated = np.unique(party.ratings.indices[drawn.places])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
@@ -88,26 +86,25 @@ class HflSynsgd(NoisyHorizontal):
             kind=Kind.GRADIENT,
             rate=-1.0,
         )
-        return self._noisy(clean, Streams(np.array(seeds, np.uint64)))
+        return _noisy(mf, clean, Streams(np.array(seeds, np.uint64)))
 
-    def merge(self, shared: Floats, sent: Component, parties: list[Party], number: int) -> Floats:
+    def merge(
+        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
+    ) -> Floats:
         """A step on the weighted mean of what the parties sent, then the projection."""
         sums = sent.dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
-        step = rate_at(number, self.steps, self.learning_rate) * scales[0] * scales[1]
+        step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
-        return project(np.asarray(moved, np.float32), self.bound)
+        return project(np.asarray(moved, np.float32), mf.bound)
 
-    def messages(
-        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
-    ) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
         """Noisy gradients of one step, (m, p)."""
-        items, first = self.received(broadcast, profiles)
-        ratings = sparse.csr_array(explicit(profiles, self.bound)[owners])
-        users = self.fitted(ratings, first, streams)
-        if self.trimmed is not None:
-            ratings = trim(ratings, self.trimmed, streams.fold_in(TRIM))
-        drawn = self.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)
+        items, first = received(mf, single)
+        ratings, streams = explicit(single.profiles, mf.bound), single.streams
+        users = fitted(mf, ratings, first, streams)
+        ratings = mf.trim_alone(ratings, streams)
+        drawn = mf.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.places]
         clean = Rows(
             indptr=drawn.starts,
@@ -117,7 +114,9 @@ class HflSynsgd(NoisyHorizontal):
             kind=Kind.GRADIENT,
             rate=-1.0,
         )
-        return {self.component: self._noisy(clean, streams)}
+        return {self.component: _noisy(mf, clean, streams)}
 
-    def _noisy(self, clean: Rows, streams: Streams) -> Component:
-        return Randomized(clean, Masked(self.sigma), streams) if self.sigma else clean
+
+def _noisy(mf: PartyMf, clean: Rows, streams: Streams) -> Component:
+    sigma = mf.descent(1).item_sigma
+    return Randomized(clean, Masked(sigma), streams) if sigma else clean

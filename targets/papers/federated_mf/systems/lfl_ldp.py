@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import (
-    Adjacency,
-    Scope,
-    Unit,
-    Vantage,
-)
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
@@ -27,7 +20,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
-from fedrec_auditor.targets.settings import check_settings, not_negative, proper_share
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -48,28 +40,6 @@ class LflLdp(PretrainedMf):
     """
 
     noise_multiplier: float = 1.64
-    delta: float = 1e-5
-
-    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, noise_multiplier=not_negative, delta=proper_share)
-
-    @property
-    def sigma(self) -> float:
-        """Standard deviation of the noise on every entry of a message."""
-        return self.noise_multiplier * self.sensitivity
-
-    @property
-    def claimed(self) -> float:
-        """Epsilon of T Gaussians of noise multiplier z, exactly."""
-        from dp_accounting import get_epsilon_gaussian
-
-        if self.noise_multiplier == 0:
-            return math.inf
-        deviation = self.noise_multiplier / math.sqrt(self.rounds)
-        return float(get_epsilon_gaussian(deviation, self.delta)) + 1e-9
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every message of a user of one rating, there or not, at the worst V.

@@ -12,9 +12,9 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
-from fedrec_auditor.targets.settings import check_settings, scale, whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
 
@@ -34,7 +34,7 @@ class LflPretrained(Silent):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
-        check_settings(self, factors=whole, fitting=whole, bound=scale)
+        check(self)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,14 +30,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
-from fedrec_auditor.targets.settings import (
-    boolean,
-    check_settings,
-    not_negative,
-    positive,
-    proper_share,
-    share_or_none,
-)
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -68,21 +59,14 @@ class LflSgdmf(PretrainedMf):
     """
 
     noise_multiplier: float = 12.0
-    delta: float = 1e-5
     omega: float = 0.3
     dropout: float = 0.0
     colluding: float = 0.0
     overstated: float = 1.0
     as_published: bool = True
 
-    # The paper's symbols on the command line; sigma there is in units of the sensitivity.
-    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, noise_multiplier=not_negative, delta=proper_share, omega=proper_share)
-        check_settings(self, dropout=share_or_none, colluding=share_or_none)
-        check_settings(self, overstated=positive, as_published=boolean)
         if self.overstated < 1.0:
             raise InputError(
                 f"Expected overstated >= 1, got overstated={self.overstated!r}. "
@@ -92,29 +76,6 @@ class LflSgdmf(PretrainedMf):
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
-
-    @property
-    def sigma(self) -> float:
-        """sigma_v, the standard deviation of the noise that Theorem 5 accounts."""
-        return self.noise_multiplier * self.sensitivity
-
-    @property
-    def claimed(self) -> float:
-        """Theorem 5's epsilon at ``delta``."""
-        return self.claimed_at(None, self.delta)
-
-    def claimed_at(self, population: Population | None, delta: float) -> float:
-        """Theorem 5's epsilon: T Gaussians of noise multiplier z, exactly.
-
-        The theorem has an order with a constant that is none; this is the least epsilon it can
-        mean.
-        """
-        from dp_accounting import get_epsilon_gaussian
-
-        if self.noise_multiplier == 0:
-            return math.inf
-        deviation = self.noise_multiplier / math.sqrt(self.rounds)
-        return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     @property
     def colludes(self) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lone_parties import LoneParties
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import Moments
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOnly(LoneParties, Moments):
+class LocalOnly(NoisyItems):
     """Local-only: T T' steps of DP-SGD in every party; the claims are those of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
@@ -22,10 +21,9 @@ class LocalOnly(LoneParties, Moments):
 
     learning_rate: float = 0.003
     clip: float = 10.0
+    noise_multiplier: float = 1.8
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, clip=positive)
+    exchange = Published()
 
     @property
     def clipping(self) -> Clipping:

@@ -15,29 +15,10 @@ from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    UNITS,
-    blocks,
-    explicit,
-    trim,
-)
-from fedrec_auditor.targets.settings import (
-    boolean,
-    budget,
-    check_choice,
-    check_settings,
-    positive,
-    scale,
-    whole,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
-    Evaluation,
-    Model,
-    Population,
-    Split,
-)
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
@@ -78,10 +59,7 @@ class ObjPertb(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
-        check_settings(self, factors=whole, sweeps=whole, trim=whole)
-        check_settings(self, bound=scale, epsilon=budget, regularization=positive)
-        check_choice(self, "unit", UNITS)
-        check_settings(self, as_published=boolean)
+        check(self)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""

@@ -11,13 +11,9 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import Moments
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    batch_size,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.vertical_mf import VerticalMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
 from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
@@ -27,7 +23,7 @@ _BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item m
 
 
 @dataclass(frozen=True, kw_only=True)
-class VflSgdmf(NoisyItems, Moments, VerticalMf):
+class VflSgdmf(NoisyItems):
     """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
 
     Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
@@ -38,23 +34,23 @@ class VflSgdmf(NoisyItems, Moments, VerticalMf):
 
     learning_rate: float = 0.02
     tuning: int = 100
+    noise_multiplier: float = 1.8
 
     unprotected = "fmf-vfl"
 
     @property
-    def clipping(self) -> Clipping:
-        """Embeddings are clipped as in equation 6."""
-        return Clipping.of_embeddings(self.bound)
+    def exchange(self) -> UsersAveraged:
+        """U is averaged, and items are tuned to it in the end."""
+        return UsersAveraged(self.tuning)
 
     @property
     def lengths(self) -> tuple[int, int]:
         """Steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
-    @property
-    def replaced_epsilon(self) -> float:
+    def replaced_epsilon(self, population: Population) -> float:
         """Of a user replaced by another: twice that of one who comes or goes."""
-        return 2.0 * self.root_sum
+        return 2.0 * self.root_sum(population)
 
     @property
     def replaced_delta(self) -> float:

@@ -147,7 +147,7 @@ def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> Non
 def test_two_embeddings_are_never_more_than_root_two_apart_in_a_row(
     entries: list[float], rating: float
 ) -> None:
-    """What ``NoisyHorizontal.reach`` rests on."""
+    """What ``reach`` rests on."""
     u, other, v = clip_embedding(np.reshape(entries, (3, 2)), 5.0)
     apart = 2 * ((rating - u @ v) * u - (rating - other @ v) * other)
     assert np.linalg.norm(apart) <= math.sqrt(2) * ONE * (1 + 1e-9)

@@ -30,9 +30,7 @@ from scipy.special import ndtr
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal import (
-    NoisyHorizontal,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     drawn_shares,
     party_sizes,
@@ -79,7 +77,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def rating_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> AtLeast | None:
+def rating_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeast | None:
     """One rating turns its user's embedding, and with it the gradients of all of the user's items.
 
     For one of ``count`` + 1 ratings: in the rows of the others the gradients are -2 u (x - u.v),
@@ -110,7 +108,7 @@ def rating_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> A
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def user_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> AtLeast | None:
+def user_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeast | None:
     """A user of theta ratings, there or not: 2 R^(3/2) sqrt(theta) whenever its row is drawn.
 
     The first V turns the user's embedding to one entry. Of the rows of one user a fixed number of
@@ -137,7 +135,7 @@ def user_lower_bound(system: NoisyHorizontal, n_users: int, n_items: int) -> AtL
 
 
 def _placed(
-    system: NoisyHorizontal, n_users: int, own: int, held: int, *, entries: int, rows: int
+    system: NoisyUsers, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Where V is put in the ``entries`` that count, how far a round moves it before its last step,
     and the probability of a projection; None if V does not stay within the ball.
@@ -161,7 +159,7 @@ def _placed(
 
 
 def _at_least(
-    system: NoisyHorizontal, n_users: int, shift: float, opposite: float, lost: float
+    system: NoisyUsers, n_users: int, shift: float, opposite: float, lost: float
 ) -> AtLeast:
     sums = SampledGaussian(
         noise_multiplier=system.sigma / shift,

@@ -13,9 +13,9 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
-from fedrec_auditor.targets.settings import check_settings, positive, scale, whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import System, Trained, Training
@@ -42,8 +42,7 @@ class LocalMf(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
-        check_settings(self, factors=whole, rounds=whole, fitting=whole)
-        check_settings(self, bound=scale, learning_rate=positive)
+        check(self)
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) before the first round, all alike; they never leave the devices.

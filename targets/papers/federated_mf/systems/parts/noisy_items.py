@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_parties import (
-    NoisyParties,
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
+    SINGLE,
+    Noise,
+    NoisySteps,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import SINGLE
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.rating_parties import RatingParties
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -20,28 +21,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyItems(NoisyParties, RatingParties):
-    """Noise on both tables, of one standard deviation; ``event`` charges every noisy step."""
+class NoisyItems(NoisySteps):
+    """Noise on both tables, of one standard deviation; ``event`` charges every noisy step.
+
+    The paper has T = 100, T' = 10, p = 20, sampling rate 0.01, theta 10 for s = 1, 5 for 2 to 10, 2
+    for 18 (section 4.3). ``one_party`` says that a system is a central one, s = 1.
+    """
 
     trim: int = 5
+    split: str = "random"
 
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """How many steps a party takes on both tables, and how many on items alone."""
-        return self.steps, 0
+    one_party: ClassVar[bool] = False
 
-    @abstractmethod
-    def multiplier(self, n_users: int) -> float:
-        """The noise multiplier z, in units of the claimed sensitivity."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.one_party and self.parties != 1:
+            raise InputError(
+                f"Expected parties=1, for {self.name} is central, got parties="
+                f"{self.parties!r}. Ask local-only for several."
+            )
 
     @abstractmethod
     def claimed(self, joint: bool) -> float:
         """The paper's Delta of the ``unit``."""
 
-    def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Steps with noise z Delta, on both tables or on items alone."""
+    @property
+    def holding(self) -> Items:
+        """Items at random, or by category."""
+        return Items(self.parties, self.split)
+
+    def sigmas(self, n_users: int, joint: bool) -> tuple[float, float]:
+        """z Delta, in both tables."""
         sigma = self.multiplier(n_users) * self.claimed(joint)
-        return replace(super().descent(n_users, joint), user_sigma=sigma, item_sigma=sigma)
+        return sigma, sigma
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
@@ -60,25 +72,30 @@ class NoisyItems(NoisyParties, RatingParties):
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(self.parties, m, moved if single else m)
-        held = self.trim if self.unit == "user" else m
+        held = m if self.trimmed is None else self.trimmed
         row = min(held, -(-m // min(self.parties, m)) if self.split == "random" else m)
-        drawn = row if self.as_published or self.unit == "user" else 1
-        count = 1 if single else row
-        far = 1.0 if presence else self.clipping.replaced if scope.unit is Unit.RATING else 2.0
+        clipping, charged = self.clipping, []
+        far = 1.0 if presence else clipping.replaced if scope.unit is Unit.RATING else 2.0
         if single and self.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
-        charged: list[DpEvent] = []
         for steps, joint in zip(self.lengths, (True, False), strict=True):
+            descent = self.descent(n, joint)
+            drawn = 1 if descent.independent and self.unit == "rating" else row
+            sigma = descent.item_sigma
             if steps == 0:
                 continue
-            sigma = self.descent(n, joint).item_sigma
             if not sigma > 0:
                 return NonPrivateDpEvent()
-            z = sigma / (far * self.clipping.sensitivity(count, joint))
-            alone = sigma / self.clipping.sensitivity(drawn, joint)
-            apart = alone / self.clipping.apart
+            alone = sigma / clipping.sensitivity(drawn, joint)
+            apart = alone / clipping.apart
             if presence:  # who comes takes the place of a user in another row of U
-                apart = sigma / self.clipping.displaced(drawn, joint)
-            taken = steps * parties
-            charged.append(self.charged(z, scope, taken, [n], alone=alone, apart=apart))
+                apart = sigma / clipping.displaced(drawn, joint)
+            noise = Noise(
+                descent=descent,
+                sizes=[n],
+                z=sigma / (far * clipping.sensitivity(1 if single else row, joint)),
+                alone=alone,
+                apart=apart,
+            )
+            charged.append(noise.charged(scope, steps * parties))
         return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)

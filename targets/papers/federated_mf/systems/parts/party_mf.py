@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
     blocks,
@@ -21,16 +25,15 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     start,
     trim,
 )
-from fedrec_auditor.targets.settings import check_settings, positive, scale, share, whole
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Split
-from fedrec_auditor.targets.systems.system import System
+from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import System, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
-TRIM, START = 101, 102
-"""Purposes of the stream of a party of one user."""
-SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
-"""Units of one rating."""
+_TRIM = 101  # purpose of the stream of a party of one user
+Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
+"""First embeddings of parties of one user, given their places, ratings and streams."""
 
 
 @dataclass(slots=True)
@@ -51,14 +54,68 @@ class Party:
     weight: float
     step_scale: float
 
+    def trained(
+        self,
+        descent: Descent,
+        tables: tuple[Floats, Floats],
+        sizes: tuple[float, float],
+        first: int,
+        count: int,
+    ) -> tuple[Floats, Floats]:
+        """U and V of ``tables`` after ``count`` steps of these ``sizes`` on the party's ratings."""
+        users, items = tables
+        return descent.train(
+            users,
+            items,
+            self.ratings,
+            self.rng,
+            user_scale=sizes[0],
+            item_scale=sizes[1],
+            first=first,
+            count=count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """Parties that hold one user and all items each, with a stream each, and what they are sent.
+
+    ``profiles`` are the users, ``places`` says which of the profiles given each of them is.
+    """
+
+    profiles: Interactions
+    places: Ints
+    given: int
+    broadcast: Broadcast
+    streams: Streams
+
+
+class Exchange(ABC):
+    """How a system of parties trains; with ``once``, in one step, between which nothing crosses."""
+
+    once: ClassVar[bool] = False
+
+    @abstractmethod
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+        """The training, a round at a time."""
+
+    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+        """First messages of parties of one user each; none where nothing is sent."""
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartyMf(System):
-    """Settings of T rounds of T' local steps of gradient descent in every party.
+    """T rounds of T' local steps of gradient descent in every party, composed of parts.
+
+    A system says how ratings are held (``holding``), what crosses and when (``exchange``), how a
+    party steps, with which noise (``descent``), and from which user embeddings (``pretrained``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
     ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
-    be; ``learning_rate`` is g of ``sgd_mf``, which the paper does not print.
+    be; ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
+    systems were picked by MSE on MovieLens-100K, on the split that utility is reported on. A
+    party's ratings are trimmed once, before the training.
     """
 
     factors: int = 20
@@ -72,8 +129,17 @@ class PartyMf(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
-        check_settings(self, factors=whole, rounds=whole, local_steps=whole, parties=whole)
-        check_settings(self, rate=share, bound=scale, learning_rate=positive)
+        check(self)
+
+    @property
+    @abstractmethod
+    def holding(self) -> Holding:
+        """Who holds which ratings."""
+
+    @property
+    @abstractmethod
+    def exchange(self) -> Exchange:
+        """What crosses between parties and server, and when."""
 
     @property
     def steps(self) -> int:
@@ -85,32 +151,44 @@ class PartyMf(System):
         """theta, the most ratings of a user that a party looks at; None for all."""
         return None
 
-    @abstractmethod
-    def count(self, interactions: Interactions) -> int:
-        """How many parties these data make."""
+    @property
+    def guess(self) -> float | None:
+        """A public tau, by which sums are divided; None where a party counts its own ratings."""
+        return None
 
-    @abstractmethod
-    def deal(self, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Users, or items, of every party, ascending."""
+    @property
+    def pretrained(self) -> int:
+        """Steps in which user embeddings are fitted to the first V, in a first stage."""
+        return 0
 
-    @abstractmethod
-    def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """The ratings of a party that has these ``members``, users by items."""
+    @property
+    def length(self) -> int:
+        """A step a round, or one where nothing crosses between."""
+        return 1 if self.exchange.once else self.rounds
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """How a party of so many users steps, on both tables or (not ``joint``) on items alone.
 
-        Plain steps on sampled rows, unless a member protects them.
+        Plain steps on sampled rows, unless a system protects them.
         """
         return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)
 
-    @abstractmethod
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m tau), as the party's own data have it."""
+        """One over the ratings of an average row: the party's own count, or the public guess."""
+        if self.guess is None:
+            return self.holding.step_scale(n_users, ratings)
+        guess = max(1.0, self.guess * n_items)
+        return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
+
+    def train(
+        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+    ) -> Training:
+        """What the exchange makes of it."""
+        return self.exchange.train(self, interactions, rng)
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: messages come from parties."""
-        return replace(super().public(interactions), parties=self.count(interactions))
+        return replace(super().public(interactions), parties=self.holding.count(interactions))
 
     def upload(
         self,
@@ -125,36 +203,54 @@ class PartyMf(System):
         All randomness comes from the party's own stream.
         """
         owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        return Uploads(owners, self.messages(profiles, owners, broadcast, streams))
+        single = Single(
+            profiles.take(owners),
+            owners,
+            profiles.n_users,
+            broadcast or {},
+            Streams.spawn(rng, len(owners)),
+        )
+        return Uploads(owners, self.exchange.messages(self, single))
 
-    @abstractmethod
-    def messages(
-        self, profiles: Interactions, owners: Ints, broadcast: Broadcast | None, streams: Streams
-    ) -> dict[str, Component]:
-        """Those of ``upload``: of a party for every one of ``owners``, users of ``profiles``."""
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items).
+
+        Where parties have versions of their own, a user's "home" predicts with its own V,
+        (s, m, p), and the "owner" of an item with its own U, (s, n, p).
+        """
+        own, items = model.arrays["users"], model.arrays["items"]
+        with one_thread():
+            if "home" in model.arrays:
+                home = model.arrays["home"][users]
+                out = np.empty((len(users), items.shape[1]), np.float32)
+                for k in np.unique(home):
+                    out[home == k] = own[users[home == k]] @ items[k].T
+                return out
+            if own.ndim == 2:
+                return np.asarray(own[users] @ items.T)
+            out = np.empty((len(users), len(items)), dtype=items.dtype)
+            for party, version in enumerate(own):
+                columns = np.flatnonzero(model.arrays["owner"] == party)
+                out[:, columns] = version[users] @ items[columns].T
+            return out
 
     def alone(
-        self,
-        profiles: Interactions,
-        streams: Streams,
-        steps: int,
-        begin: Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]],
-        joint: bool = True,
+        self, single: Single, steps: int, begin: Begin, joint: bool = True
     ) -> tuple[Floats, Floats]:
         """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
 
-        As many are trained at once as have four million embeddings. ``begin`` says what they begin
-        with, given their places, ratings and streams; user embeddings move if ``joint``.
+        As many are trained at once as have four million embeddings. User embeddings move if
+        ``joint``.
         """
-        full, p = explicit(profiles, self.bound), self.factors
+        full, p = explicit(single.profiles, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in blocks(n, m * p):
-            own, part = streams.take(block), sparse.csr_array(full[block])
+            own, part = single.streams.take(block), sparse.csr_array(full[block])
             first, table = begin(block, part, own)
-            if self.trimmed is not None:
-                part = trim(part, self.trimmed, own.fold_in(TRIM))
+            part = self.trim_alone(part, own)
             scale = np.broadcast_to(self.step_scale(1, m, np.diff(part.indptr)), len(block))
             users[block], after = self.descent(1).train_alone(
                 first,
@@ -169,6 +265,12 @@ class PartyMf(System):
             items[block] = after.reshape(-1, m, p)
         return users, items
 
+    def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
+        """What parties of one user each look at of their ratings."""
+        if self.trimmed is None:
+            return ratings
+        return trim(ratings, self.trimmed, streams.fold_in(_TRIM))
+
     def parted(
         self, interactions: Interactions, shared: Floats | None, rng: np.random.Generator
     ) -> list[Party]:
@@ -176,15 +278,18 @@ class PartyMf(System):
 
         ``shared`` are the first shared embeddings, to which own ones may be fitted.
         """
-        table, dealt = explicit(interactions, self.bound), self.deal(interactions, rng)
+        table = explicit(interactions, self.bound)
+        dealt = self.holding.deal(interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
-            full = ratings = self.held(table, members)
+            full = ratings = self.holding.held(table, members)
             n, m = full.shape
             if self.trimmed is not None:
                 ratings = trim(full, self.trimmed, Streams.spawn(own, n))
             rows = start(own.random((len(members), self.factors)), self.bound)
+            if self.pretrained and shared is not None:
+                rows = fit_users(full, shared, bound=self.bound, steps=self.pretrained)
             step_scale = float(self.step_scale(n, m, ratings.nnz))
             made.append(Party(members, full, ratings, rows, own, len(members) / total, step_scale))
         return made

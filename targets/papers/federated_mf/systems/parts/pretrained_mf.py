@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import item_gradients, project
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast
 
 _RATING = 2  # purpose of a client's stream: which rating it sends
@@ -23,11 +25,16 @@ _RATING = 2  # purpose of a client's stream: which rating it sends
 class PretrainedMf(LocalMf):
     """Stage 1 of Figure 3d (step c1), and the noisy gradient of one rating that a device sends.
 
-    The paper forgets the projection of V, without which no gradient is bounded: the server
-    projects, and so does each device what it receives. A user without ratings sends noise.
+    ``noise_multiplier`` z and ``delta`` are not printed. The paper forgets the projection of V,
+    without which no gradient is bounded: the server projects, and so does each device what it
+    receives. A user without ratings sends noise.
     """
 
-    learning_rate: float = 1.0
+    noise_multiplier: float
+    delta: float = 1e-5
+
+    # The paper's symbols on the command line; sigma there is in units of the sensitivity.
+    aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     steerable = True  # user embeddings follow from the first V, which every broadcast has in it
 
@@ -37,6 +44,28 @@ class PretrainedMf(LocalMf):
     def sensitivity(self) -> float:
         """2 R^(3/2), of one rating's gradient."""
         return 2.0 * self.bound * math.sqrt(self.bound)
+
+    @property
+    def sigma(self) -> float:
+        """z times the sensitivity: the noise on a message, or on their sum."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def claimed(self) -> float:
+        """Epsilon of T Gaussians of noise multiplier z at ``delta``."""
+        return self.claimed_at(None, self.delta)
+
+    def claimed_at(self, population: Population | None, delta: float) -> float:
+        """The same at any delta, exactly.
+
+        Theorem 5 has an order with a constant that is none; this is the least epsilon it can mean.
+        """
+        from dp_accounting import get_epsilon_gaussian
+
+        if self.noise_multiplier == 0:
+            return math.inf
+        deviation = self.noise_multiplier / math.sqrt(self.rounds)
+        return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Fitted to the first V (step c1)."""

@@ -127,12 +127,12 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             for local in range(number * local_steps, (number + 1) * local_steps):
                 gamma = rate_at(local, ROUNDS * local_steps) * len(mine)
                 of_u, of_v = slopes(mine, users[k], v)
-                if target.joint:  # else user embeddings are pre-trained and stay
+                if target.exchange.along:  # else user embeddings are pre-trained and stay
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
             sent.append(of_v * (mine > 0).sum() if kind is HflSynsgd else v)
-            message = one.uploads.components[target.component].dense(np.array([k]))[0]
+            message = one.uploads.components[target.exchange.component].dense(np.array([k]))[0]
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is HflSynsgd else mean

@@ -16,6 +16,8 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Single
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
@@ -66,10 +68,9 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     users = np.full((2 * runs, factors), start, np.float32)
     streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
     sent, items = target.alone(
-        both,
-        streams,
+        Single(both, np.arange(2 * runs), 2 * runs, {}, streams),
         1,
-        lambda block, part, own: (users[block], target.drawn_items(*part.shape, own)[1]),
+        lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
     )
     step_scale = 1.0 / np.repeat([ITEMS, ITEMS - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))

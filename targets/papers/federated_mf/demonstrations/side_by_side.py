@@ -13,7 +13,6 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_mf import HorizontalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size, rate_at
 
 ONE_PARTY = HflSgdmf(factors=1, rounds=1, local_steps=1, parties=1, tuning=0)
@@ -41,7 +40,7 @@ class SideBySide:
     Memory is some ten times 2^15 numbers, and as many a round.
     """
 
-    system: HorizontalMf
+    system: HflSgdmf
     ratings: NDArray[np.float32]
     first: NDArray[np.float32]
 
@@ -60,7 +59,7 @@ class SideBySide:
         """What a block's messages say of the noisy sums of gradients: (rounds, block, items, p).
 
         (V - V^(k)) over the length of the round's steps, with V the broadcast: what the server
-        sees. The training is that of ``HorizontalMf.run`` with one party and this first V.
+        sees. The training is that of ``HflSgdmf.run`` with one party and this first V.
         """
         system, count = self.system, self.block
         wide = sparse.kron(sparse.eye_array(count), self.ratings, format="csr")
@@ -70,13 +69,13 @@ class SideBySide:
         with one_thread():
             parties = system.parted(data, items, rng)
             for number in range(system.rounds):
-                sent = system.sent(parties, items, number)
+                sent = system.exchange.sent(system, parties, items, number)
                 message = sent.dense(np.arange(1))[0]
                 moved = items.astype(np.float64) - message
                 seen[number] = moved.reshape(seen.shape[1:]) / self._length(
                     number, parties[0].step_scale
                 )
-                items = system.merge(items, sent, parties, number)
+                items = system.exchange.merge(system, items, sent, parties, number)
         return seen
 
     def scores(

@@ -9,10 +9,8 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts import (
-    side_by_side as _side_by_side,
-)
-from fedrec_auditor.targets.papers.federated_mf.demonstrations.parts.side_by_side import SideBySide
+from fedrec_auditor.targets.papers.federated_mf.demonstrations import side_by_side as _side_by_side
+from fedrec_auditor.targets.papers.federated_mf.demonstrations.side_by_side import SideBySide
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
 

@@ -29,10 +29,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN, Descent, Drawn
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_mf import HorizontalMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_horizontal import (
-    NoisyHorizontal,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers, reach
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.base import Population
@@ -55,7 +53,7 @@ def scope(unit: Unit = Unit.RATING, adjacency: Adjacency = Adjacency.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda t: t.name)
-def test_parties_send_whole_tables_and_keep_user_embeddings(target: HorizontalMf) -> None:
+def test_parties_send_whole_tables_and_keep_user_embeddings(target: PartyMf) -> None:
     run = target.run(data(), np.random.default_rng(0))
     assert run.transcript.public.parties == 10
     for one in run.transcript.rounds:
@@ -67,7 +65,7 @@ def test_parties_send_whole_tables_and_keep_user_embeddings(target: HorizontalMf
 
 
 @pytest.mark.parametrize("target", SYSTEMS[:2], ids=lambda t: t.name)
-def test_the_next_model_is_the_mean_of_the_parties(target: HorizontalMf) -> None:
+def test_the_next_model_is_the_mean_of_the_parties(target: PartyMf) -> None:
     """Weighted by n_k/n: 7 users of 3 parties are 3, 2 and 2."""
     run = replace(target, parties=3).run(data(7), np.random.default_rng(0))
     rounds, release = run.transcript.rounds, run.transcript.release
@@ -159,17 +157,17 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         tables = sent.components["items"].dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
-        reach = target.reach(scope(), items)
+        most = reach(target.clipping, scope(), items, None, follows=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
-            assert moved <= reach == pytest.approx(math.sqrt(2 * items - 1) * ONE)
+            assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)
         else:
-            assert reach == pytest.approx(ONE)
+            assert most == pytest.approx(ONE)
 
 
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
-def test_what_is_owed(kind: type[NoisyHorizontal]) -> None:
-    def leaf(target: NoisyHorizontal, where: Scope) -> object:
+def test_what_is_owed(kind: type[NoisyUsers]) -> None:
+    def leaf(target: NoisyUsers, where: Scope) -> object:
         event = target.event(where, LARGE)
         assert event.count == 1000
         return event.event
@@ -229,7 +227,10 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         )
         party = target.parted(Interactions.of(table), None, np.random.default_rng(0))[0]
         first = np.full((3, 2), 0.5, np.float32)
-        sent = [target.sent([party], first, number).dense(np.array([0])) for number in (0, 1)]
+        sent = [
+            target.exchange.sent(target, [party], first, number).dense(np.array([0]))
+            for number in (0, 1)
+        ]
         sums[drawn] = sent[1]
     assert np.abs(sums[2, 0] - sums[0, 0]).max() > 0.1  # though the same row of the same user
 
@@ -243,8 +244,8 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
         began = party.own.copy()
         fitted = fit_users(party.full, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
-        _, moved = target.local(party, first, 0)
-        assert np.array_equal(moved, began) is not train_both
+        target.exchange.sent(target, [party], first, 0)
+        assert np.array_equal(party.own, began) is not train_both
     claims = [
         [q.claim.epsilon for q in HflSgdmf(train_both=b).scoped_claims(LARGE)]
         for b in (False, True)
@@ -259,7 +260,7 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
 def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
-    kind: type[NoisyHorizontal], unit: str
+    kind: type[NoisyUsers], unit: str
 ) -> None:
     """Per user the paper's sensitivity is sqrt(theta) too large, which is more than the two that a
     fixed number of rows takes away; of one rating a user it is not. Nor is it where user embeddings
@@ -303,7 +304,7 @@ def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
     ],
 )
 def test_impossible_settings_are_refused_by_name(
-    kind: type[HorizontalMf], setting: str, value: object
+    kind: type[PartyMf], setting: str, value: object
 ) -> None:
     with pytest.raises(InputError, match=f"{setting}={value!r}"):
         kind(**{setting: value})

@@ -1,1 +1,0 @@
-"""What demonstrations on federated matrix factorization share: many runs at once."""

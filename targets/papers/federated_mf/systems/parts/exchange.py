@@ -1,0 +1,300 @@
+"""What crosses between parties and server, and when: an average a round, or one publication."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
+    Exchange,
+    Party,
+    PartyMf,
+    Single,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.transcript import Round, Uploads
+
+_Of = TypeVar("_Of")
+_START = 102  # purpose of the stream of a party of one user
+
+
+class Averaged(Exchange):
+    """T rounds of T' local steps in every party; the next model is the mean of what they send.
+
+    ``shares`` says which embeddings are shared, "users" or "items", ``component`` under which name
+    they are sent. Own embeddings of a party move ``along``, as its share of all is, or stay.
+    """
+
+    shares: ClassVar[str]
+    component: ClassVar[str]
+    along: bool = True
+
+    @abstractmethod
+    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+        """What the server tells all parties, of the shared embeddings as they are and began."""
+
+    @abstractmethod
+    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
+        """What the parties do after the last round, and what is published."""
+
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+        """Every round's broadcast and all parties' messages.
+
+        Memory beside the transcript is 2 s + 1 tables of shared embeddings.
+        """
+        rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shares]
+        first = shared = start(rng.random((rows, mf.factors)), mf.bound)
+        parties = mf.parted(interactions, shared, rng)
+        with one_thread():
+            for number in range(mf.rounds):
+                sent = self.sent(mf, parties, shared, number)
+                uploads = Uploads(np.arange(len(parties)), {self.component: sent})
+                yield Round(broadcast=self.broadcast(shared, first), uploads=uploads)
+                shared = self.merge(mf, shared, sent, parties, number)
+            return self.finish(mf, parties, shared, first)
+
+    def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+        """Every party's version of the shared embeddings after its local steps (equations 4, 5)."""
+        out = np.empty((len(parties), *shared.shape), np.float32)
+        for k, party in enumerate(parties):
+            own = party.step_scale * party.weight * self.along
+            descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
+            after = party.trained(
+                descent,
+                self._ordered(shared, party.own),
+                self._ordered(party.step_scale, own),
+                number * steps,
+                steps,
+            )
+            out[k], party.own = self._ordered(*after)
+        return Dense(out, Kind.MODEL)
+
+    def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
+        """Users first, then items, of what is shared and what is not; and back."""
+        return (shared, own) if self.shares == "users" else (own, shared)
+
+    def merge(
+        self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
+    ) -> Floats:
+        """The next shared embeddings: the weighted mean of all versions."""
+        weights = np.array([party.weight for party in parties])
+        tables = sent.dense(np.arange(len(sent)))
+        return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class UsersAveraged(Averaged):
+    """Figure 3a, vertical: a message is U^(k), n x p in float32 as in Figure 2, the broadcast U.
+
+    In the end items take ``tuning`` steps alone, kappa, and both tables are published, for use in
+    public services (section 4).
+    """
+
+    tuning: int = 0
+
+    shares = component = "users"
+
+    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+        """U as it is."""
+        return {"users": shared}
+
+    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
+        """Items are tuned to the last U, and both tables published."""
+        items = np.empty((sum(len(party.members) for party in parties), mf.factors), np.float32)
+        for party in parties:
+            sizes = 0.0, party.step_scale * party.weight
+            last = mf.descent(len(shared), joint=False)
+            tuned = party.trained(last, (shared, party.own), sizes, mf.steps, self.tuning)
+            items[party.members] = tuned[1]
+        release = {"users": shared, "items": items}
+        return Trained(release, release)
+
+    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+        """U^(k), (1, p).
+
+        A party of several users sends such a table for all of them, so this is its part about one
+        if all others were not there. The broadcast has one row a profile, or one for all; it is
+        projected as embeddings are, or a malicious server could make gradients of any length.
+        """
+        sent, shape = single.broadcast.get("users"), (single.given, mf.factors)
+        if sent is None or sent.shape not in (shape, (1, mf.factors)):
+            got = None if sent is None else sent.shape
+            raise InputError(
+                f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
+                "row a profile, in their order, or one for all."
+            )
+        users = np.broadcast_to(sent, shape)[single.places].astype(np.float32)
+        users = mf.descent(1).clipping.project(users)
+
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return users[block], drawn_alone(mf, part, own)[1]
+
+        after, _ = mf.alone(single, mf.local_steps, begin)
+        return {"users": Dense(after[:, None, :], Kind.MODEL)}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsAveraged(Averaged):
+    """Figure 3, horizontal: a message is V^(k), m x p in float32; user embeddings never leave.
+
+    In the end a party takes ``tuning`` local steps at ``tuning_rate``, their g; neither is printed
+    in the paper. The last V is published.
+    """
+
+    along: bool = True
+    tuning: int = 0
+    tuning_rate: float = 0.5
+
+    shares = component = "items"
+
+    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+        """V as it is, and as it was first."""
+        return {"items": shared, "first": first}
+
+    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
+        """Every party fine-tunes; V is published, users and the parties' own V are not."""
+        tuned = np.stack([self.tune(mf, party, shared) for party in parties])
+        return Trained(self.broadcast(shared, first), kept(parties, tuned))
+
+    def tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
+        """The party's own V after fine-tuning without noise; its user embeddings change, too.
+
+        On all of its ratings, untrimmed, in both embeddings with embedding clipping: user
+        embeddings are first fitted to V, then both take ``tuning`` steps.
+        """
+        if not self.tuning:
+            return items
+        descent = Descent(
+            learning_rate=self.tuning_rate,
+            steps=self.tuning,
+            rate=mf.rate,
+            clipping=Clipping.of_embeddings(mf.bound),
+        )
+        users = fit_users(party.full, items, bound=mf.bound, steps=mf.pretrained or 20)
+        size = party.full.shape[0] / max(1, party.full.nnz)
+        whole = replace(party, ratings=party.full)
+        party.own, tuned = whole.trained(descent, (users, items), (size, size), 0, self.tuning)
+        return tuned
+
+    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+        """V^(k), (m, p).
+
+        A party of several users adds up their gradients before the noise, so this is its message
+        if its other users had no ratings, but for the number of ratings it divides by.
+        """
+        items, first = received(mf, single)
+
+        def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
+            return fitted(mf, part, first, own), np.tile(items, (len(block), 1))
+
+        _, moved = mf.alone(single, mf.local_steps, begin, self.along)
+        return {self.component: Dense(moved, Kind.MODEL)}
+
+
+class Published(Exchange):
+    """T T' local steps on both tables, then one message: U^(k) and V_k, published.
+
+    Section 4.3: local-only parties never communicate while they train; the central baselines are
+    the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p), of which the
+    party's own rows are sent.
+    """
+
+    once = True
+
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+        """One round, in which every party publishes what it has trained by itself."""
+        parties = mf.parted(interactions, None, rng)
+        n, m, p = interactions.n_users, interactions.n_items, mf.factors
+        versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
+        owner = np.empty(m, np.int64)
+        with one_thread():
+            for k, party in enumerate(parties):
+                first = start(party.rng.random((n, p)), mf.bound)
+                versions[k], party.own = trained_alone(mf, party, first, party.own)
+                items[party.members], owner[party.members] = party.own, k
+        order = np.concatenate([party.members for party in parties])
+        rows = Rows(
+            indptr=np.cumsum([0, *(len(party.members) for party in parties)]),
+            ids=order,
+            values=items[order],
+            count=m,
+            kind=Kind.MODEL,
+        )
+        parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
+        yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
+        arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
+        return Trained(arrays, arrays)
+
+    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+        """What the party publishes: (1, p) and (m, p)."""
+        users, items = mf.alone(single, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
+        return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
+
+
+class Kept(Exchange):
+    """All steps of all parties from one V, between which nothing crosses, and nothing after."""
+
+    once = True
+
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+        """One step, whatever the number of gradients."""
+        first = start(rng.random((interactions.n_items, mf.factors)), mf.bound)
+        parties, items = mf.parted(interactions, first, rng), []
+        with one_thread():
+            for party in parties:
+                party.own, own = trained_alone(mf, party, party.own, first)
+                items.append(own)
+        yield None
+        return Trained(None, kept(parties, np.stack(items)))
+
+
+def trained_alone(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
+    """Both tables after all T T' steps on the party's loss."""
+    sizes = party.step_scale, party.step_scale
+    return party.trained(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
+
+
+def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
+    """First embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
+    (n, m), p = ratings.shape, mf.factors
+    uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
+    rows = start(uniform, mf.bound)
+    return rows[:, m], rows[:, :m]
+
+
+def received(mf: PartyMf, single: Single) -> tuple[Floats, Floats]:
+    """V as it is, and as it was first, to which user embeddings are pre-trained."""
+    shape, sent = (single.profiles.n_items, mf.factors), single.broadcast
+    items = table(sent, "items", shape).astype(np.float32)
+    first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
+    return project(items, mf.bound), project(first, mf.bound)
+
+
+def fitted(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
+    """First user embeddings of parties of one user each."""
+    if mf.pretrained:
+        return fit_users(full, first, bound=mf.bound, steps=mf.pretrained)
+    return start(streams.fold_in(_START).uniform(mf.factors), mf.bound)
+
+
+def kept(parties: list[Party], items: Floats) -> dict[str, Any]:
+    """What users and parties predict with: ``items`` (s, m, p) are the parties' own V."""
+    n, p = sum(len(party.members) for party in parties), items.shape[2]
+    users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
+    for k, party in enumerate(parties):
+        users[party.members], home[party.members] = party.own, k
+    return {"users": users, "items": items, "home": home}
