@@ -6,7 +6,6 @@ No verdict is stated in the catalogue's data: claims come from the target, verdi
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +33,6 @@ def entries() -> tuple[Entry, ...]:
     return tuple(entry for _, entry in _numbered().values())
 
 
-@functools.cache
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
     """All entries with a number, each with its paper; InputError if two have one number."""
     found: dict[str, tuple[Paper, Entry]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from fedrec_auditor.auditor.families import FAMILIES, check_name, papers
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.rows import DemonstrationRow, Finding, TrialRow
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
@@ -36,7 +35,6 @@ class Shown:
     errors: tuple[str, ...]
 
 
-@functools.cache
 def demonstrations() -> Mapping[str, Callable[[], Demonstration]]:
     """What makes the demonstration of each name, of all papers."""
     modules = (importlib.import_module(f"{paper.package}.demonstrations") for paper in _shown())
@@ -119,12 +117,12 @@ def show(
     return Shown(row=row, findings=tuple(findings), errors=tuple(errors))
 
 
-def worlds(side: Side) -> Worlds:
+def worlds(side: DistinguishingGame) -> Worlds:
     """The two worlds of a side."""
     return Worlds(names=side.worlds, scope=side.scope, draw=side.draw, statistic=side.statistic)
 
 
-def claim_of(side: Side) -> Claim:
+def claim_of(side: DistinguishingGame) -> Claim:
     """The claim that a side is about; InputError if no claim of the system speaks of it."""
     system, population = side.system, side.population
     claims = [scoped.claim for scoped in system.scoped_claims(population)]
@@ -148,13 +146,13 @@ def _shown() -> Iterator[Paper]:
             yield paper
 
 
-def _size(side: Side, quick: bool) -> int:
+def _size(side: DistinguishingGame, quick: bool) -> int:
     if not quick:
         return side.samples
     return min(side.samples, max(side.samples // QUICK_SHARE, QUICK_LEAST))
 
 
-def _finding(side: Side, claim: Claim, measured: Measured) -> Finding:
+def _finding(side: DistinguishingGame, claim: Claim, measured: Measured) -> Finding:
     """The claim judged by this bound, and by what an accountant proves of the same system."""
     bound = measured.bound
     if not side.proved:
@@ -176,7 +174,7 @@ def _finding(side: Side, claim: Claim, measured: Measured) -> Finding:
     )
 
 
-def _row(side: Side, claim: Claim, bound: Bound) -> TrialRow:
+def _row(side: DistinguishingGame, claim: Claim, bound: Bound) -> TrialRow:
     return TrialRow(
         target=side.system.name,
         settings=_settings(side.system),

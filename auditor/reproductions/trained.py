@@ -15,7 +15,7 @@ from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.declarations.printed import Trained
+from fedrec_auditor.targets.declarations.printed import TrainedRows
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Target
 
@@ -30,7 +30,7 @@ def parts(paper: Paper) -> Iterator[Measurable]:
                 yield _part(paper, trained, row, data)
 
 
-def _part(paper: Paper, trained: Trained, row: str, data: str) -> Measurable:
+def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
     """One training, named so that no other setting has its name."""
     tables = [table for table in paper.printed.table if table.place == trained.place]
     systems = [table.of(row)[0] for table in tables if row in table.rows]
@@ -47,7 +47,7 @@ def _part(paper: Paper, trained: Trained, row: str, data: str) -> Measurable:
 
 
 def measured(
-    trained: Trained,
+    trained: TrainedRows,
     system: str,
     method: str,
     printed: Mapping[str, float],

@@ -71,6 +71,7 @@ TARGETS = (
     "gd-dr",
     "lfl-sgdmf",
     "nn-self",
+    "fedgnn",
 )
 GAMES = {
     AttackFamily.ATTRIBUTE: attribute.play,

@@ -15,12 +15,12 @@ from fedrec_auditor.auditor import catalogue
 from fedrec_auditor.auditor.demonstrations import claim_of
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 
 RUNS = 24
 
 
-def sides(demonstration: Demonstration) -> tuple[tuple[str, Side], ...]:
+def sides(demonstration: Demonstration) -> tuple[tuple[str, DistinguishingGame], ...]:
     """Violation and control by name."""
     return ("violation", demonstration.violation), ("control", demonstration.control)
 

@@ -16,7 +16,7 @@ Draw = Callable[[int, int, np.random.Generator], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class DistinguishingGame:
     """Two neighbouring worlds on one system, and the claim that a bound from them may refute.
 
     ``draw`` runs the system's own code, in blocks of bounded memory, and gives one number a run,
@@ -53,11 +53,11 @@ class Demonstration:
     """
 
     entries: tuple[str, ...]
-    violation: Side
-    control: Side
+    violation: DistinguishingGame
+    control: DistinguishingGame
 
     @classmethod
-    def of(cls, entries: tuple[str, ...], side: Callable[[bool], Side]) -> Self:
+    def of(cls, entries: tuple[str, ...], side: Callable[[bool], DistinguishingGame]) -> Self:
         """A demonstration whose sides are ``side(True)``, which violates, and ``side(False)``."""
         return cls(entries=entries, violation=side(True), control=side(False))
 

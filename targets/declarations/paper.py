@@ -17,7 +17,12 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
 from fedrec_auditor.targets.declarations.composed_system import Systems
 from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Words
-from fedrec_auditor.targets.declarations.printed import Attacked, Order, PrintedTable, Trained
+from fedrec_auditor.targets.declarations.printed import (
+    AttackedRows,
+    Order,
+    PrintedTable,
+    TrainedRows,
+)
 from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
 
 
@@ -57,8 +62,8 @@ class Printed(Declared):
     """
 
     table: tuple[PrintedTable, ...] = ()
-    trained: tuple[Trained, ...] = ()
-    attacked: tuple[Attacked, ...] = ()
+    trained: tuple[TrainedRows, ...] = ()
+    attacked: tuple[AttackedRows, ...] = ()
     calculated: str = ""
     order: tuple[Order, ...] = ()
     remark: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ class PrintedTable(Declared):
         return {**found, "MSE": found["RMSE"] ** 2} if "RMSE" in found else found
 
 
-class Trained(Declared):
+class TrainedRows(Declared):
     """Rows of a table that are measured again, by training their systems on our ``data``.
 
     ``rows`` are the rows of the tables at ``place``, ``system`` the one that is trained where it is
@@ -74,7 +74,7 @@ class Trained(Declared):
     said: str = ""
 
 
-class Attacked(Declared):
+class AttackedRows(Declared):
     """Rows of tables of attacks that are measured again, all cells of a row on one training.
 
     ``components`` are those of which each component of the upload is attacked by itself as well.

@@ -289,6 +289,7 @@ def test_listings_in_text_and_json(cli: Cli) -> None:
     listed = json.loads(out)
     assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(listed["targets"])
     assert set(listed) == {
+        "papers",
         "targets",
         "attacks",
         "readers",

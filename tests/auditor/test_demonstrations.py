@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.demonstrations import Shown
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.rows import DemonstrationRow
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.dplcf.demonstrations import one_bit
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
@@ -25,8 +25,8 @@ VIOLATED = one_bit(DplcfAp(), 1_000)
 
 
 def show(
-    one: Side,
-    other: Side = HONEST,
+    one: DistinguishingGame,
+    other: DistinguishingGame = HONEST,
     quick: bool = False,
 ) -> Shown:
     return claims.show(

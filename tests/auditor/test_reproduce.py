@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.printed import Trained
+from fedrec_auditor.targets.declarations.printed import TrainedRows
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -136,7 +136,7 @@ def test_popularity_or_the_means_stand_beside_every_figure_of_utility() -> None:
 
     def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
         evaluation = FAMILIES["targets"].member(target)().evaluation
-        declared = Trained(place="Table 1", rows=(target,))
+        declared = TrainedRows(place="Table 1", rows=(target,))
         held = utility.hold_out(evaluation, data, np.random.default_rng(0))
         rng = np.random.default_rng(0)
         return held, train_and_measure(declared, target, target, {}, data, rng, True)

@@ -40,8 +40,8 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_audited_by_default_is_of_every_paper() -> None:
+def test_what_is_audited_by_default_is_of_five_papers() -> None:
     papers = {FAMILIES["targets"].member(name)().paper for name in FAMILIES["targets"].names()}
     core = {FAMILIES["targets"].member(name)().paper for name in CORE}
     assert len(core) == 5
-    assert core == papers
+    assert core < papers  # FedGNN is audited by name

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.dplcf.demonstrations import one_bit
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
@@ -19,7 +19,7 @@ SOUND = Demonstration(entries=("7",), violation=VIOLATED, control=HONEST)
 OWN = np.random.default_rng(0)
 
 
-def violating(side: Side) -> Demonstration:
+def violating(side: DistinguishingGame) -> Demonstration:
     return replace(SOUND, violation=side)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
@@ -31,9 +31,9 @@ class _FirstBit:
         return np.asarray(bits.dense(np.arange(size))[:, 0].astype(np.int8))
 
 
-def one_bit(system: FlippedKnn, samples: int) -> Side:
+def one_bit(system: FlippedKnn, samples: int) -> DistinguishingGame:
     """The claim for one interaction against the bit that is uploaded for it."""
-    return Side(
+    return DistinguishingGame(
         system=system,
         population=Population(n_users=2, n_items=2),
         worlds=("item 0 in the history", "item 0 not in the history"),

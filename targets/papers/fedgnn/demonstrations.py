@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 from fedrec_auditor.targets.systems.base import Population
@@ -67,9 +67,9 @@ def _side(
     said: tuple[str, str, str],
     samples: int,
     claim: str,
-) -> Side:
+) -> DistinguishingGame:
     number = claim in ("29", "30")
-    return Side(
+    return DistinguishingGame(
         system=system,
         population=Population(n_users=2, n_items=_ITEMS),
         worlds=said[:2],
@@ -85,7 +85,7 @@ def rows(*, samples: int = 4_000) -> Demonstration:
     """A row that is not sent proves that its item was not met; sent rows of all items do not."""
     said = ("item 0 in the history", "item 0 not in the history", "whether row 0 is sent")
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         system = replace(_SMALL, pseudo=2 if violates else _ITEMS)
         return _side(system, _HELD, _sent, said, samples, "29b")
 

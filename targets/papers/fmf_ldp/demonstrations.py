@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 
@@ -53,12 +53,12 @@ def fmf_ldp_rounds(
     shown is that the rounds add up. The control is one round, for which the claim is right.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """All rounds of a training; the control looks at one."""
         horizon, seen = (Horizon.TRAINING, rounds) if violates else (Horizon.ROUND, 1)
         system = FmfLdp(epsilon=epsilon, reports=reports, rounds=rounds, factors=1)
         population = Population(n_users=2, n_items=2 * system.corner_items())
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=population,
             worlds=("the first half of the catalogue", "the second half of the catalogue"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -135,10 +135,10 @@ def dp_privrec_step(
     units of the noise. The control is the same round with the step size before the noise.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """Line 9 as printed; in the control the step size multiplies the noise, too."""
         system = small(multiplier=multiplier, server_rate=server_rate, as_published=violates)
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=_POPULATION,
             worlds=("user 0 holds all four items", "user 0 holds none"),

@@ -261,7 +261,7 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
         f"sys.argv = {['auditor', *OWN]!r}\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "paper = 'fedrec_auditor.targets.declarations.paper'\n"
+        "paper = 'fedrec_auditor.targets.papers.fmf_ldp.numbers'\n"
         "print([m for m in ('torch', 'sklearn', 'numba', paper) if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,7 +11,11 @@ from scipy import sparse, special
 
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import (
+    Beyond,
+    Demonstration,
+    DistinguishingGame,
+)
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.side_by_side import (
     ONE_PARTY,
     SideBySide,
@@ -63,7 +67,7 @@ def hfl_counted_steps(
     which the proposition is right.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """A training of all ``rounds``; the control has one round."""
         taken = rounds if violates else 1
         system = replace(
@@ -76,7 +80,7 @@ def hfl_counted_steps(
             learning_rate=1e-6,
             noise_multiplier=noise_multiplier,
         )
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=100, n_items=1),
             worlds=("a user rated one item", "the user rated nothing"),
@@ -139,7 +143,7 @@ def hfl_divisor(
     the paper does, so the violation is held against the claim alone.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """Steps divided by a count of the party's ratings; in the control by a public guess."""
         system = replace(
             ONE_PARTY,
@@ -148,7 +152,7 @@ def hfl_divisor(
             noise_multiplier=noise_multiplier,
             as_published=violates,
         )
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=1, n_items=items),
             worlds=("a user rated items 0 and 1", "the user rated item 0 only"),
@@ -222,7 +226,7 @@ def hfl_drawn_rows(
     Events are a log-ratio of ``ratio``, and an ``entry`` so many standard deviations large.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """All entries of the message; the control looks at the rating's own entry."""
         system = replace(
             ONE_PARTY,
@@ -233,7 +237,7 @@ def hfl_drawn_rows(
         what, threshold = "the entry of item 0 in the party's message", entry
         if violates:
             what, threshold = "the log-ratio of all entries of the party's message", ratio
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=100, n_items=1 + others),
             worlds=(
@@ -318,7 +322,7 @@ def hfl_fitted_embeddings(
     embeddings stay at their random start; the adversary takes their mean for them.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """User embeddings fitted to the ratings, as in the paper; in the control random ones."""
         system = replace(
             ONE_PARTY,
@@ -330,7 +334,7 @@ def hfl_fitted_embeddings(
             as_published=violates,
         )
         least = threshold if violates else repaired_threshold
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=100, n_items=1 + others),
             worlds=(

@@ -12,7 +12,11 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import (
+    Beyond,
+    Demonstration,
+    DistinguishingGame,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
@@ -117,13 +121,13 @@ def lfl_replaced_noise(
     deviations, of which there are a thousand runs or so.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """The best statistic of all that the server sees; the control looks at the last sum."""
         system = LflSgdmf(factors=1, rounds=1, omega=omega, noise_multiplier=noise_multiplier)
         what = "the sum of both rounds"
         if violates:
             what = "the masked sum of round 1, plus c times the sum of round 2,"
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=n_users, n_items=1),
             worlds=("user 0 rated the item", "user 0 rated nothing"),
@@ -213,12 +217,12 @@ def lfl_turned_gradient(
     1 is then found with probability 0.999.
     """
 
-    def side(violates: bool) -> Side:
+    def side(violates: bool) -> DistinguishingGame:
         """A user who has rated another item; in the control one who has rated nothing else."""
         system = LflSgdmf(
             factors=2, rounds=1, noise_multiplier=noise_multiplier, as_published=False
         )
-        return Side(
+        return DistinguishingGame(
             system=system,
             population=Population(n_users=n_users, n_items=2),
             worlds=("user 0 rated items 0 and 1", "user 0 rated item 0")

@@ -13,18 +13,18 @@ import pytest
 from fedrec_auditor.auditor.demonstrations import claim_of, demonstration, worlds
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.targets.declarations.demonstration import Side
+from fedrec_auditor.targets.declarations.demonstration import DistinguishingGame
 from fedrec_auditor.targets.papers.dplcf.demonstrations import sufficient, zeros
 
 RUNS = 40_000
 KEPT = math.e / (1 + math.e)
 
 
-def rate(side: Side, world: int) -> float:
+def rate(side: DistinguishingGame, world: int) -> float:
     return float(side.draw(world, RUNS, np.random.default_rng(world)).mean())
 
 
-def measured(side: Side, seed: int) -> float:
+def measured(side: DistinguishingGame, seed: int) -> float:
     return measure(
         worlds(side),
         (claim_of(side),),

@@ -15,13 +15,17 @@ from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.demonstrations import claim_of, worlds
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.targets.declarations.demonstration import Beyond, Demonstration, Side
+from fedrec_auditor.targets.declarations.demonstration import (
+    Beyond,
+    Demonstration,
+    DistinguishingGame,
+)
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.papers.federated_mf.demonstrations import DEMONSTRATIONS
 from fedrec_auditor.targets.streams import Streams
 
 
-def sampled(side: Side, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sampled(side: DistinguishingGame, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scores of either world; those of which an event is made, where one is."""
     draw = side.draw.scores if isinstance(side.draw, Beyond) else side.draw
     zero, one = (draw(world, runs, np.random.default_rng(world)) for world in (0, 1))
@@ -34,7 +38,7 @@ def z_of(shown: Demonstration) -> float:
     return float(system.noise_multiplier)
 
 
-def shift(side: Side, runs: int) -> tuple[float, float]:
+def shift(side: DistinguishingGame, runs: int) -> tuple[float, float]:
     """How far world 0 is from world 1, the standard normal one, and the standard error of that."""
     zero, one = sampled(side, runs)
     assert abs(one.mean()) < 6 / math.sqrt(runs) + 0.01

@@ -130,13 +130,6 @@ def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: floa
     assert flip.epsilon == pytest.approx(epsilon, abs=1e-4)
 
 
-def test_only_the_papers_p_is_said_to_be_1() -> None:
-    assert "p = 1)" in DplcfAp().claim.source
-    other = DplcfAp(keep=0.9).claim.source
-    assert "p = 1" not in other
-    assert "the sufficient condition p/q <= e^epsilon" in other
-
-
 def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
     (scoped,) = LcfUb().scoped_claims(POPULATION)
     assert math.isinf(scoped.claim.epsilon)
