@@ -11,8 +11,8 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
     SINGLE,
-    Noise,
     NoisySteps,
+    StepNoise,
 )
 from fedrec_auditor.targets.systems.base import Population
 
@@ -90,7 +90,7 @@ class NoisyItems(NoisySteps):
             apart = alone / clipping.apart
             if presence:  # who comes takes the place of a user in another row of U
                 apart = sigma / clipping.displaced(drawn, joint)
-            noise = Noise(
+            noise = StepNoise(
                 descent=descent,
                 sizes=[n],
                 z=sigma / (far * clipping.sensitivity(1 if single else row, joint)),

@@ -108,7 +108,7 @@ class NoisySteps(PartyMf):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class StepNoise:
     """One noisy step, for what it owes: how it is taken, and how far what it sums up is moved.
 
     ``z`` is the noise over what the unit asked about moves a step's sum, ``alone`` over what one of

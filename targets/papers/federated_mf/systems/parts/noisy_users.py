@@ -13,8 +13,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import It
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
     SINGLE,
-    Noise,
     NoisySteps,
+    StepNoise,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import party_sizes
 from fedrec_auditor.targets.systems.base import Population
@@ -89,7 +89,7 @@ class NoisyUsers(NoisySteps):
             / reach(self.clipping, s, population.n_items, self.trimmed, follows=self.adapted)
             for s in (scope, drawn)
         )
-        noise = Noise(
+        noise = StepNoise(
             descent=self.descent(population.n_users),
             sizes=party_sizes(population.n_users, self.parties),
             z=z,
