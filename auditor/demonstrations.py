@@ -37,8 +37,16 @@ class Shown:
 
 def demonstrations() -> Mapping[str, Callable[[], Demonstration]]:
     """What makes the demonstration of each name, of all papers."""
-    modules = (importlib.import_module(f"{paper.package}.demonstrations") for paper in _shown())
-    return dict(sorted(item for module in modules for item in module.DEMONSTRATIONS.items()))
+    found: dict[str, Callable[[], Demonstration]] = {}
+    for paper in _shown():
+        declared = importlib.import_module(f"{paper.package}.demonstrations").DEMONSTRATIONS
+        if taken := found.keys() & declared.keys():
+            raise InputError(
+                f"Expected one demonstration called {min(taken)!r}, got another of the paper "
+                f"{paper.name}. Rename one."
+            )
+        found |= declared
+    return dict(sorted(found.items(), key=lambda item: item[0]))
 
 
 def demonstration(name: str) -> Demonstration:

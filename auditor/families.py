@@ -138,7 +138,13 @@ class Family:
         found: dict[str, str] = {}
         for paper in papers().values():
             room, table = f"{paper.package}.systems", paper.composed.system
-            found |= _members(room) | {name: f"{room}:{one.type}" for name, one in table.items()}
+            own = _members(room) | {name: f"{room}:{made.type}" for name, made in table.items()}
+            if taken := found.keys() & own.keys():
+                raise InputError(
+                    f"Expected one system called {min(taken)!r}, got another of the paper "
+                    f"{paper.name}. Rename one, or uninstall what brings it."
+                )
+            found |= own
         return found
 
     def _plugins(self) -> dict[str, plugins.Plugin]:

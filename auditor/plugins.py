@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ def load_paper(plugin: Plugin) -> Paper | str:
         return plugin.fault
     try:
         importlib.import_module(f"{plugin.value}.systems")
+        if importlib.util.find_spec(f"{plugin.value}.demonstrations") is not None:
+            importlib.import_module(f"{plugin.value}.demonstrations")
         return Paper.of(plugin.value)
     except KeyboardInterrupt:
         raise

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor import demonstrations as claims
+from fedrec_auditor.auditor import families
 from fedrec_auditor.auditor.demonstrations import Shown
+from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.rows import DemonstrationRow
@@ -139,3 +142,13 @@ def test_equal_seeds_give_equal_rows(seed: int) -> None:
         for _ in range(2)
     ]
     assert rows[0].model_dump_json() == rows[1].model_dump_json()
+
+
+def test_a_name_that_two_papers_bring_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = papers()["dplcf"]
+    for module in (claims, families):
+        monkeypatch.setattr(module, "papers", lambda: {"one": paper, "other": paper})
+    with pytest.raises(InputError, match="one demonstration called 'dplcf-ap-zeros'"):
+        claims.names()
+    with pytest.raises(InputError, match="one system called 'bpr-mf'"):
+        families.FAMILIES["targets"].names()
