@@ -1,126 +1,129 @@
-"""What a setting of a target, a learner or a protection may be, and the error where it is not."""
+"""What a setting of a target, a learner, a protection or a mechanism may be, said beside its field.
+
+A field of the type ``Whole``, ``Positive`` or the like takes such numbers, one of the type ``bool``
+true and false, one of a ``Literal`` its values. ``Checked`` refuses all else.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import re
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+import sys
+from dataclasses import MISSING, fields
+from numbers import Integral, Real
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
 
-Rule = Callable[[float], bool]
 TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a system may be called: files and tasks are named by it."""
 TITLED = "at most 100 letters, digits, dots and hyphens"
 """That in words."""
 
 
-def check_settings(settings: object, **rules: Rule) -> None:
-    """InputError unless every named field obeys its rule and is of its default's type."""
-    for name, rule in rules.items():
+class Range:
+    """The numbers of an interval such as "(0, 1]"; ``said`` is what an error calls it.
+
+    >>> share = Range("(0, 1]")
+    >>> share.takes(1), share.takes(0.0), share.takes(True)
+    (True, False, False)
+    """
+
+    def __init__(self, span: str, said: str = "", *, whole: bool = False) -> None:
+        low, high = map(float, span[1:-1].split(","))
+        self.least = low if span[0] == "[" else math.nextafter(low, math.inf)
+        self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
+        self.plain: tuple[type, ...] = (int,) if whole else (float, int)
+        self.kind: type = Integral if whole else Real
+        self.said = said or (f"to be a whole number of at least {low:g}" if whole else f"in {span}")
+
+    def takes(self, value: Any) -> bool:
+        """Whether it is such a number; true and false are none."""
+        known = type(value) in self.plain or (  # which is quicker to tell than the rest
+            isinstance(value, self.kind) and not isinstance(value, bool)
+        )
+        return known and self.least <= value <= self.most
+
+
+class Choice:
+    """Some values, as a ``Literal`` has them; ``said`` is what an error calls them."""
+
+    def __init__(self, values: tuple[Any, ...], said: str = "") -> None:
+        self.values = values
+        self.said = said or f"among {', '.join(map(str, values))}"
+
+    def takes(self, value: Any) -> bool:
+        """Whether it is one of them, and of its type."""
+        return any(type(value) is type(one) and value == one for one in self.values)
+
+
+Rule = Range | Choice
+
+Whole = Annotated[int, Range("[1, inf)", whole=True)]
+WholeOrNone = Annotated[int, Range("[0, inf)", whole=True)]
+Positive = Annotated[float, Range("[1e-100, 1e100]")]
+"""Its square and its inverse are finite doubles, and far from the ends."""
+Budget = Annotated[float, Range("[1e-9, 1e100]")]
+"""An epsilon whose rates doubles hold, and which a verdict tells from another."""
+Scale = Annotated[float, Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings")]
+"""The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
+NotNegative = Annotated[float, Range("[0, inf)")]
+Share = Annotated[float, Range("(0, 1]")]
+ProperShare = Annotated[float, Range("(0, 1)")]
+ShareOrNone = Annotated[float, Range("[0, 1)")]
+Probability = Annotated[float, Range("[0, 1]")]
+_FLAG = Choice((True, False), "to be true or false")
+
+
+class Checked:
+    """A dataclass whose settings are checked when it is made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def check(settings: Any) -> None:
+    """InputError unless every setting is what is declared of it."""
+    kind: Any = type(settings)
+    for name, rule in declared(kind).items():
         value = getattr(settings, name)
-        known = rule is boolean or (isinstance(value, (int, float)) and not isinstance(value, bool))
-        if not known or not rule(value):
-            raise InputError(
-                f"Expected {name} {RANGES[rule]}, got {name}={value!r}. "
-                f"The default is {_default(settings, name)!r}."
-            )
+        if not rule.takes(value):
+            default = kind.__dataclass_fields__[name].default
+            told = "" if default is MISSING else f" The default is {default!r}."
+            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}.{told}")
 
 
-def check_choice(settings: object, name: str, choices: tuple[str, ...]) -> None:
-    """InputError unless the field is one of ``choices``."""
-    value = getattr(settings, name)
-    if value not in choices:
-        raise InputError(f"Expected {name} among {', '.join(choices)}, got {name}={value!r}.")
+@functools.cache
+def declared(kind: type) -> dict[str, Rule]:
+    """The rules of a dataclass by field. What declares no rule has that of the class it extends."""
+    found: dict[str, Rule] = {}
+    for base in reversed(kind.__mro__):
+        for name, given in inspect.get_annotations(base).items():
+            if (rule := _rule(given, base.__module__)) is not None:
+                found[name] = rule
+    return {field.name: found[field.name] for field in fields(kind) if field.name in found}
 
 
-def usual(settings: Any) -> dict[str, Rule]:
-    """A rule for every field: an epsilon, or by its default, true or false, whole, positive."""
-    kinds = {bool: boolean, int: whole}
-    return {
-        field.name: kinds.get(type(field.default), budget if field.name == "epsilon" else positive)
-        for field in fields(settings)
-    }
+def _rule(given: Any, module: str) -> Rule | None:
+    """What an annotation in this module declares; None where only type checkers know its names."""
+    names = vars(sys.modules[module]) if module in sys.modules else {}
+    try:
+        one = SimpleNamespace(__annotations__={"it": given})
+        hint = get_type_hints(one, names, include_extras=True)["it"]
+    except Exception:
+        return None
+    if get_origin(hint) is Literal:
+        return Choice(get_args(hint))
+    ranges = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Range))
+    return _FLAG if hint is bool else next(ranges, None)
 
 
 def numbers(settings: Any) -> dict[str, float]:
     """All fields that are numbers, for what is published of a run; true and false are 1 and 0."""
     found = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
-
-
-def whole(value: float) -> bool:
-    """A whole number of at least 1."""
-    return isinstance(value, int) and value >= 1
-
-
-def whole_or_none(value: float) -> bool:
-    """A whole number of at least 0."""
-    return isinstance(value, int) and value >= 0
-
-
-def positive(value: float) -> bool:
-    """A number above 0 whose square and its inverse are finite doubles, and far from the ends."""
-    return 1e-100 <= value <= 1e100
-
-
-def budget(value: float) -> bool:
-    """An epsilon whose rates doubles hold, and which a verdict tells from another."""
-    return LEAST <= value <= 1e100
-
-
-def scale(value: float) -> bool:
-    """The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
-    return 0 < value <= 1e6
-
-
-def not_negative(value: float) -> bool:
-    """A finite number of at least 0."""
-    return 0 <= value < math.inf
-
-
-def share(value: float) -> bool:
-    """A number in (0, 1]."""
-    return 0 < value <= 1
-
-
-def proper_share(value: float) -> bool:
-    """A number in (0, 1)."""
-    return 0 < value < 1
-
-
-def share_or_none(value: float) -> bool:
-    """A number in [0, 1)."""
-    return 0 <= value < 1
-
-
-def fraction(value: float) -> bool:
-    """A number in [0, 1]."""
-    return 0 <= value <= 1
-
-
-def boolean(value: float) -> bool:
-    """Whether it is True or False."""
-    return isinstance(value, bool)
-
-
-RANGES: dict[Rule, str] = {
-    whole: "to be a whole number of at least 1",
-    whole_or_none: "to be a whole number of at least 0",
-    positive: "in [1e-100, 1e100]",
-    budget: "in [1e-9, 1e100]",
-    scale: "in (0, 1e6]; divide larger ratings",
-    not_negative: "in [0, inf)",
-    share: "in (0, 1]",
-    proper_share: "in (0, 1)",
-    share_or_none: "in [0, 1)",
-    fraction: "in [0, 1]",
-    boolean: "to be true or false",
-}
-
-
-def _default(settings: Any, name: str) -> object:
-    return type(settings).__dataclass_fields__[name].default
+    return {name: float(value) for name, value in found.items() if isinstance(value, Real)}

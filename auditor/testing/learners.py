@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -217,7 +217,7 @@ def check_travel(learner: Learner) -> None:
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
 
-CHECKS = checks_of(__name__)
+CHECKS = (*checks_of(__name__), check_ranges)
 
 
 def check_learner(learner: Learner) -> tuple[str, ...]:

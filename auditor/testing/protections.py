@@ -14,7 +14,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -202,7 +202,7 @@ def check_promises(protection: Protection) -> None:
             _close(promise.epsilon, worst, "promise for an entry")
 
 
-CHECKS = checks_of(__name__)
+CHECKS = (*checks_of(__name__), check_ranges)
 
 
 def check_protection(protection: Protection) -> tuple[str, ...]:

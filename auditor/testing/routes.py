@@ -9,7 +9,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfCompos
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.accounting import all_accountants
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.routes.base import Route
 
 
@@ -63,7 +63,7 @@ def check_rounds_compose(route: Route) -> None:
     assert two == 2 * one or abs(two - 2 * one) <= 2e-6 * one, f"one round {one}, two {two}"
 
 
-CHECKS = checks_of(__name__)
+CHECKS = (*checks_of(__name__), check_ranges)
 
 
 def check_route(route: Route) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, lea
 from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -132,6 +132,11 @@ def same(one: list[dict[str, np.ndarray]], two: list[dict[str, np.ndarray]]) -> 
         a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
         for a, b in zip(one, two, strict=True)
     )
+
+
+def check_settings(case: TargetCase) -> None:
+    """No setting is taken outside its declared range."""
+    check_ranges(case.target)
 
 
 def check_equal_generators_give_equal_bytes(case: TargetCase) -> None:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
 from fedrec_auditor.targets.learners.parts.work import Neighbours
-from fedrec_auditor.targets.settings import check_choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +22,6 @@ class Mf(Embeddings):
 
     neighbours = Neighbours.IGNORED
     deep = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "loss", ("logistic", "squared"))
 
     @property
     def squared(self) -> bool:

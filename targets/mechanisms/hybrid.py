@@ -13,8 +13,9 @@ from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, ratio_of_flip
-from fedrec_auditor.targets.mechanisms.piecewise import MOST, Piecewise
+from fedrec_auditor.targets.mechanisms.parts.rates import ratio_of_flip
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsilon
+from fedrec_auditor.targets.settings import Checked
 
 _ROOT = 405.0 * math.sqrt(241.0)
 _ROOTS = math.cbrt(6353.0 - _ROOT) + math.cbrt(6353.0 + _ROOT)
@@ -23,7 +24,7 @@ THRESHOLD = math.log((2.0 * _ROOTS - 5.0) / 27.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid(PureEpsilon, UnitReport):
+class Hybrid(Checked, PureEpsilon, UnitReport):
     """``Piecewise`` with probability 1 - e^(-eps/2), else ``Duchi``; up to eps 0.61 ``Duchi`` only.
 
     Exactly epsilon-private, as both are and the choice says nothing of the input; unbiased. At
@@ -35,10 +36,7 @@ class Hybrid(PureEpsilon, UnitReport):
     elsewhere, so outputs tell which of the two was used, but for a share of 2^-48.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon, LEAST, MOST)
+    epsilon: PiecewiseEpsilon
 
     @property
     def share(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, share_of_noise
+from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
+from fedrec_auditor.targets.settings import Checked, Range
 
 _CELLS = 2**48
-MOST = 40.0
-"""The largest epsilon for which the cells resolve the distribution."""
+PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
+"""Up to the largest epsilon for which the cells resolve the distribution."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureEpsilon, UnitReport):
+class Piecewise(Checked, PureEpsilon, UnitReport):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
@@ -37,10 +38,7 @@ class Piecewise(PureEpsilon, UnitReport):
     Elementwise over arrays of any shape; outputs are float64.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon, LEAST, MOST)
+    epsilon: PiecewiseEpsilon
 
     @property
     def noise(self) -> float:

@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import check_settings, numbers, usual
+from fedrec_auditor.targets.settings import Positive, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +23,12 @@ class AdaptiveLaplace(LaplaceNoise):
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
 
-    user: float = 30.0
-    item: float = 60.0
-    mlp1: float = 40.0
-    mlp2: float = 50.0
-    clip: float = 0.5
+    user: Positive = 30.0
+    item: Positive = 60.0
+    mlp1: Positive = 40.0
+    mlp2: Positive = 50.0
+    clip: Positive = 0.5
     every_epoch: bool = True
-
-    def __post_init__(self) -> None:
-        check_settings(self, **usual(self))
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:

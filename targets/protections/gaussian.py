@@ -12,7 +12,7 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
-from fedrec_auditor.targets.settings import check_settings, positive
+from fedrec_auditor.targets.settings import Positive
 
 _DELTA = 1e-5
 
@@ -29,11 +29,11 @@ class GaussianProtection(Noisy):
     Source: Zhang et al., section 5.3 (FedRec-GN).
     """
 
-    sigma: float = 0.035
-    clip: float = 0.5
+    sigma: Positive = 0.035
+    clip: Positive = 0.5
 
     def __post_init__(self) -> None:
-        check_settings(self, sigma=positive, clip=positive)
+        super().__post_init__()
         self.coordinate("")  # its mechanism refuses what cannot be accounted
 
     def noise(self, group: str) -> ClippedNoise:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import check_settings, usual
+from fedrec_auditor.targets.settings import Budget, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +22,9 @@ class LaplaceProtection(LaplaceNoise):
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
 
-    epsilon: float = 40.0
-    clip: float = 0.5
+    epsilon: Budget = 40.0
+    clip: Positive = 0.5
     every_epoch: bool = False
-
-    def __post_init__(self) -> None:
-        check_settings(self, **usual(self))
 
     def budget(self, group: str) -> float:
         """The same for every group."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsilon
 from fedrec_auditor.targets.protections.base import Promise, Protection
-from fedrec_auditor.targets.settings import boolean, check_settings, positive
+from fedrec_auditor.targets.settings import Checked, Positive
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _ATTRIBUTES = "; with perturbed features it speaks of attributes, not of interac
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(Protection):
+class Objective(Checked, Protection):
     """A linear term with Laplace coefficients of scale 2 |a| d / epsilon added to the loss.
 
     The coefficients are drawn once a training by each device, as an objective is perturbed before
@@ -57,26 +56,11 @@ class Objective(Protection):
     Source: Zhang et al., section 5.3, after GERAI (Zhang et al. 2021) and DPMF (Hua et al. 2015).
     """
 
-    epsilon: float = 10.0
-    loss: str = "logistic"
+    epsilon: Positive = 10.0
+    loss: Literal["logistic", "squared"] = "logistic"
     every_round: bool = False
     features: bool = False
-    feature_epsilon: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_settings(self, epsilon=positive, every_round=boolean, features=boolean)
-        if self.loss not in _LOSSES:
-            raise InputError(
-                f"Expected a loss among {', '.join(_LOSSES)}, got loss={self.loss!r}. "
-                "F-GERAI has the logistic one."
-            )
-        try:
-            Piecewise(self.feature_epsilon)
-        except InputError as error:
-            raise InputError(
-                f"Expected a feature_epsilon for the piecewise mechanism, got "
-                f"feature_epsilon={self.feature_epsilon!r} ({error})"
-            ) from error
+    feature_epsilon: PiecewiseEpsilon = 1.0
 
     def prepare(self, clients: Clients) -> Clients:
         """The coefficients' randomness, and the features perturbed, if they are to be."""

@@ -25,14 +25,7 @@ from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.settings import (
-    boolean,
-    check_choice,
-    check_settings,
-    fraction,
-    positive,
-    whole,
-)
+from fedrec_auditor.targets.settings import Positive, Probability, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.system import System
 
@@ -62,14 +55,14 @@ class Composition(System):
     learner: Learner = Gcn()
     protection: Protection = Unprotected()
     route: Route = Direct()
-    rounds: int = 12
-    share: float = 0.0
-    epochs: int = 5
-    batch: int = 32
-    negatives: int = 4
-    learning_rate: float = 0.001
+    rounds: Whole = 12
+    share: Probability = 0.0
+    epochs: Whole = 5
+    batch: Whole = 32
+    negatives: Whole = 4
+    learning_rate: Positive = 0.001
     optimizer: Literal["sgd", "adam"] = "adam"
-    best: float = 5.0
+    best: Positive = 5.0
     private_user: bool = False
     summed: bool = False
 
@@ -78,10 +71,7 @@ class Composition(System):
     """Where in its paper this composition and its promise stand."""
 
     def __post_init__(self) -> None:
-        check_settings(self, rounds=whole, epochs=whole, batch=whole, negatives=whole)
-        check_settings(self, share=fraction, learning_rate=positive, best=positive)
-        check_settings(self, private_user=boolean, summed=boolean)
-        check_choice(self, "optimizer", ("sgd", "adam"))
+        super().__post_init__()
         for group in self.groups:
             self.protection.coordinate(group)  # refuses a group that it has no budget for
         if self.private_user and self.protection.attribute() is not None:

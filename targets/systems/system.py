@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.settings import Checked, numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
@@ -60,7 +60,7 @@ It yields what crosses in a round, or None where nothing does, and is sent that 
 
 
 @dataclass(frozen=True, kw_only=True)
-class System(ABC):
+class System(Checked, ABC):
     """A ``Target`` with the training loop, and with defaults for what most systems leave alone.
 
     A system says what happens in a round (``train``), what a client sends (``upload``) and how

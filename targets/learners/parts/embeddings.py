@@ -20,7 +20,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.training import train
 from fedrec_auditor.targets.learners.parts.work import Neighbours
-from fedrec_auditor.targets.settings import check_settings, positive, whole
+from fedrec_auditor.targets.settings import Checked, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -28,7 +28,7 @@ _BLOCK = 1 << 24  # numbers at once when scoring
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embeddings:
+class Embeddings(Checked):
     """A learner with embeddings of ``dimension`` d; every first parameter is N(0, init_scale^2).
 
     The paper's ``init_scale`` is 1 (section 5.4). With it, and its learning rate of 0.001, the GCN
@@ -41,14 +41,11 @@ class Embeddings:
     all examples, so that an epoch adds it up once.
     """
 
-    dimension: int = 64
-    init_scale: float = 0.1
+    dimension: Whole = 64
+    init_scale: Positive = 0.1
 
     neighbours: ClassVar[Neighbours]
     deep: ClassVar[bool]
-
-    def __post_init__(self) -> None:
-        check_settings(self, dimension=whole, init_scale=positive)
 
     @property
     def squared(self) -> bool:

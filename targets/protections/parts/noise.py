@@ -19,6 +19,7 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -97,7 +98,7 @@ class ClippedNoise:
         return np.where(z >= 0, tail, 1.0 - tail)
 
 
-class Noisy(Protection):
+class Noisy(Checked, Protection):
     """A protection that sends every component through a ``ClippedNoise`` of its group."""
 
     @abstractmethod

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -137,11 +136,3 @@ def test_nothing_covers_every_pair_of_uploads() -> None:
     assert Objective().coordinate("item") is None
     assert Objective().upload({"item": 3}) is None
     assert Objective().spent({"item": 3}) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("epsilon", 0.0), ("loss", "hinge"), ("feature_epsilon", 0.0)]
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"got {setting}="):
-        Objective(**{setting: value})

@@ -432,22 +432,6 @@ def test_a_plan_names_the_parts() -> None:
     assert target.learner == Mf(dimension=4)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("rounds", 0),
-        ("share", 1.5),
-        ("share", -0.1),
-        ("optimizer", "rmsprop"),
-        ("learning_rate", math.inf),
-        ("batch", 2.5),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"got {setting}={value!r}"):
-        replace(FedRec(), **{setting: value})
-
-
 def test_a_training_that_diverges_is_refused() -> None:
     """Scores of nan would rank everything first."""
     with pytest.raises(InputError, match="learning_rate"):

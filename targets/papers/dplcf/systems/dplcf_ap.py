@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import printed_inverse
-from fedrec_auditor.targets.settings import boolean, check_settings, share
+from fedrec_auditor.targets.settings import Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class DplcfAp(FlippedKnn):
     makes sim(i, j) another than sim(j, i). It computes from what was sent: no epsilon changes.
     """
 
-    keep: float = 1.0
+    keep: Share = 1.0
     as_printed: bool = False
 
     unprotected = "lcf-ub"
@@ -38,7 +38,6 @@ class DplcfAp(FlippedKnn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_settings(self, keep=share, as_printed=boolean)
         if self.as_printed and self.keep != 1.0:
             raise InputError(
                 f"Expected keep=1 as equation 11 has it, got keep={self.keep!r} and "

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import printed_transition
-from fedrec_auditor.targets.settings import boolean, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +30,6 @@ class DplcfSp(FlippedKnn):
     unprotected = "lcf-ub"
     kind = "symmetric"
     estimated = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, as_printed=boolean)
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
+from fedrec_auditor.targets.settings import Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +33,11 @@ class DpSgld(NoisyItems):
 
     parties: int = 1
     trim: int = 10
-    epsilon: float = 1.0
+    epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 
     exchange = Published()
     one_party = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon > 1e6:
-            raise InputError(f"Expected epsilon up to 1e6, got epsilon={self.epsilon!r}.")
 
     @property
     def clipping(self) -> Clipping:

@@ -13,6 +13,7 @@ from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks
+from fedrec_auditor.targets.settings import Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -31,7 +32,7 @@ class FmfLfl(Unperturbed, LocalMf):
     """
 
     learning_rate: float = 10.0
-    local_steps: int = 10
+    local_steps: Whole = 10
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

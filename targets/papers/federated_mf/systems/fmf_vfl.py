@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
+from fedrec_auditor.targets.settings import Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Unperturbed
 
@@ -23,10 +25,10 @@ class FmfVfl(Unperturbed, PartyMf):
     is kappa, the last steps on item embeddings alone (0 in the vanilla paradigm).
     """
 
-    unit: str = "rating"
-    trim: int = 5
-    split: str = "random"
-    tuning: int = 0
+    unit: Literal["rating", "user"] = "rating"
+    trim: Whole = 5
+    split: Literal["random", "category"] = "random"
+    tuning: WholeOrNone = 0
 
     @property
     def holding(self) -> Items:

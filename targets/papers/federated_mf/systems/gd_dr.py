@@ -17,6 +17,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST, LEAST
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
+from fedrec_auditor.targets.settings import Budget, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -42,8 +43,8 @@ class GdDr(Reporting, LocalMf):
     back through Phi^T are assumed. Embeddings are kept within equation 6 instead of regularized.
     """
 
-    epsilon: float = 10.0
-    rows: int = 50
+    epsilon: Budget = 10.0
+    rows: Whole = 50
     learning_rate: float = 0.001
 
     def __post_init__(self) -> None:

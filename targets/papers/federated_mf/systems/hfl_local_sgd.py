@@ -8,6 +8,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Kept
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
+from fedrec_auditor.targets.settings import Positive, WholeOrNone
 from fedrec_auditor.targets.systems.system import Silent
 
 
@@ -21,8 +22,8 @@ class HflLocalSgd(Silent, PartyMf):
     """
 
     learning_rate: float = 0.1
-    tuning: int = 0
-    tuning_rate: float = 0.5
+    tuning: WholeOrNone = 0
+    tuning_rate: Positive = 0.5
 
     exchange = Kept()
 

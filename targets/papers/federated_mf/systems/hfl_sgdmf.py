@@ -13,6 +13,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_b
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
+from fedrec_auditor.targets.settings import Whole
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -31,7 +32,7 @@ class HflSgdmf(NoisyUsers):
     """
 
     learning_rate: float = 0.1
-    fitting: int = 20
+    fitting: Whole = 20
     train_both: bool = False
 
     @property

@@ -12,9 +12,9 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.settings import Scale, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
 
@@ -27,14 +27,11 @@ class LflPretrained(Silent):
     (Figure 3d, steps s1 and c1). Devices send nothing, so that nothing is given away.
     """
 
-    factors: int = 20
-    bound: float = 5.0
-    fitting: int = 20
+    factors: Whole = 20
+    bound: Scale = 5.0
+    fitting: Whole = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from scipy import sparse
@@ -30,12 +30,18 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
+from fedrec_auditor.targets.settings import ProperShare, Range, ShareOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+
+_Overstated = Annotated[
+    float,
+    Range("[1, 1e100]", "in [1, 1e100]: who understates the survivors adds noise for nothing"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +65,11 @@ class LflSgdmf(PretrainedMf):
     """
 
     noise_multiplier: float = 12.0
-    omega: float = 0.3
-    dropout: float = 0.0
-    colluding: float = 0.0
-    overstated: float = 1.0
+    omega: ProperShare = 0.3
+    dropout: ShareOrNone = 0.0
+    colluding: ShareOrNone = 0.0
+    overstated: _Overstated = 1.0
     as_published: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.overstated < 1.0:
-            raise InputError(
-                f"Expected overstated >= 1, got overstated={self.overstated!r}. "
-                "A server that understates the survivors adds noise for nothing."
-            )
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""

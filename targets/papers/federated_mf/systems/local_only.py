@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.settings import NotNegative, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,8 @@ class LocalOnly(NoisyItems):
     """
 
     learning_rate: float = 0.003
-    clip: float = 10.0
-    noise_multiplier: float = 1.8
+    clip: Positive = 10.0
+    noise_multiplier: NotNegative = 1.8
 
     exchange = Published()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
+from fedrec_auditor.targets.settings import Budget, Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, Trained, Training
@@ -47,19 +47,16 @@ class ObjPertb(System):
     nothing holds: the change 2u(x - u.v) grows with v.
     """
 
-    factors: int = 20
-    bound: float = 5.0
-    epsilon: float = 1.0
-    regularization: float = 10.0
-    sweeps: int = 10
-    unit: str = "rating"
-    trim: int = 10
+    factors: Whole = 20
+    bound: Scale = 5.0
+    epsilon: Budget = 1.0
+    regularization: Positive = 10.0
+    sweeps: Whole = 10
+    unit: Literal["rating", "user"] = "rating"
+    trim: Whole = 10
     as_published: bool = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""

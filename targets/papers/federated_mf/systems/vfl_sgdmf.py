@@ -14,6 +14,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import At
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
+from fedrec_auditor.targets.settings import NotNegative, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
@@ -33,8 +34,8 @@ class VflSgdmf(NoisyItems):
     """
 
     learning_rate: float = 0.02
-    tuning: int = 100
-    noise_multiplier: float = 1.8
+    tuning: WholeOrNone = 100
+    noise_multiplier: NotNegative = 1.8
 
     unprotected = "fmf-vfl"
 

@@ -17,6 +17,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
+from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
 from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
@@ -46,13 +47,13 @@ class FedGnn(RatingGraph):
     [1.0, 1.0, 1.0]
     """
 
-    clip: float = 0.1
-    noise: float = 0.2
+    clip: Positive = 0.1
+    noise: Positive = 0.2
     norm: Literal["max", "l2"] = "max"
-    pseudo: int = 1000
-    cohort: int = 128
-    rounds: int = 22
-    warm_up: int = 2
+    pseudo: Whole = 1000
+    cohort: Whole = 128
+    rounds: Whole = 22
+    warm_up: Whole = 2
 
     aliases = MappingProxyType({"lambda": "noise"})
 

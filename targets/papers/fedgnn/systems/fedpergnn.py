@@ -14,6 +14,7 @@ from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
+from fedrec_auditor.targets.settings import Budget, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population
 from fedrec_auditor.targets.systems.system import Trained, Training
@@ -35,11 +36,11 @@ class FedPerGnn(RatingGraph):
     [1.0, 1.0, 1.0]
     """
 
-    clip: float = 0.1
-    epsilon: float = 1.0
-    batch: int = 32
-    pseudo: int = 1000
-    rounds: int = 87
+    clip: Positive = 0.1
+    epsilon: Budget = 1.0
+    batch: Whole = 32
+    pseudo: Whole = 1000
+    rounds: Whole = 87
 
     @property
     def noise(self) -> float:

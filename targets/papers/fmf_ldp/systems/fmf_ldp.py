@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
-from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
+from fedrec_auditor.targets.settings import Budget, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -55,14 +55,11 @@ class FmfLdp(Reporting, ImplicitMf):
     user / any pair / server / round 250.0
     """
 
-    epsilon: float = 2.5
-    reports: int = 100
-    colluding: float = 0.0
+    epsilon: Budget = 2.5
+    reports: Whole = 100
+    colluding: ShareOrNone = 0.0
 
     unprotected = "fcf"
-
-    def __post_init__(self) -> None:
-        check_settings(self, **{**usual(self), "colluding": share_or_none})
 
     @property
     def sizes(self) -> Sizes:

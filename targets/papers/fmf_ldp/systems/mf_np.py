@@ -14,7 +14,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
-from fedrec_auditor.targets.settings import check_settings, usual
+from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import Central, Trained, Training
 
@@ -30,16 +30,13 @@ class MfNp(Central):
     ``init_scale`` are FCF's here.
     """
 
-    factors: int = 5
-    alpha: float = 1.0
-    regularization: float = 1e-6
-    epochs: int = 20
-    init_scale: float = 0.05
+    factors: Whole = 5
+    alpha: Positive = 1.0
+    regularization: Positive = 1e-6
+    epochs: Whole = 20
+    init_scale: Positive = 0.05
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
-
-    def __post_init__(self) -> None:
-        check_settings(self, **usual(self))
 
     @property
     def length(self) -> int:

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms, scaled
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.settings import check_settings, proper_share
+from fedrec_auditor.targets.settings import Positive, ProperShare
 from fedrec_auditor.targets.systems.base import DEFAULT, Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -60,18 +60,14 @@ class DpPrivRec(PrivRec):
 
     rounds: int = 1000
     server_rate: float = 1.0
-    initial_clip: float = 40.0
-    multiplier: float = 1.0
-    quantile: float = 0.9
-    balance: float = 0.7
-    clip_rate: float = 1.0
+    initial_clip: Positive = 40.0
+    multiplier: Positive = 1.0
+    quantile: ProperShare = 0.9
+    balance: ProperShare = 0.7
+    clip_rate: Positive = 1.0
     as_published: bool = True
 
     unprotected = "privrec"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, quantile=proper_share, balance=proper_share)
 
     def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
         """The model and the clipping bound."""

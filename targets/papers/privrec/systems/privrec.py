@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
+from fedrec_auditor.targets.settings import NotNegative
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
@@ -24,7 +25,7 @@ class PrivRec(MetaLearned):
     an item's genres where the text concatenates those of all features.
     """
 
-    proximal: float = 0.01
+    proximal: NotNegative = 0.01
     item_ids: bool = False
     averaged_genres: bool = False
 

@@ -125,15 +125,6 @@ def test_averaged_training_learns_which_items_go_together(name: str) -> None:
     assert apart() > before + 0.3
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("dimension", 0), ("dimension", 2.5), ("init_scale", 0.0), ("init_scale", math.inf)],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        made("gcn", **{setting: value})
-
-
 def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> None:
     learner, devices = made("ncf", dimension=3), clients()
     model = learner.initial(CATALOGUE, np.random.default_rng(0))

@@ -23,9 +23,11 @@ from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
+    Flip,
+    FlipBudget,
     flipper,
 )
-from fedrec_auditor.targets.settings import check_settings, not_negative, positive, whole
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -38,22 +40,17 @@ _BITS = 1 << 22  # bits read at once
 class CentralMf(CollectedBits):
     """The settings and the sampling; a model says what is trained and how it scores."""
 
-    flip: str = "symmetric"
-    epsilon: float = 1.0
-    factors: int = 4
-    learning_rate: float = 0.001
-    regularization: float = 0.001
-    epochs: int = 30
-    batch: int = 1024
-    negatives: int = 4
+    flip: Flip = "symmetric"
+    epsilon: FlipBudget = 1.0
+    factors: Whole = 4
+    learning_rate: Positive = 0.001
+    regularization: NotNegative = 0.001
+    epochs: Whole = 30
+    batch: Whole = 1024
+    negatives: Whole = 4
 
     init_scale = 0.01
     """Standard deviation of the first vectors, as in the GMF paper."""
-
-    def __post_init__(self) -> None:
-        flipper(self.flip, self.epsilon)
-        check_settings(self, factors=whole, epochs=whole, batch=whole, negatives=whole)
-        check_settings(self, learning_rate=positive, regularization=not_negative)
 
     @property
     def randomizer(self) -> BitFlip | None:

@@ -19,10 +19,11 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
+    FlipBudget,
     flipper,
 )
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
-from fedrec_auditor.targets.settings import check_settings, whole
+from fedrec_auditor.targets.settings import Whole
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
@@ -35,13 +36,10 @@ class ItemKnn(CollectedBits):
     ``neighbours`` is the neighbourhood size: 20 on MovieLens, 10 on AppUsage.
     """
 
-    neighbours: int = 20
+    neighbours: Whole = 20
 
     estimated = False
     """Whether similarity is estimated through A^-1, or taken from the bits as they are."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, neighbours=whole)
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
@@ -72,11 +70,7 @@ class ItemKnn(CollectedBits):
 class FlippedKnn(ItemKnn):
     """The same from flipped bits; ``epsilon`` is the budget of one interaction (Tables 2-6: 1)."""
 
-    epsilon: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        flipper(self.kind, self.epsilon)
+    epsilon: FlipBudget = 1.0
 
     @property
     @abstractmethod

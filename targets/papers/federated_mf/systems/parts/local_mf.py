@@ -13,9 +13,9 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from fedrec_auditor.targets.settings import Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import System, Trained, Training
@@ -33,16 +33,13 @@ class LocalMf(System):
     last V in ``fitting`` steps (step c3 of Figure 3d) and predicts with it.
     """
 
-    factors: int = 20
-    rounds: int = 10
-    bound: float = 5.0
-    learning_rate: float = 1.0
-    fitting: int = 20
+    factors: Whole = 20
+    rounds: Whole = 10
+    bound: Scale = 5.0
+    learning_rate: Positive = 1.0
+    fitting: Whole = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) before the first round, all alike; they never leave the devices.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
@@ -14,6 +14,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import
     NoisySteps,
     StepNoise,
 )
+from fedrec_auditor.targets.settings import Whole
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class NoisyItems(NoisySteps):
     for 18 (section 4.3). ``one_party`` says that a system is a central one, s = 1.
     """
 
-    trim: int = 5
-    split: str = "random"
+    trim: Whole = 5
+    split: Literal["random", "category"] = "random"
 
     one_party: ClassVar[bool] = False
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
@@ -18,6 +18,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     by_tail_bound,
     noisy_steps,
 )
+from fedrec_auditor.targets.settings import ProperShare, Whole
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ class NoisySteps(PartyMf):
     noise tells how many ratings there are.
     """
 
-    unit: str = "rating"
-    trim: int = 10
-    delta: float = 1e-5
-    density: float = 0.01
+    unit: Literal["rating", "user"] = "rating"
+    trim: Whole = 10
+    delta: ProperShare = 1e-5
+    density: ProperShare = 0.01
     as_published: bool = True
 
     @abstractmethod

@@ -17,6 +17,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import
     StepNoise,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import party_sizes
+from fedrec_auditor.targets.settings import NotNegative, Positive, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ class NoisyUsers(NoisySteps):
     until the last stage. Where they move in the second stage (``joint``), those of drawn users do.
     """
 
-    noise_multiplier: float = 1.7
-    tuning: int = 1000
-    tuning_rate: float = 0.1
+    noise_multiplier: NotNegative = 1.7
+    tuning: WholeOrNone = 1000
+    tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
 

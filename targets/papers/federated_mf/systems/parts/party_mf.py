@@ -17,7 +17,6 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
     blocks,
@@ -26,6 +25,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.settings import Positive, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import System, Training
@@ -118,18 +118,15 @@ class PartyMf(System):
     party's ratings are trimmed once, before the training.
     """
 
-    factors: int = 20
-    rounds: int = 100
-    local_steps: int = 10
-    rate: float = 0.01
-    parties: int = 10
-    bound: float = 5.0
-    learning_rate: float = 0.05
+    factors: Whole = 20
+    rounds: Whole = 100
+    local_steps: Whole = 10
+    rate: Share = 0.01
+    parties: Whole = 10
+    bound: Scale = 5.0
+    learning_rate: Positive = 0.05
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     @abstractmethod

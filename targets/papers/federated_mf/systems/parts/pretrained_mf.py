@@ -14,6 +14,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import Lo
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import item_gradients, project
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.settings import NotNegative, ProperShare
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast
@@ -30,8 +31,8 @@ class PretrainedMf(LocalMf):
     receives. A user without ratings sends noise.
     """
 
-    noise_multiplier: float
-    delta: float = 1e-5
+    noise_multiplier: NotNegative
+    delta: ProperShare = 1e-5
 
     # The paper's symbols on the command line; sigma there is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})

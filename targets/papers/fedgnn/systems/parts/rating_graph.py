@@ -19,7 +19,7 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.settings import check_choice, check_settings, usual
+from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, received
 from fedrec_auditor.targets.transcript import Broadcast
@@ -53,18 +53,14 @@ class RatingGraph(System):
     ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
     """
 
-    dimension: int = 64
-    learning_rate: float = 0.01
-    best: float = 5.0
-    level: float = 3.5
-    init_scale: float = 0.1
+    dimension: Whole = 64
+    learning_rate: Positive = 0.01
+    best: Positive = 5.0
+    level: Positive = 3.5
+    init_scale: Positive = 0.1
     norm: Literal["max", "l2"] = "l2"
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    def __post_init__(self) -> None:
-        check_settings(self, **{n: r for n, r in usual(self).items() if n != "norm"})
-        check_choice(self, "norm", ("max", "l2"))
 
     @property
     @abstractmethod

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.components import Floats, RankOne
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
-from fedrec_auditor.targets.settings import check_settings, usual
+from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
@@ -41,18 +41,15 @@ class ImplicitMf(System):
     on the split that utility is reported on, and flatter it to that extent.
     """
 
-    factors: int = 5
-    alpha: float = 1.0
-    regularization: float = 1e-6
-    learning_rate: float = 1e-3
-    rounds: int = 20
-    server_steps: int = 20
-    init_scale: float = 0.05
+    factors: Whole = 5
+    alpha: Positive = 1.0
+    regularization: Positive = 1e-6
+    learning_rate: Positive = 1e-3
+    rounds: Whole = 20
+    server_steps: Whole = 20
+    init_scale: Positive = 0.05
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
-
-    def __post_init__(self) -> None:
-        check_settings(self, **usual(self))
 
     @property
     def channel(self) -> Channel | None:

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, messages
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import LAYERS, Network, genre_flags
-from fedrec_auditor.targets.settings import check_settings, not_negative, usual
+from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Trained, Training, Unperturbed
@@ -56,24 +56,21 @@ class MetaLearned(Unperturbed):
     upload, ``negatives`` a positive, from items that the user has not met.
     """
 
-    rounds: int = 100
-    clients: int = 30
-    local_epochs: int = 5
-    batch: int = 64
-    negatives: int = 4
-    local_rate: float = 0.5
-    server_rate: float = 0.3
-    embedding: int = 64
-    width: int = 64
+    rounds: Whole = 100
+    clients: Whole = 30
+    local_epochs: Whole = 5
+    batch: Whole = 64
+    negatives: Whole = 4
+    local_rate: Positive = 0.5
+    server_rate: Positive = 0.3
+    embedding: Whole = 64
+    width: Whole = 64
 
     kind: ClassVar[Kind] = Kind.CHANGE
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
-        rules = usual(self)
-        if "proximal" in rules:
-            rules["proximal"] = not_negative
-        check_settings(self, **rules)
+        super().__post_init__()
         if self.width < 2**LAYERS:
             raise InputError(
                 f"Expected width of at least {2**LAYERS}, got width={self.width!r}, which is "

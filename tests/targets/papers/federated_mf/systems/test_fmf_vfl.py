@@ -157,29 +157,3 @@ def test_small_and_empty_histories_are_trained_on(dense: Any, target: Any) -> No
     scores = target.score(run.model, interactions, users)
     assert scores.shape == interactions.ratings.shape
     assert np.isfinite(scores).all()
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"factors": 0},
-        {"rate": 0.0},
-        {"rate": 1.5},
-        {"parties": 2.5},
-        {"bound": float("inf")},
-        {"learning_rate": -1.0},
-        {"unit": "item"},
-        {"trim": True},
-        {"split": "alphabet"},
-        {"rounds": 0},
-        {"tuning": -1},
-        {"delta": 1.0},
-        {"density": 0.0},
-        {"noise_multiplier": -0.1},
-        {"as_published": 1},
-    ],
-)
-def test_settings_out_of_range_are_refused(bad: dict[str, Any]) -> None:
-    (name,) = bad
-    with pytest.raises(InputError, match=f"got {name}="):
-        VflSgdmf(**bad)

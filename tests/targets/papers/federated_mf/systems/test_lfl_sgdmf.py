@@ -266,25 +266,6 @@ def test_training_without_noise_learns() -> None:
     assert error(30) < 0.8 * error(1)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("omega", 0.0),
-        ("omega", 1.0),
-        ("dropout", 1.0),
-        ("noise_multiplier", -1.0),
-        ("delta", 0.0),
-        ("colluding", 1.0),
-        ("colluding", -0.1),
-        ("overstated", 0.5),
-        ("overstated", math.inf),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        LflSgdmf(**{setting: value})  # type: ignore[arg-type]
-
-
 def test_a_broadcast_without_items_or_users_is_refused() -> None:
     target, rng = LflSgdmf(factors=2), np.random.default_rng(0)
     with pytest.raises(InputError, match=r'"items" of shape \(15, 2\)'):

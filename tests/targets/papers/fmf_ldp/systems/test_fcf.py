@@ -125,23 +125,6 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("factors", 0),
-        ("factors", 2.5),
-        ("rounds", -1),
-        ("alpha", math.nan),
-        ("regularization", 0.0),
-        ("learning_rate", math.inf),
-        ("init_scale", -1.0),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        Fcf(**{setting: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     "broadcast",
     [None, {}, {"V": np.ones((8, 5))}, {"items": np.ones((3, 5))}, {"items": np.ones((8, 4))}],
 )

@@ -172,25 +172,8 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
     assert SMALL.upload_games() == ()
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("rounds", 0),
-        ("clients", 2.5),
-        ("local_epochs", -1),
-        ("batch", 0),
-        ("batch", 50),
-        ("local_rate", 0.0),
-        ("server_rate", math.inf),
-        ("proximal", -0.1),
-        ("width", 15),
-        ("embedding", True),
-        ("item_ids", 1),
-        ("averaged_genres", 0),
-        ("negatives", math.nan),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
+@pytest.mark.parametrize(("setting", "value"), [("batch", 50), ("width", 15)])
+def test_sizes_that_do_not_fit_the_network_are_refused_by_name(setting: str, value: int) -> None:
     with pytest.raises(InputError, match=f"{setting}={value!r}"):
         PrivRec(**{setting: value})  # type: ignore[arg-type]
 

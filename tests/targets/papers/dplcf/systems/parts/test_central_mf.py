@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
@@ -134,24 +133,3 @@ def test_nothing_to_compare_leaves_the_first_vectors(kind: type[CentralMf]) -> N
         run = kind(flip="none").run(data, np.random.default_rng(0))
         scores = kind().score(run.model, data, np.arange(len(table)))
         assert np.isfinite(scores).all()
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("flip", "both"),
-        ("epsilon", 0.0),
-        ("factors", 0),
-        ("epochs", 1.5),
-        ("batch", -1),
-        ("negatives", 0),
-        ("learning_rate", 0.0),
-        ("learning_rate", math.nan),
-        ("regularization", -0.1),
-        ("regularization", math.inf),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(setting: str, value: float | str) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        BprMf(**{setting: value})  # type: ignore[arg-type]
-    assert Gmf(regularization=0.0).regularization == 0.0

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
     Horizon,
@@ -31,7 +30,6 @@ from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
-    flipper,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
@@ -161,18 +159,6 @@ def test_printed_figures_are_there_for_every_cutoff() -> None:
             assert values == sorted(values)
     assert {r.metric: r.value for r in DplcfSp().reported}["HR@10"] == 0.7000
     assert "0.3747 on AppUsage" in {r.metric: r.note for r in DplcfSp().reported}["HR@10"]
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, 0.0, math.nan, math.inf, 1e-20])
-@pytest.mark.parametrize("kind", [DplcfSp, LcfAp])
-def test_bad_epsilon_is_refused(kind: type[DplcfSp], epsilon: float) -> None:
-    with pytest.raises(InputError, match="epsilon"):
-        kind(epsilon=epsilon)
-
-
-def test_an_unknown_flip_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="flip='heads'"):
-        flipper("heads", 1.0)
 
 
 def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() -> None:

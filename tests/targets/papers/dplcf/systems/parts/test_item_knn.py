@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Bits
 from fedrec_auditor.targets.compute import Compute
@@ -101,9 +100,3 @@ def test_one_item_and_one_user_leave_nothing_to_compare() -> None:
             scores = target.score(run.model, data, np.arange(shape[0]))
             assert scores.shape == shape
             assert np.isfinite(scores).all()
-
-
-@pytest.mark.parametrize("neighbours", [0, 2.5])
-def test_bad_neighbourhood_is_refused(neighbours: float) -> None:
-    with pytest.raises(InputError, match=f"neighbours={neighbours}"):
-        DplcfAp(neighbours=neighbours)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,12 +136,10 @@ def test_the_challenges_worlds_reach_both_corners() -> None:
         assert challenge.read(sent).tolist() == [1] * 50 + [0] * 50
 
 
-@pytest.mark.parametrize(("setting", "value"), [("rows", 0), ("epsilon", 0.0), ("rounds", 0)])
-def test_impossible_settings_are_refused_by_name(setting: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        GdDr(**{setting: value})  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="local_steps=0"):
-        replace(FmfLfl(), local_steps=0)
+@pytest.mark.parametrize("epsilon", [1e-9, 1e4])
+def test_an_epsilon_that_leaves_a_report_no_rate_is_refused(epsilon: float) -> None:
+    with pytest.raises(InputError, match=f"epsilon={epsilon!r} for rounds=10"):
+        GdDr(epsilon=epsilon)
 
 
 def test_a_broadcast_without_its_projection_is_refused() -> None:

@@ -289,25 +289,9 @@ def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
     assert printed < full / 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "value"),
-    [
-        (FmfHfl, "parties", 0),
-        (FmfHfl, "rate", 1.5),
-        (FmfHfl, "tuning", -1),
-        (HflSgdmf, "unit", "item"),
-        (HflSgdmf, "fitting", 0),
-        (HflSgdmf, "as_published", 1),
-        (HflSgdmf, "delta", 1.0),
-        (HflSynsgd, "local_steps", 2),
-        (HflSynsgd, "noise_multiplier", math.inf),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(
-    kind: type[PartyMf], setting: str, value: object
-) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        kind(**{setting: value})
+def test_every_step_of_one_kind_is_shared() -> None:
+    with pytest.raises(InputError, match="local_steps=2"):
+        HflSynsgd(local_steps=2)
 
 
 def test_a_broadcast_of_the_wrong_shape_is_refused() -> None:
