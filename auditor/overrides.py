@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.plan import (
     setting_value,
 )
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.settings import types
 from fedrec_auditor.targets.systems.base import Target
 
 # What papers call a setting, and the fields that it may be here.
@@ -34,7 +35,7 @@ _USUAL = {
 }
 
 # What a mechanism's settings may be, and one of each.
-_KINDS: dict[str, float] = {"float": 0.0, "int": 0, "bool": False}
+_KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
 
 def overridden(name: str, given: Sequence[str]) -> Target:
@@ -73,10 +74,10 @@ def _settings(
 
 def randomizer(name: str, given: Sequence[str]) -> Mechanism:
     """The mechanism called ``name`` with settings such as "scale=1"; InputError on a wrong one."""
-    kind = FAMILIES["mechanisms"].member(name)
+    kind: Any = FAMILIES["mechanisms"].member(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    types = {key: str(getattr(f.type, "__name__", f.type)) for key, f in plain.items()}
-    if not set(types.values()) <= set(_KINDS):
+    known = types(kind)
+    if not {known[key] for key in plain} <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "
             "others. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
@@ -88,7 +89,7 @@ def randomizer(name: str, given: Sequence[str]) -> Mechanism:
             f"Expected the settings {', '.join(needed)} of {name}, got no {', '.join(missing)}. "
             f"Add --set {missing[0]}=VALUE."
         )
-    kinds = {key: _KINDS[types[key]] for key in settings}
+    kinds = {key: _KINDS[known[key]] for key in settings}
     settings = {key: setting_value(name, key, settings[key], kinds[key]) for key in settings}
     made: Mechanism = kind(**settings)
     return made

@@ -11,10 +11,13 @@ import inspect
 import math
 import re
 import sys
+import typing
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from fedrec_auditor.accountants.errors import InputError
 
@@ -42,10 +45,11 @@ class Range:
 
     def takes(self, value: Any) -> bool:
         """Whether it is such a number; true and false are none."""
-        known = type(value) in self.plain or (  # which is quicker to tell than the rest
-            isinstance(value, self.kind) and not isinstance(value, bool)
-        )
-        return known and self.least <= value <= self.most
+        if type(value) not in self.plain:  # which is quicker to tell than the rest
+            if isinstance(value, bool) or not isinstance(value, self.kind):
+                return False
+            value = float(value)
+        return self.least <= value <= self.most
 
 
 class Choice:
@@ -68,6 +72,8 @@ Positive = Annotated[float, Range("[1e-100, 1e100]")]
 """Its square and its inverse are finite doubles, and far from the ends."""
 Budget = Annotated[float, Range("[1e-9, 1e100]")]
 """An epsilon whose rates doubles hold, and which a verdict tells from another."""
+AboveZero = Annotated[float, Range("(0, inf)")]
+Finite = Annotated[float, Range("(-inf, inf)", "to be finite")]
 Scale = Annotated[float, Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings")]
 """The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
 NotNegative = Annotated[float, Range("[0, inf)")]
@@ -94,33 +100,42 @@ def check(settings: Any) -> None:
         value = getattr(settings, name)
         if not rule.takes(value):
             default = kind.__dataclass_fields__[name].default
-            told = "" if default is MISSING else f" The default is {default!r}."
-            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}.{told}")
+            told = "Give another" if default is MISSING else f"The default is {default!r}"
+            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}. {told}.")
 
 
 @functools.cache
 def declared(kind: type) -> dict[str, Rule]:
     """The rules of a dataclass by field. What declares no rule has that of the class it extends."""
-    found: dict[str, Rule] = {}
-    for base in reversed(kind.__mro__):
-        for name, given in inspect.get_annotations(base).items():
-            if (rule := _rule(given, base.__module__)) is not None:
-                found[name] = rule
+    found = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
     return {field.name: found[field.name] for field in fields(kind) if field.name in found}
 
 
-def _rule(given: Any, module: str) -> Rule | None:
-    """What an annotation in this module declares; None where only type checkers know its names."""
-    names = vars(sys.modules[module]) if module in sys.modules else {}
-    try:
-        one = SimpleNamespace(__annotations__={"it": given})
-        hint = get_type_hints(one, names, include_extras=True)["it"]
-    except Exception:
-        return None
+@functools.cache
+def types(kind: type) -> dict[str, Any]:
+    """What fields are, without what is declared of them: ``float`` of a ``Positive``."""
+    return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
+
+
+def _rule(hint: Any) -> Rule | None:
     if get_origin(hint) is Literal:
         return Choice(get_args(hint))
     ranges = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Range))
     return _FLAG if hint is bool else next(ranges, None)
+
+
+def _hints(kind: type) -> Iterator[tuple[str, Any]]:
+    """All annotations of a class and those it extends, the base first.
+
+    What only type checkers can resolve stays a text.
+    """
+    for base in reversed(kind.__mro__):
+        names = vars(sys.modules.get(base.__module__, typing))
+        for name, given in inspect.get_annotations(base).items():
+            one = SimpleNamespace(__annotations__={name: given})
+            with suppress(Exception):
+                given = typing.get_type_hints(one, names, include_extras=True)[name]
+            yield name, given
 
 
 def numbers(settings: Any) -> dict[str, float]:

@@ -22,7 +22,12 @@ from scipy import stats
 from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
 from fedrec_auditor.auditor.sampler import ONE_REPORT
-from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import (
+    check_ranges,
+    check_refused,
+    checks_of,
+    run_checks,
+)
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
 SAMPLES = 60_000
@@ -47,6 +52,11 @@ class Case:
     cdf: Callable[[NDArray[Any], float], NDArray[Any]] | None = None
     edges: NDArray[Any] | None = None
     sizes: NDArray[Any] | float = 1.0
+
+
+def check_settings(case: Case) -> None:
+    """No setting is taken outside its declared range."""
+    check_ranges(case.mechanism)
 
 
 def check_shapes(case: Case) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
+from fedrec_auditor.targets.settings import Probability
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -36,15 +36,8 @@ class BitFlip(OneBit):
     vectors in which every bit may differ are a ``Product`` of this. Outputs are bool.
     """
 
-    p: float
-    q: float
-
-    def __post_init__(self) -> None:
-        for name, rate in (("p", self.p), ("q", self.q)):
-            if not 0 <= rate <= 1:
-                raise InputError(
-                    f"Expected {name} in [0, 1], got {name}={rate!r}. Give a probability."
-                )
+    p: Probability
+    q: Probability
 
     @classmethod
     def symmetric(cls, epsilon: float) -> Self:

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Laplacian,
-    check_count,
-    check_positive,
-    check_range,
 )
+from fedrec_auditor.targets.settings import AboveZero, Checked, Range, Whole, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyComponent:
+class NoisyComponent(Checked):
     """A named run of ``size`` coordinates, each of which may spend ``epsilon``."""
 
     name: str
-    size: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        check_count(size=self.size)
-        check_positive(epsilon=check_epsilon(self.epsilon))
+    size: Whole
+    epsilon: AboveZero
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +45,10 @@ class ComponentLaplace(Laplacian):
     """
 
     components: tuple[NoisyComponent, ...]
-    clip: float
+    clip: Annotated[float, Range("(0, 8e307]")]
 
     def __post_init__(self) -> None:
-        check_positive(clip=self.clip)
-        check_range(-self.clip, self.clip)
+        check(self)
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
             raise InputError(f"Expected components of different names, got {names}. Rename them.")

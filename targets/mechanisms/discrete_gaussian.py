@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
+from fedrec_auditor.targets.settings import AboveZero
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -34,7 +35,7 @@ class DiscreteGaussian(OnGrid):
     double: a probability is off by a relative 1e-14 at most, and none is zero.
     """
 
-    sigma: float
+    sigma: AboveZero
 
     def __post_init__(self) -> None:
         OnGrid.__post_init__(self)

@@ -14,7 +14,8 @@ from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, at_least, check_rate_epsilon
+from fedrec_auditor.targets.mechanisms.parts.rates import at_least, check_rate_epsilon
+from fedrec_auditor.targets.settings import AboveZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
     Steinke 2020, Algorithm 2.
     """
 
-    scale: float
+    scale: AboveZero
 
     def __post_init__(self) -> None:
         OnGrid.__post_init__(self)
@@ -37,7 +38,7 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
     @classmethod
     def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """The least scale, as a double, of which ``epsilon`` is the epsilon."""
-        check_rate_epsilon(epsilon, LEAST)
+        check_rate_epsilon(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).width
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)

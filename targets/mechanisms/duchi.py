@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon, flip_rate
+from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
+from fedrec_auditor.targets.settings import Range
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -30,10 +31,7 @@ class Duchi(UnitReport):
     Elementwise over arrays of any shape; outputs are float64.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon, LEAST)
+    epsilon: Annotated[float, Range("[1e-9, 700]", "in [1e-9, 700], where doubles hold its rates")]
 
     @property
     def flip(self) -> float:

@@ -13,11 +13,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
-    check_count,
     check_mu,
-    check_positive,
     clip_norm,
 )
+from fedrec_auditor.targets.settings import AboveZero, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -51,18 +50,17 @@ class EmbeddingGaussian(Normal):
     Outputs are the row's gradient in v, p entries long, or [in u, in v], 2p long.
     """
 
-    sigma: float
-    bound: float
+    sigma: AboveZero
+    bound: AboveZero
     user: tuple[float, ...]
     item: tuple[float, ...]
     joint: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(sigma=self.sigma, bound=self.bound)
-        check_count(dimension=len(self.user))
-        if len(self.user) != len(self.item):
+        check(self)
+        if not len(self.user) == len(self.item) > 0:
             raise InputError(
-                f"Expected user and item of one length, got {len(self.user)} and "
+                f"Expected user and item of one length above 0, got {len(self.user)} and "
                 f"{len(self.item)}. Give two embeddings of the same model."
             )
         if not self._factors.any():

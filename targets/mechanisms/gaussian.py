@@ -9,10 +9,10 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     check_mu,
-    check_positive,
     check_range,
 )
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.settings import AboveZero, Finite, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,12 @@ class Gaussian(BoundedEntry, Normal):
     shape: every entry is an input of its own.
     """
 
-    sigma: float
-    low: float
-    high: float
+    sigma: AboveZero
+    low: Finite
+    high: Finite
 
     def __post_init__(self) -> None:
-        check_positive(sigma=self.sigma)
+        check(self)
         check_range(self.low, self.high)
         check_mu(self.mu, "sigma")
 

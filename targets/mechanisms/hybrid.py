@@ -15,7 +15,6 @@ from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitRep
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import ratio_of_flip
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Checked
 
 _ROOT = 405.0 * math.sqrt(241.0)
 _ROOTS = math.cbrt(6353.0 - _ROOT) + math.cbrt(6353.0 + _ROOT)
@@ -24,7 +23,7 @@ THRESHOLD = math.log((2.0 * _ROOTS - 5.0) / 27.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid(Checked, PureEpsilon, UnitReport):
+class Hybrid(PureEpsilon, UnitReport):
     """``Piecewise`` with probability 1 - e^(-eps/2), else ``Duchi``; up to eps 0.61 ``Duchi`` only.
 
     Exactly epsilon-private, as both are and the choice says nothing of the input; unbiased. At

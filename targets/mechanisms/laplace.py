@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_positive, check_range
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_range
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.settings import AboveZero, Finite, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -25,12 +26,12 @@ class Laplace(BoundedEntry, Laplacian):
     Source: Dwork, McSherry, Nissim and Smith 2006.
     """
 
-    scale: float
-    low: float
-    high: float
+    scale: AboveZero
+    low: Finite
+    high: Finite
 
     def __post_init__(self) -> None:
-        check_positive(scale=self.scale)
+        check(self)
         check_range(self.low, self.high)
 
     @property

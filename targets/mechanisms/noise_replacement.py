@@ -12,8 +12,9 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_mu, check_positive
+from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_mu
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.settings import AboveZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,10 @@ class NoiseReplacement(NoiseShares, NormalCurve):
     is independent of everything. Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
     """
 
-    sigma: float
-    sensitivity: float
+    sigma: AboveZero
+    sensitivity: AboveZero
 
     def __post_init__(self) -> None:
-        check_positive(sigma=self.sigma, sensitivity=self.sensitivity)
         NoiseShares.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Laplacian,
     RealVector,
-    check_count,
-    check_positive,
 )
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
+from fedrec_auditor.targets.settings import AboveZero, Finite, Whole, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +47,18 @@ class ObjectivePerturbation(PureEpsilon, RealVector, Laplacian):
     linear coefficients, then the quadratic ones of i <= j, row by row.
     """
 
-    budget: float
-    dimension: int
-    linear: float
-    quadratic: float
+    budget: AboveZero
+    dimension: Whole
+    linear: Finite
+    quadratic: Finite
 
     def __post_init__(self) -> None:
-        check_positive(budget=self.budget)
-        check_positive(linear=abs(self.linear), quadratic=abs(self.quadratic))
-        check_count(dimension=self.dimension)
+        check(self)
+        if not (self.linear and self.quadratic):
+            raise InputError(
+                f"Expected coefficients other than 0, got linear={self.linear!r}, "
+                f"quadratic={self.quadratic!r}. Those of the loss at 0 are meant."
+            )
 
     @classmethod
     def logistic(cls, *, budget: float, dimension: int) -> Self:

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import check_count
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST, check_rate_epsilon
+from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
+from fedrec_auditor.targets.settings import Checked, NotNegative, Whole, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class OneCoordinate:
+class OneCoordinate(Checked):
     """A report of one coordinate is exactly epsilon-private, whatever the vector.
 
     The coordinate c is uniform, whatever the input; then P(bit = 1 | v) =
@@ -31,13 +31,13 @@ class OneCoordinate:
     Inputs are (*batch, dimension); an output is int64 [coordinate, bit].
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: NotNegative
+    dimension: Whole
 
     def __post_init__(self) -> None:
+        check(self)
         if self.epsilon != 0:
-            check_rate_epsilon(self.epsilon, LEAST)
-        check_count(dimension=self.dimension)
+            check_rate_epsilon(self.epsilon)
 
     @property
     def magnitude(self) -> float:

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
-from fedrec_auditor.targets.settings import Checked, Range
+from fedrec_auditor.targets.settings import Range
 
 _CELLS = 2**48
 PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
@@ -21,7 +21,7 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(Checked, PureEpsilon, UnitReport):
+class Piecewise(PureEpsilon, UnitReport):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that

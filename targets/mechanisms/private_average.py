@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     RealVector,
-    check_count,
     check_mu,
-    check_positive,
     clip_norm,
 )
+from fedrec_auditor.targets.settings import AboveZero, Range, Whole, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +47,16 @@ class PrivateAverage(RealVector, Normal):
     Inputs are raw updates, (*batch, dimension); an output is [average, share], dimension + 1 long.
     """
 
-    multiplier: float
-    clip: float
-    batch: int
-    dimension: int
-    balance: float
-    step: float = 1.0
+    multiplier: AboveZero
+    clip: AboveZero
+    batch: Whole
+    dimension: Whole
+    balance: Annotated[float, Range("(0, 1)", "in (0, 1): VectorGaussian releases no share")]
+    step: AboveZero = 1.0
     counts_clipped: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(multiplier=self.multiplier, clip=self.clip, step=self.step)
-        check_count(batch=self.batch, dimension=self.dimension)
-        if not 0.0 < self.balance < 1.0:
-            raise InputError(
-                f"Expected balance in (0, 1), got balance={self.balance!r}. "
-                "Without a share to release, use VectorGaussian."
-            )
+        check(self)
         check_mu(self.mu, "a multiplier")
 
     @property

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
-    check_count,
     check_mu,
-    check_positive,
 )
+from fedrec_auditor.targets.settings import AboveZero, Checked, Share, Whole, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -27,7 +25,7 @@ _RARE = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RevealedGaussian:
+class RevealedGaussian(Checked):
     """K Gaussians of multiplier z, K ~ Binomial(count, q): delta(eps) = E delta(eps; sqrt(K)/z).
 
     In each of ``count`` uses the row that the value stands in is drawn with probability
@@ -43,18 +41,12 @@ class RevealedGaussian:
     privacy of section 2.2.1, of which the paper's accountant says that it is amplified.
     """
 
-    noise_multiplier: float
-    sampling_probability: float
-    count: int
+    noise_multiplier: AboveZero
+    sampling_probability: Share
+    count: Whole
 
     def __post_init__(self) -> None:
-        check_positive(noise_multiplier=self.noise_multiplier)
-        check_count(count=self.count)
-        if not 0.0 < self.sampling_probability <= 1.0:
-            raise InputError(
-                f"Expected sampling_probability in (0, 1], got {self.sampling_probability!r}. "
-                "Give the share of uses in which the row is drawn."
-            )
+        check(self)
         check_mu(math.sqrt(self.count) / self.noise_multiplier, "noise_multiplier")
 
     @property

@@ -11,16 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     LOG_ROOT_TAU,
-    check_count,
-    check_mu,
-    check_positive,
 )
+from fedrec_auditor.targets.settings import Checked, NotNegative, Positive, Share, Whole
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -32,7 +29,7 @@ _RARE = -92.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampledGaussian:
+class SampledGaussian(Checked):
     """``rounds`` sums of ``local_steps`` noisy steps; in a share q of all steps the unit is in.
 
     A step is N(0, z^2), z = ``noise_multiplier``. If the unit is there and drawn, its shift, which
@@ -51,26 +48,11 @@ class SampledGaussian:
     (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
 
-    noise_multiplier: float
-    sampling_probability: float
-    rounds: int
-    local_steps: int = 1
-    opposite: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_positive(noise_multiplier=self.noise_multiplier)
-        check_count(rounds=self.rounds, local_steps=self.local_steps)
-        if not 0.0 < self.sampling_probability <= 1.0:
-            raise InputError(
-                f"Expected sampling_probability in (0, 1], got {self.sampling_probability!r}. "
-                "Give the share of steps in which the row is drawn."
-            )
-        if not 0.0 <= self.opposite < math.inf:
-            raise InputError(
-                f"Expected a finite opposite >= 0, got opposite={self.opposite!r}. Give a shift in "
-                "units of the other one."
-            )
-        check_mu(1.0 / self.noise_multiplier, "noise_multiplier")
+    noise_multiplier: Positive
+    sampling_probability: Share
+    rounds: Whole
+    local_steps: Whole = 1
+    opposite: NotNegative = 0.0
 
     @property
     def domain(self) -> Domain:

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
+from fedrec_auditor.targets.settings import AboveZero, Whole
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -36,12 +35,8 @@ class Shuffled(UnitEntry):
     lower bound on epsilon for this distribution is one for the shuffle, but an upper bound is not.
     """
 
-    epsilon: float
-    n_users: int
-
-    def __post_init__(self) -> None:
-        check_positive(epsilon=check_epsilon(self.epsilon))
-        check_count(n_users=self.n_users)
+    epsilon: AboveZero
+    n_users: Whole
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None

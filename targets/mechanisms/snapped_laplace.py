@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry, PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
+from fedrec_auditor.targets.settings import AboveZero, Finite, check
 
 _FINE = 2**20
 _DIGITS = 2**30
@@ -36,14 +37,13 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
     numbers hold both. Elementwise over arrays of any shape; outputs are float64.
     """
 
-    scale: float
-    low: float
-    high: float
-    bound: float
+    scale: AboveZero
+    low: Finite
+    high: Finite
+    bound: AboveZero
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
-            raise InputError(f"Expected scale > 0, got scale={self.scale!r}. Give a finite number.")
+        check(self)
         if not -self.bound <= self.low < self.high <= self.bound:
             raise InputError(
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,11 +12,10 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     Normal,
     RealVector,
-    check_count,
     check_mu,
-    check_positive,
     clip_norm,
 )
+from fedrec_auditor.targets.settings import AboveZero, Whole, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +32,19 @@ class VectorGaussian(RealVector, Normal):
     of Zhang et al. (section 5), which prints neither C, sigma nor delta.
     """
 
-    sigma: float
-    clip: float
-    dimension: int
+    sigma: AboveZero
+    clip: AboveZero
+    dimension: Whole
 
     def __post_init__(self) -> None:
-        check_positive(sigma=self.sigma, clip=self.clip)
-        check_count(dimension=self.dimension)
+        check(self)
         check_mu(self.mu, "sigma")
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
         """The least noise that is (epsilon, delta)-private for any pair, at any epsilon."""
-        check_positive(clip=clip)
-        return cls(sigma=2.0 * clip / gaussian_mu(epsilon, delta), clip=clip, dimension=dimension)
+        one = cls(sigma=1.0, clip=clip, dimension=dimension)
+        return replace(one, sigma=one.mu / gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:

@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.declarations import SYSTEMS
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.member_class import member_class
+from fedrec_auditor.targets.settings import types
 from fedrec_auditor.targets.systems.federated import Federated
 
 _PARTS = ("learner", "protection", "route")
@@ -40,11 +41,12 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
 
 
 def _made(paper: Paper, name: str, module: str) -> type[Federated]:
-    declared, known = paper.composed.system[name], {each.name: each for each in fields(Federated)}
+    declared = paper.composed.system[name]
+    known = {field.name: types(Federated)[field.name] for field in fields(Federated)}
     made = make_dataclass(
         declared.type,
         [
-            (key, known[key].type, _part(key, value) if key in _PARTS else value)
+            (key, known[key], _part(key, value) if key in _PARTS else value)
             for key, value in declared.settings.items()
         ],
         bases=(Federated,),

@@ -1,91 +1,115 @@
-"""Rules of settings: what they take, and that the error names the value and the default."""
+"""What settings declare: what is taken, what the error says, and that the contract sees a gap."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets import settings
-from fedrec_auditor.targets.settings import (
-    RANGES,
-    Rule,
-    check_choice,
-    check_settings,
-    numbers,
-    usual,
+from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
+from fedrec_auditor.targets.settings import Checked, Positive, Whole, declared, numbers, types
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+TAKEN: dict[str, tuple[object, ...]] = {
+    "Whole": (1, 7, np.int64(3)),
+    "WholeOrNone": (0, 7),
+    "Positive": (1, 1e-100, 1e100, np.float32(0.5)),
+    "AboveZero": (1, 5e-324, 1e308),
+    "Finite": (-1e308, 0),
+    "Budget": (1, LEAST, 1e100),
+    "Scale": (5, 1e6),
+    "NotNegative": (0, 1e300),
+    "Share": (1, 1.0, 1e-9),
+    "ProperShare": (0.5, 1e-9),
+    "ShareOrNone": (0, 0.0, 0.999),
+    "Probability": (0, 1, 0.5),
+}
+REFUSED: dict[str, tuple[object, ...]] = {
+    "Whole": (0, 1.0, -1),
+    "WholeOrNone": (-1, 0.0),
+    "Positive": (0, -1, 5e-324, 1e300, math.inf),
+    "AboveZero": (0, -1, math.inf),
+    "Finite": (-math.inf, math.inf),
+    "Budget": (0, -1, 9.9e-10, 1e300, math.inf),
+    "Scale": (0, 1.01e6, math.inf),
+    "NotNegative": (-1e-9, math.inf),
+    "Share": (0, 1.01),
+    "ProperShare": (0, 1),
+    "ShareOrNone": (-0.1, 1),
+    "Probability": (-0.1, 1.01),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
+    (rule,) = getattr(settings, name).__metadata__
+    assert all(rule.takes(value) for value in TAKEN[name])
+    never = (math.nan, "1", None, [1.0], True, np.bool_(True))
+    assert not any(rule.takes(value) for value in (*REFUSED[name], *never))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several(Checked):
+    count: Whole = 3
+    rate: Positive = 0.5
+    flag: bool = True
+    kind: Literal["one", "two"] = "one"
+    free: float = 0.0
+    unknown: Decimal | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further(Several):
+    count: int = 5
+    rate: settings.Share = 1.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"count": 0}, "count to be a whole number of at least 1, got count=0. The default is 3."),
+        ({"rate": -1}, "rate in [1e-100, 1e100], got rate=-1. The default is 0.5."),
+        ({"flag": 1}, "flag to be true or false, got flag=1. The default is True."),
+        ({"kind": "x"}, "kind among one, two, got kind='x'. The default is 'one'."),
+    ],
 )
+def test_an_error_says_what_was_expected_what_came_and_the_default(
+    wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(Several(), **wrong)
+    assert str(caught.value) == f"Expected {said}"
 
 
-@dataclass(frozen=True)
-class Settings:
-    value: object = 0.5
-    kind: str = "one"
+def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> None:
+    assert list(declared(Further)) == ["count", "rate", "flag", "kind"]
+    assert Further(count=2, rate=0.1).free == 0.0
+    for wrong in ({"count": 0}, {"rate": 1.1}):
+        with pytest.raises(InputError, match="Expected"):
+            Further(**wrong)  # type: ignore[arg-type]
+    assert types(Further)["rate"] is float
+    assert types(Further)["unknown"] == "Decimal | None"
 
 
-TAKEN: dict[Rule, tuple[object, ...]] = {
-    settings.whole: (1, 7),
-    settings.whole_or_none: (0, 7),
-    settings.positive: (1, 1e-100, 1e100),
-    settings.budget: (1, 1e-9, 1e100),
-    settings.scale: (5, 1e6),
-    settings.not_negative: (0, 1e300),
-    settings.share: (1, 1.0, 1e-9),
-    settings.proper_share: (0.5, 1e-9),
-    settings.share_or_none: (0, 0.0, 0.999),
-    settings.fraction: (0, 1, 0.5),
-    settings.boolean: (True, False),
-}
-REFUSED: dict[Rule, tuple[object, ...]] = {
-    settings.whole: (0, 1.0, -1),
-    settings.whole_or_none: (-1, 0.0),
-    settings.positive: (0, -1, 5e-324, 1e300, math.inf),
-    settings.budget: (0, -1, 9.9e-10, 1e300, math.inf),
-    settings.scale: (0, 1.01e6, math.inf),
-    settings.not_negative: (-1e-9, math.inf),
-    settings.share: (0, 1.01),
-    settings.proper_share: (0, 1),
-    settings.share_or_none: (-0.1, 1),
-    settings.fraction: (-0.1, 1.01),
-    settings.boolean: (0, 1, 1.0),
-}
+def test_numbers_are_what_is_published() -> None:
+    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0, "free": 0.0}
 
 
-@pytest.mark.parametrize("rule", RANGES, ids=lambda rule: rule.__name__)
-def test_a_rule_takes_what_it_says_and_nothing_else(rule: Rule) -> None:
-    for value in TAKEN[rule]:
-        check_settings(Settings(value), value=rule)
-    never: tuple[object, ...] = (math.nan, "1", None, [1.0])
-    if rule is not settings.boolean:
-        never = (*never, True)
-    for value in (*REFUSED[rule], *never):
-        with pytest.raises(InputError, match=r"^Expected value ") as caught:
-            check_settings(Settings(value), value=rule)
-        assert f"got value={value!r}. The default is 0.5." in str(caught.value)
+@dataclass(frozen=True, kw_only=True)
+class Forgets(Several):
+    def __post_init__(self) -> None:
+        pass
 
 
-def test_a_choice_is_one_of_those_named() -> None:
-    check_choice(Settings(), "kind", ("one", "two"))
-    with pytest.raises(InputError, match="Expected kind among two, three, got kind='one'"):
-        check_choice(Settings(), "kind", ("two", "three"))
-
-
-def test_fields_obey_the_rule_of_their_default() -> None:
-    @dataclass(frozen=True)
-    class Several:
-        count: int = 3
-        rate: float = 0.5
-        flag: bool = True
-        kind: str = "one"
-        epsilon: float = 1.0
-
-    rules = usual(Several())
-    assert [rules[name] for name in ("count", "rate", "flag", "epsilon")] == [
-        settings.whole,
-        settings.positive,
-        settings.boolean,
-        settings.budget,
-    ]
-    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0, "epsilon": 1.0}
+def test_the_contract_finds_what_is_declared_and_not_checked() -> None:
+    check_ranges(Several())
+    with pytest.raises(AssertionError, match="count=nan was not refused"):
+        check_ranges(Forgets())

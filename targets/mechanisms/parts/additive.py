@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.settings import Checked
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
-class Additive(ABC):
+class Additive(Checked, ABC):
     """``center(value)`` plus independent noise of scale ``noise_scale`` in every entry.
 
     The distribution is the ideal one over the reals; outputs are doubles, whose low-order bits can
@@ -165,20 +166,6 @@ def check_mu(mu: float, noise: str) -> None:
             f"Expected {noise} of 1e-100 to 1e+100 sensitivities, got a sensitivity of {mu!r} in "
             "units of the noise. Change one of the two."
         )
-
-
-def check_positive(**numbers: float) -> None:
-    """InputError for a number that is not above 0, or not finite."""
-    for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise InputError(f"Expected {name} > 0, got {name}={number!r}. Give a finite number.")
-
-
-def check_count(**numbers: int) -> None:
-    """InputError for a count below 1."""
-    for name, number in numbers.items():
-        if number < 1:
-            raise InputError(f"Expected {name} >= 1, got {name}={number!r}. Give a whole number.")
 
 
 def check_range(low: float, high: float) -> None:

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
+from fedrec_auditor.targets.settings import Checked, Range
 
 
 @dataclass(frozen=True, slots=True)
-class Categorical(ABC):
+class Categorical(Checked, ABC):
     """A mechanism of ``epsilon`` whose inputs are whole numbers 0 ... ``categories`` - 1."""
 
-    epsilon: float
-    categories: int
-
-    def __post_init__(self) -> None:
-        check_rate_epsilon(self.epsilon)
-        if self.categories < 2 or self.categories != int(self.categories):
-            raise InputError(
-                f"Expected at least 2 categories, got categories={self.categories!r}. Give a whole "
-                "number."
-            )
+    epsilon: Annotated[float, Range("[0, 700]", "in [0, 700], where doubles hold its rates")]
+    categories: Annotated[int, Range("[2, inf)", whole=True)]
 
     @property
     def domain(self) -> Domain:

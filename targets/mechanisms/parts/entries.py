@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.settings import Checked
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -30,7 +31,7 @@ class PureEpsilon:
         return PureDpEvent(self.epsilon)
 
 
-class OneNumber:
+class OneNumber(Checked):
     """An output is one number."""
 
     __slots__ = ()

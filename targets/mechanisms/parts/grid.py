@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
+from fedrec_auditor.targets.settings import AboveZero, Finite, check
 
 _FARTHEST = 2.0**52
 
@@ -25,12 +26,13 @@ class OnGrid(BoundedEntry, ABC):
     sensitivity is that of the rounded ends. Elementwise over arrays of any shape.
     """
 
-    low: float
-    high: float
-    step: float = 1.0
+    low: Finite
+    high: Finite
+    step: AboveZero = 1.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.step < math.inf and math.frexp(self.step)[0] == 0.5):
+        check(self)
+        if math.frexp(self.step)[0] != 0.5:
             raise InputError(
                 f"Expected a power of two for the step, got step={self.step!r}. "
                 "Give 1, 0.5, 2**-10 or the like: doubles hold its multiples exactly."

@@ -18,14 +18,13 @@ LARGEST = 700.0
 _DIGITS = Context(prec=60)
 
 
-def check_rate_epsilon(epsilon: float, least: float = 0.0, most: float = LARGEST) -> float:
-    """Return ``epsilon`` if it lies in [least, most]; InputError otherwise."""
-    if not least <= check_epsilon(epsilon) <= most:
+def check_rate_epsilon(epsilon: float) -> None:
+    """InputError unless doubles hold the rates of ``epsilon``."""
+    if not LEAST <= check_epsilon(epsilon) <= LARGEST:
         raise InputError(
-            f"Expected epsilon in [{least:g}, {most:g}], got epsilon={epsilon!r}. Outside, doubles "
-            "do not hold the rates and scales: choose another."
+            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Outside, "
+            "doubles do not hold the rates and scales: choose another."
         )
-    return float(epsilon)
 
 
 @lru_cache(maxsize=256)

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.settings import Checked, ShareOrNone, Whole, WholeOrNone, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseShares:
+class NoiseShares(Checked):
     """Two messages a client: g_i + xi_i, of which only the sum is shown, then R_i, each shown.
 
     Variances are in units of sigma^2. Round 1: of ``n_users``, ``masked`` = m survive, and secure
@@ -39,23 +40,19 @@ class NoiseShares:
     lists, as secure aggregation against an active server has them), or none is to be replaced.
     """
 
-    n_users: int
-    omega: float
-    masked: int
-    replaced: int
-    colluding: int = 0
+    n_users: Whole
+    omega: ShareOrNone
+    masked: WholeOrNone
+    replaced: WholeOrNone
+    colluding: WholeOrNone = 0
     announced: float | None = None
     repaired: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.n_users >= 1 and 0.0 <= self.omega < 1.0):
+        check(self)
+        if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
-                f"Expected n_users >= 1 and omega in [0, 1), got n_users={self.n_users!r}, "
-                f"omega={self.omega!r}. Give a count and a share."
-            )
-        if not 0 <= self.replaced <= self.masked <= self.n_users:
-            raise InputError(
-                f"Expected 0 <= replaced <= masked <= n_users, got replaced={self.replaced!r}, "
+                f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "
                 f"masked={self.masked!r}, n_users={self.n_users!r}. Survivors of round 2 survived."
             )
         if self.masked < self.needed * (1.0 - 1e-12):
@@ -63,9 +60,9 @@ class NoiseShares:
                 f"Expected at least (1 - omega) n_users = {self.needed:g} users masked, got "
                 f"masked={self.masked!r}. With fewer the protocol halts."
             )
-        if not (0 <= self.colluding <= self.replaced and self.colluding < self.masked):
+        if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
-                f"Expected 0 <= colluding <= replaced and colluding < masked, got "
+                f"Expected colluding <= replaced and colluding < masked, got "
                 f"colluding={self.colluding!r}. Colluding users do not drop out, and one is honest."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:

@@ -11,21 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_count
+from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
+from fedrec_auditor.targets.settings import Checked, Whole
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Uses(ABC):
+class Uses(Checked, ABC):
     """``count`` independent uses of ``mechanism``; outputs are (*size, count, *inner output).
 
     ``kinds`` are a member's class, and its class where ``mechanism`` has normal noise.
     """
 
     mechanism: Mechanism
-    count: int
+    count: Whole
 
     kinds: ClassVar[tuple[type[Uses], type[Uses]]]
 
@@ -38,9 +39,6 @@ class Uses(ABC):
 
     def __reduce__(self) -> tuple[type[Uses], tuple[Mechanism, int]]:
         return self.kinds[0], (self.mechanism, self.count)
-
-    def __post_init__(self) -> None:
-        check_count(count=self.count)
 
     @property
     @abstractmethod

@@ -109,14 +109,6 @@ def test_integers_floats_and_bools_are_the_same_bits() -> None:
     assert outputs[0].dtype == bool
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.3, math.nan])
-def test_rates_outside_are_refused(rate: float) -> None:
-    with pytest.raises(InputError, match=r"Expected p in \[0, 1\], got p="):
-        BitFlip(rate, 0.5)
-    with pytest.raises(InputError, match=r"Expected q in \[0, 1\], got q="):
-        BitFlip(0.5, rate)
-
-
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan])
 def test_senseless_epsilons_are_refused(epsilon: float) -> None:
     for make in (BitFlip.symmetric, BitFlip.asymmetric):

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms import piecewise
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
@@ -165,15 +164,6 @@ def test_the_threshold_is_where_piecewise_starts_to_win() -> None:
 def test_the_hybrids_variance_does_not_depend_on_the_input(epsilon: float) -> None:
     variances = [moments(Hybrid(epsilon), x)[2] - x**2 for x in INPUTS]
     np.testing.assert_allclose(variances, variances[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize("kind", [Duchi, Piecewise, Hybrid])
-def test_an_epsilon_of_which_no_estimate_is_left_is_refused(
-    kind: type[Numeric], epsilon: float
-) -> None:
-    with pytest.raises(InputError, match="epsilon"):
-        kind(epsilon)
 
 
 def test_what_cannot_be_reported_has_no_probability() -> None:

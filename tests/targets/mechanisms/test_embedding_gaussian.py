@@ -97,7 +97,7 @@ def test_noise_on_touched_rows_only_tells_whether_there_is_a_rating() -> None:
 def test_embeddings_of_two_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="one length"):
         build(np.ones(2), np.ones(3))
-    with pytest.raises(InputError, match="dimension"):
+    with pytest.raises(InputError, match="above 0"):
         build(np.ones(0), np.ones(0))
 
 

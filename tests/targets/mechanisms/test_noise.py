@@ -35,16 +35,8 @@ def test_events_are_at_the_sensitivity_of_the_range() -> None:
     assert Gaussian(sigma=1.5, low=-1, high=2).event() == GaussianDpEvent(0.5)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
-def test_senseless_noise_is_refused(scale: float) -> None:
-    with pytest.raises(InputError, match="scale"):
-        Laplace(scale=scale, low=0, high=1)
-    with pytest.raises(InputError, match="sigma"):
-        Gaussian(sigma=scale, low=0, high=1)
-
-
-@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (-math.inf, 1), (0, math.nan)])
-def test_an_empty_or_endless_range_is_refused(low: float, high: float) -> None:
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1)])
+def test_an_empty_range_is_refused(low: float, high: float) -> None:
     with pytest.raises(InputError, match="low < high"):
         Laplace(scale=1, low=low, high=high)
     with pytest.raises(InputError, match="low < high"):
@@ -94,6 +86,3 @@ def test_repeats_are_fresh() -> None:
 def test_a_vector_of_the_wrong_length_is_refused() -> None:
     with pytest.raises(InputError, match="last axes"):
         Product(BitFlip(0.8, 0.3), 3).randomize([0, 1], np.random.default_rng())
-    for make in (Product, Repeated):
-        with pytest.raises(InputError, match=">= 1"):
-            make(Identity(), 0)

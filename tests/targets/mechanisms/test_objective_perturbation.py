@@ -100,10 +100,8 @@ def test_without_noise_on_the_quadratic_terms_a_record_is_known_up_to_sign() -> 
     np.testing.assert_allclose(size * np.sign(noisy[3:6]), x * np.sign(x[0]))
 
 
-@pytest.mark.parametrize("name", ["budget", "linear", "quadratic"])
-def test_senseless_settings_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["linear", "quadratic"])
+def test_a_loss_without_a_coefficient_is_refused(name: str) -> None:
     good = {"budget": 1.0, "dimension": 2, "linear": 1.0, "quadratic": 1.0}
-    with pytest.raises(InputError, match=name):
+    with pytest.raises(InputError, match=f"{name}=0"):
         ObjectivePerturbation(**{**good, name: 0.0})
-    with pytest.raises(InputError, match="dimension"):
-        ObjectivePerturbation(**{**good, "dimension": 0})

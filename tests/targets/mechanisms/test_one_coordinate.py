@@ -95,11 +95,7 @@ def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
     assert np.isneginf(OneCoordinate(1.0, 3).log_prob(output, np.zeros(3)))
 
 
-def test_senseless_settings_are_refused() -> None:
-    with pytest.raises(InputError, match="dimension"):
-        OneCoordinate(1.0, 0)
-    with pytest.raises(InputError, match="epsilon"):
-        OneCoordinate(-1.0, 3)
+def test_an_epsilon_that_doubles_cannot_hold_is_refused() -> None:
     for epsilon in (745.0, 1e-10):
         with pytest.raises(InputError, match=rf"in \[1e-09, 700\], got epsilon={epsilon}"):
             OneCoordinate(epsilon, 3)

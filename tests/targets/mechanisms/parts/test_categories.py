@@ -123,13 +123,7 @@ def test_every_report_may_come_from_every_category_however_large_epsilon(
 
 
 @pytest.mark.parametrize("kind", [KAry, *UNARY])
-def test_senseless_settings_and_inputs_are_refused(kind: type[Oracle]) -> None:
-    for categories in (1, 0, 2.5):
-        with pytest.raises(InputError, match="at least 2 categories"):
-            kind(1.0, categories)  # type: ignore[arg-type]
-    for epsilon in (-1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="epsilon"):
-            kind(epsilon, 3)
+def test_senseless_inputs_are_refused(kind: type[Oracle]) -> None:
     for value in (3, 0.5, -1):
         with pytest.raises(InputError, match="input"):
             kind(1.0, 3).randomize(value, np.random.default_rng())

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
+from fedrec_auditor.targets.settings import Checked, Probability, check
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtLeast:
+class AtLeast(Checked):
     """``mechanism`` in a share of the runs that the adversary knows, and up to rare accidents.
 
     The system follows ``mechanism`` in a part of its runs, of probability ``share`` whatever the
@@ -32,20 +33,16 @@ class AtLeast:
     """
 
     mechanism: Mechanism
-    share: float = 1.0
-    given_away: float = 0.0
-    mistaken: float = 0.0
+    share: Probability = 1.0
+    given_away: Probability = 0.0
+    mistaken: Probability = 0.0
 
     def __post_init__(self) -> None:
+        check(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
                 f"Expected a mechanism that knows its curve, got {self.mechanism}. Ask for delta 0."
             )
-        for name in ("share", "given_away", "mistaken"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InputError(
-                    f"Expected {name} in [0, 1], got {getattr(self, name)!r}. Give a probability."
-                )
 
     @property
     def domain(self) -> Domain:

@@ -15,8 +15,16 @@ from scipy.special import log_ndtr, ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import check_count, check_positive
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
+from fedrec_auditor.targets.settings import (
+    AboveZero,
+    Checked,
+    ProperShare,
+    ShareOrNone,
+    Whole,
+    WholeOrNone,
+    check,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -28,7 +36,7 @@ _NOISE = 1e-13  # probability that a Fourier transform may have made up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropouts:
+class Dropouts(Checked):
     """``count`` rounds of ``NoiseReplacement`` in which every device may drop out, twice.
 
     Each of the honest devices, the one asked about too, leaves with probability ``dropout``
@@ -44,25 +52,19 @@ class Dropouts:
     was not in the sum. The value is as in ``NoiseReplacement``.
     """
 
-    sigma: float
-    sensitivity: float
-    n_users: int
-    omega: float
-    dropout: float
-    count: int
+    sigma: AboveZero
+    sensitivity: AboveZero
+    n_users: Whole
+    omega: ShareOrNone
+    dropout: ProperShare
+    count: Whole
     repaired: bool = False
-    colluding: int = 0
-    overstated: float = 1.0
+    colluding: WholeOrNone = 0
+    overstated: AboveZero = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(sigma=self.sigma, sensitivity=self.sensitivity)
-        check_count(n_users=self.n_users, count=self.count)
-        if not 0.0 < self.dropout < 1.0:
-            raise InputError(
-                f"Expected dropout in (0, 1), got dropout={self.dropout!r}. "
-                "Where nobody drops out the rounds are alike: repeat one."
-            )
-        if not 0 <= self.colluding < self.n_users:
+        check(self)
+        if self.colluding >= self.n_users:
             raise InputError(
                 f"Expected colluding in [0, n_users), got colluding={self.colluding!r}."
             )
