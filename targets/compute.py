@@ -7,19 +7,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.settings import Checked, Whole, WholeOrNone
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 Kernel = Literal["auto", "numba", "torch"]
-KERNELS = get_args(Kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compute:
+class Compute(Checked):
     """Where and how clients are simulated.
 
     ``device`` is a torch device ("cpu", "cuda", "cuda:1"); ``kernel`` the way clients are trained:
@@ -32,21 +32,9 @@ class Compute:
 
     device: str = "cpu"
     kernel: Kernel = "auto"
-    threads: int = 1
-    memory: int = 1 << 31
+    threads: Whole = 1
+    memory: WholeOrNone = 1 << 31
     folder: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.kernel not in KERNELS:
-            raise InputError(
-                f"Expected a kernel among {', '.join(KERNELS)}, got kernel={self.kernel!r}. "
-                "Leave it out for the fastest."
-            )
-        if self.threads < 1 or self.memory < 0:
-            raise InputError(
-                f"Expected threads of at least 1 and memory of at least 0 bytes, got "
-                f"threads={self.threads!r}, memory={self.memory!r}. Leave them out."
-            )
 
 
 DEFAULT = Compute()

@@ -10,10 +10,11 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrNone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Checked):
     """Ratings of ``min_rating`` and more; of these, users and items with enough interactions.
 
     What is left is the largest part whose users have ``min_user`` interactions and whose items
@@ -31,14 +32,9 @@ class Filter:
     every round, seldom more than ten rounds.
     """
 
-    min_user: int = 0
-    min_item: int = 0
-    min_rating: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("min_user", "min_item", "min_rating"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {name}={getattr(self, name)}.")
+    min_user: WholeOrNone = 0
+    min_item: WholeOrNone = 0
+    min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
         """The part that passes; InputError if that is nothing."""

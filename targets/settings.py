@@ -41,7 +41,8 @@ class Range:
         self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
         self.kind: type = Integral if whole else Real
-        self.said = said or (f"to be a whole number of at least {low:g}" if whole else f"in {span}")
+        words = f"in {span}" if high < math.inf else f"of at least {low:g}"
+        self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
     def takes(self, value: Any) -> bool:
         """Whether it is such a number; true and false are none."""

@@ -14,7 +14,7 @@ from unittest import SkipTest
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 
 # What the audit infers (Table I of the FedRec paper), with the categories every member shares.
@@ -44,6 +44,11 @@ def _load(case: DatasetCase, folder: Path) -> Interactions:
     folder.mkdir(exist_ok=True)
     case.write(folder)
     return case.dataset.load(folder / case.file)
+
+
+def check_settings(case: DatasetCase, folder: Path) -> None:
+    """No setting is taken outside its declared range."""
+    check_ranges(case.dataset)
 
 
 def check_ratings(case: DatasetCase, folder: Path) -> None:

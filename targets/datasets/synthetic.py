@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.settings import Checked, Probability, Range, check
 
 PULL = 2.0
 """Log-weight that a full-strength match of taste or attribute adds to an item."""
@@ -43,7 +44,7 @@ class Plant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synthetic:
+class Synthetic(Checked):
     """Users draw distinct items one after another, each with probability in proportion to weight.
 
     The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is of u's taste
@@ -60,29 +61,21 @@ class Synthetic:
     ((20, 12), ['age_group', 'gender', 'occupation'])
     """
 
-    n_users: int = 600
-    n_items: int = 400
-    profile: float = 40.0
-    skew: float = 1.0
-    tastes: int = 8
-    taste: float = 1.0
-    signal: float = 0.5
-    seed: int = 0
+    n_users: Annotated[int, Range("[1, 10000000]", whole=True)] = 600
+    n_items: Annotated[int, Range("[1, 1000000]", whole=True)] = 400
+    profile: Annotated[float, Range("[1, 1000000]")] = 40.0
+    skew: Annotated[float, Range("[0, 5]")] = 1.0
+    tastes: Annotated[int, Range("[1, 1000]", whole=True)] = 8
+    taste: Probability = 1.0
+    signal: Probability = 0.5
+    seed: Annotated[int, Range("[0, 9223372036854775808]", whole=True)] = 0
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("n_users", 1, 10**7),
-            ("n_items", 1, 10**6),
-            ("profile", 1, self.n_items),
-            ("skew", 0, 5),
-            ("tastes", 1, 1000),
-            ("taste", 0, 1),
-            ("signal", 0, 1),
-            ("seed", 0, 2**63),
-        ):
-            value: Any = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"Expected {name} in [{low}, {high}], got {name}={value}.")
+        check(self)
+        if self.profile > self.n_items:
+            raise InputError(
+                f"Expected profile in [1, {self.n_items}], the items, got profile={self.profile!r}."
+            )
 
     def recognises(self, path: Path) -> bool:
         """Never: these data are drawn, not read."""

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
 from fedrec_auditor.targets.components import Floats, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import TITLE, TITLED
+from fedrec_auditor.targets.settings import TITLE, TITLED, NotNegative, Share, Whole, check
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -78,8 +78,8 @@ class WrappedSystem(System):
     client: Function
     model: Any = None
     server: Function | None = None
-    rounds: int = 1
-    share: float = 1.0
+    rounds: Whole = 1
+    share: Share = 1.0
     n_items: int | None = None
     title: str = "your-system"
     stated: tuple[ScopedClaim, ...] = ()
@@ -88,7 +88,7 @@ class WrappedSystem(System):
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
-    upload_seconds: float = 0.0
+    upload_seconds: NotNegative = 0.0
     obeys: bool = False
     users: int | None = None
     paper: str = "your own system"
@@ -98,6 +98,7 @@ class WrappedSystem(System):
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
+        check(self)
         for name in ("client", "server", "scores"):
             value = getattr(self, name)
             if not (callable(value) or (value is None and name != "client")):
@@ -109,8 +110,6 @@ class WrappedSystem(System):
             raise InputError(
                 f"Expected a title of {TITLED}, got {self.title!r:.60}. Give another one."
             )
-        if not (isinstance(self.rounds, int) and self.rounds >= 1):
-            raise InputError(f"Expected rounds >= 1, got rounds={self.rounds!r}. Give a number.")
         if not (self.users is None or (isinstance(self.users, int) and self.users >= 2)):
             raise InputError(
                 f"Expected users >= 2, got users={self.users!r}. Give the number of users that the "
@@ -123,11 +122,6 @@ class WrappedSystem(System):
                 "Expected claims of one unit, adjacency and vantage beside a proof, got "
                 f"{'; '.join(sorted(' / '.join(each) for each in spoken))}. "
                 "Audit each with its own proof."
-            )
-        if not 0 < self.share <= 1:
-            raise InputError(
-                f"Expected share in (0, 1], got share={self.share!r}. "
-                "Give the share of users that send in a round."
             )
 
     def __repr__(self) -> str:
