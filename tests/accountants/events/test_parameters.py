@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
-    ZCDpEvent,
 )
 
 from fedrec_auditor.accountants.errors import InputError
@@ -24,24 +24,8 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
     check_parameters,
 )
+from fedrec_auditor.auditor.testing.parts.events import SENSELESS
 
-SENSELESS = [
-    (LaplaceDpEvent(-1.0), "noise_multiplier"),
-    (GaussianDpEvent(math.nan), "noise_multiplier"),
-    (ZCDpEvent(math.nan), "rho"),
-    (PureDpEvent(-0.1), "epsilon"),
-    (BitFlipDpEvent(1.1, 0.2), "p"),
-    (BitFlipDpEvent(0.9, math.nan), "q"),
-    (RandomizedResponseDpEvent(1.5, 2), "noise_parameter"),
-    (RandomizedResponseDpEvent(0.5, 0), "num_buckets"),
-    (RandomizedResponseDpEvent(0.5, 2.5), "num_buckets"),
-    (ShuffledDpEvent(1.0, 0), "n_users"),
-    (ShuffledDpEvent(1.0, math.inf), "n_users"),
-    (PoissonSampledDpEvent(1.5, GaussianDpEvent(1.0)), "sampling_probability"),
-    (PoissonSampledDpEvent(0.5, GaussianDpEvent(-1.0)), "noise_multiplier"),
-    (SampledWithoutReplacementDpEvent(10, 20, GaussianDpEvent(1.0)), "sample_size"),
-    (SampledWithoutReplacementDpEvent(10, -2, GaussianDpEvent(1.0)), "sample_size"),
-]
 SENSIBLE = [
     LaplaceDpEvent(0.0),
     GaussianDpEvent(math.inf),
@@ -56,10 +40,13 @@ SENSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("event", "name"), SENSELESS, ids=lambda value: str(value))
-def test_a_senseless_parameter_is_refused_by_name(event: DpEvent, name: str) -> None:
-    with pytest.raises(InputError, match=f"Expected {name} .*, got {name}="):
+@pytest.mark.parametrize("event", SENSELESS, ids=str)
+def test_a_senseless_parameter_is_refused_by_name(event: DpEvent) -> None:
+    with pytest.raises(InputError) as caught:
         check_parameters(event)
+    named = re.match(r"Expected (\w+) .*, got (\1=.*)\. Correct the event", str(caught.value))
+    assert named is not None
+    assert named[2] in repr(event)
 
 
 @pytest.mark.parametrize("event", SENSIBLE, ids=str)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.ml_10m import Ml10m
+from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
 
 
@@ -56,13 +57,7 @@ def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    file = write(tmp_path, *SMALL) / name
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-    with pytest.raises(InputError) as caught:
-        Ml10m().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Ml10m(), write(tmp_path, *SMALL) / name, old, new, said)
 
 
 def test_a_users_file_makes_it_another_data_set(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import AGES, OCCUPATIONS, Ml1m
 from fedrec_auditor.targets.datasets.parts.movielens import GENRES
+from tests.targets.datasets.broken import check_named
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
 Users = dict[int, tuple[str, str, int]]
@@ -129,13 +130,7 @@ SMALL: tuple[Users, Movies, Pairs] = (
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    file = write(tmp_path, *SMALL) / name
-    text = file.read_text("latin-1")
-    assert old in text
-    file.write_text(text.replace(old, new), "latin-1")
-    with pytest.raises(InputError) as caught:
-        Ml1m().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Ml1m(), write(tmp_path, *SMALL) / name, old, new, said, "latin-1")
 
 
 @pytest.mark.parametrize(

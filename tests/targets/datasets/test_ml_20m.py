@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 from fedrec_auditor.targets.datasets.ml_25m import Ml25m
+from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
 
 
@@ -64,13 +65,7 @@ def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    file = write(tmp_path, *SMALL) / name
-    content = file.read_text("utf-8")
-    assert old in content
-    file.write_text(content.replace(old, new, 1), "utf-8")
-    with pytest.raises(InputError) as caught:
-        Ml20m().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Ml20m(), write(tmp_path, *SMALL) / name, old, new, said)
 
 
 @pytest.mark.parametrize(
