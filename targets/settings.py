@@ -40,7 +40,7 @@ class Range:
         self.least = low if span[0] == "[" else math.nextafter(low, math.inf)
         self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
-        self.kind: type = Integral if whole else Real
+        self.kind: Any = Integral if whole else Real
         words = f"in {span}" if high < math.inf else f"of at least {low:g}"
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
@@ -50,7 +50,7 @@ class Range:
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
             value = float(value)
-        return self.least <= value <= self.most
+        return bool(self.least <= value <= self.most)
 
 
 class Choice:
