@@ -58,11 +58,12 @@ class Choice:
 
     def __init__(self, values: tuple[Any, ...], said: str = "") -> None:
         self.values = values
+        self.types = {type(value) for value in values}
         self.said = said or f"among {', '.join(map(str, values))}"
 
     def takes(self, value: Any) -> bool:
         """Whether it is one of them, and of its type."""
-        return any(type(value) is type(one) and value == one for one in self.values)
+        return type(value) in self.types and value in self.values
 
 
 Rule = Range | Choice
