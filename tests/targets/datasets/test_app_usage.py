@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.app_usage import AppUsage
+from tests.targets.datasets.broken import check_named
 
 ROWS = st.lists(
     st.tuples(
@@ -83,15 +83,5 @@ def test_users_may_be_texts(tmp_path: Path) -> None:
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, old: str, new: str, said: list[str]
 ) -> None:
-    write(tmp_path, [line.replace(old, new) for line in LINES])
-    with pytest.raises(InputError) as caught:
-        AppUsage().load(tmp_path)
-    assert all(part in str(caught.value) for part in ["App_usage_trace.txt", *said]), caught.value
-
-
-def test_an_empty_cache_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="Expected AppUsage in the cache"):
-        AppUsage().load()
+    file = write(tmp_path, LINES) / "App_usage_trace.txt"
+    check_named(AppUsage(), file, old, new, said)

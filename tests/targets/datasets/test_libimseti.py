@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.libimseti import Libimseti
+from tests.targets.datasets.broken import check_named
 
 GENDERS = st.dictionaries(st.integers(1, 300_000), st.sampled_from("FMU"), min_size=1, max_size=8)
 
@@ -68,18 +69,10 @@ def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
     file = write(tmp_path, {1: "F", 2: "M"}, {(1, 2): 10, (2, 1): 3}) / name
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-    with pytest.raises(InputError) as caught:
-        Libimseti().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Libimseti(), file, old, new, said)
 
 
-def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
     (tmp_path / "ratings.dat").write_text("1,2,3\n")
     with pytest.raises(InputError, match=r"Expected ratings\.dat, gender\.dat; got"):
         Libimseti().load(tmp_path)
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="Fetch libimseti-complete"):
-        Libimseti().load()

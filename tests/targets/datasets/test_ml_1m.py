@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import AGES, OCCUPATIONS, Ml1m
 from fedrec_auditor.targets.datasets.parts.movielens import GENRES
+from tests.targets.datasets.broken import check_named
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
 Users = dict[int, tuple[str, str, int]]
@@ -129,13 +130,7 @@ SMALL: tuple[Users, Movies, Pairs] = (
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    file = write(tmp_path, *SMALL) / name
-    text = file.read_text("latin-1")
-    assert old in text
-    file.write_text(text.replace(old, new), "latin-1")
-    with pytest.raises(InputError) as caught:
-        Ml1m().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Ml1m(), write(tmp_path, *SMALL) / name, old, new, said, "latin-1")
 
 
 @pytest.mark.parametrize(
@@ -153,32 +148,6 @@ def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], s
     with pytest.raises(InputError) as caught:
         Ml1m().load(tmp_path)
     assert said in str(caught.value)
-
-
-def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
-    write_parquet(write(tmp_path, *SMALL), {"userID": [1] * 99, "movieID": [5] * 99})
-    file = tmp_path / "interactions.parquet"
-    whole = file.read_bytes()
-    for cut in range(0, len(whole), 97):
-        file.write_bytes(whole[:cut])
-        with pytest.raises(InputError, match=r"interactions\.parquet"):
-            Ml1m().load(tmp_path)
-    for at in range(len(whole) - 700, len(whole)):  # the footer: names, types, offsets
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        with pytest.raises(InputError):  # if not damaged, then a pair that stands twice
-            Ml1m().load(tmp_path)
-
-
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match=r"Fetch ml-1m\.zip from https://grouplens\.org") as caught:
-        Ml1m().load()
-    assert str(tmp_path / "ml-1m.zip") in str(caught.value)
-    (tmp_path / "ml-1m").mkdir()
-    write(tmp_path / "ml-1m", *SMALL)
-    assert Ml1m().load().n_items == 2
 
 
 def test_the_shared_pairs() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 from fedrec_auditor.targets.datasets.ml_25m import Ml25m
+from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
 
 
@@ -64,13 +64,7 @@ def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    file = write(tmp_path, *SMALL) / name
-    content = file.read_text("utf-8")
-    assert old in content
-    file.write_text(content.replace(old, new, 1), "utf-8")
-    with pytest.raises(InputError) as caught:
-        Ml20m().load(tmp_path)
-    assert all(part in str(caught.value) for part in [name, *said]), caught.value
+    check_named(Ml20m(), write(tmp_path, *SMALL) / name, old, new, said)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +104,3 @@ def test_the_folder_in_a_folder_says_it_too(tmp_path: Path) -> None:
     assert Ml25m().recognises(tmp_path)
     assert not Ml20m().recognises(tmp_path)
     assert Ml25m().load(tmp_path).name == "ml-25m"
-
-
-@pytest.mark.parametrize("member", [Ml20m, Ml25m])
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
-    member: type[Ml20m | Ml25m], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "ml-20m" if member is Ml20m else "ml-25m"
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match=rf"Fetch {name}\.zip from https://grouplens\.org"):
-        member().load()
-    write(tmp_path / name, *SMALL)
-    assert member().load().name == name
