@@ -238,15 +238,6 @@ def test_each_vantage_sees_its_own() -> None:
     assert peers[-1].broadcast is release.broadcast is transcript.release is not None
 
 
-def test_equal_generators_give_equal_reports_and_others_do_not() -> None:
-    ratings, system = interactions(), FmfLdp(rounds=2)
-    runs = [system.run(ratings, np.random.default_rng(seed)).transcript for seed in (1, 1, 2)]
-    last = [reports(run.rounds[-1].uploads) for run in runs]
-    np.testing.assert_array_equal(last[0].index, last[1].index)
-    np.testing.assert_array_equal(last[0].positive, last[1].positive)
-    assert not np.array_equal(last[0].index, last[2].index)
-
-
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("epsilon", -1.0), ("epsilon", math.nan), ("reports", 0), ("colluding", 1.0)],
