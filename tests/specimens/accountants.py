@@ -6,12 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dp_accounting import (
-    DpEvent,
-    NeighboringRelation,
-    NonPrivateDpEvent,
-    UnsupportedDpEvent,
-)
+from dp_accounting import DpEvent, NeighboringRelation, NonPrivateDpEvent, UnsupportedDpEvent
 from dp_accounting.pld import PLDAccountant
 
 from fedrec_auditor.accountants.errors import InputError

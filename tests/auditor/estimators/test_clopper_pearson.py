@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.estimators import clopper_pearson
-from fedrec_auditor.auditor.estimators.clopper_pearson import (
-    ClopperPearson,
-    ThresholdEvent,
-    choose,
-)
+from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson, ThresholdEvent, choose
 from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
@@ -27,12 +23,7 @@ from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
 )
 from fedrec_auditor.auditor.worlds import Worlds
 
-SCOPE = Scope(
-    unit=Unit.REPORT,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.REPORT,
-)
+SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
 Law = Callable[[np.random.Generator, int], Any]
