@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.testing.targets import (
-    CHECKS,
-    TargetCase,
-    check_a_batch_of_clients_uploads_what_they_would_one_by_one,
-)
+from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase, assert_one_by_one, data
+from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.systems.base import Target
 
 
 @pytest.fixture(scope="module", params=FAMILIES["targets"].names())
@@ -31,8 +31,17 @@ def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase
     check(case)
 
 
-@pytest.mark.parametrize("settings", [{"as_published": False}, {"unit": "user", "trim": 2}])
-def test_objective_perturbation_uploads_client_by_client_in_every_way(
-    settings: dict[str, object],
-) -> None:
-    check_a_batch_of_clients_uploads_what_they_would_one_by_one(TargetCase(ObjPertb(**settings)))
+@pytest.mark.parametrize(
+    "target",
+    [
+        LocalOnly(rounds=1),
+        DpSgdMf(rounds=1, unit="user", trim=2),
+        *(
+            ObjPertb(as_published=published, unit=unit, trim=2, factors=4)
+            for published, unit in product((True, False), ("rating", "user"))
+        ),
+    ],
+    ids=repr,
+)
+def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
+    assert_one_by_one(target, data(), None)
