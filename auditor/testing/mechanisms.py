@@ -48,7 +48,7 @@ class Case:
 
     mechanism: Mechanism
     inputs: NDArray[Any]
-    outputs: NDArray[Any] | None
+    outputs: NDArray[Any] | None = None
     cdf: Callable[[NDArray[Any], float], NDArray[Any]] | None = None
     edges: NDArray[Any] | None = None
     sizes: NDArray[Any] | float = 1.0

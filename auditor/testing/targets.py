@@ -376,13 +376,17 @@ def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -
 
 
 def check_a_batch_of_clients_uploads_what_they_would_one_by_one(case: TargetCase) -> None:
-    """The same generator, going on from client to client, gives the same messages."""
-    profiles, broadcast = case.received()
+    """The same generator, going on from client to client, gives the same two messages of each."""
+    assert_one_by_one(case.target, *case.received())
+
+
+def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadcast | None) -> None:
+    """Raise AssertionError unless a batch of these profiles uploads what each would alone."""
     rng = np.random.default_rng(3)
-    whole = dict(messages(case.target.upload(profiles, broadcast, rng)))
+    whole = dict(messages(target.upload(profiles, broadcast, rng, size=2)))
     rng = np.random.default_rng(3)
     single = [
-        dict(messages(case.target.upload(profiles.take(np.array([i])), broadcast, rng)))
+        dict(messages(target.upload(profiles.take(np.array([i])), broadcast, rng, size=2)))
         for i in range(profiles.n_users)
     ]
     for name, values in whole.items():

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import (
     Arithmetic,
@@ -22,9 +29,7 @@ from fedrec_auditor.accountants.verdict import (
     worst_number,
 )
 
-ROUND = Scope(
-    unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.ROUND
-)
+ROUND = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 TRAINING = replace(ROUND, horizon=Horizon.TRAINING)
 PEERS = replace(ROUND, vantage=Vantage.PEERS)
 EPSILONS = st.one_of(st.floats(0, 50), st.just(math.inf))

@@ -11,7 +11,7 @@ from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.accounting import (
@@ -28,12 +28,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdm
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
-REPORT = Scope(
-    unit=Unit.REPORT,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.REPORT,
-)
+REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 TRAINING = replace(REPORT, unit=Unit.USER, horizon=Horizon.TRAINING)
 POPULATION = Population(n_users=10, n_items=10)
 

@@ -31,6 +31,14 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 
+def audited(target: str, *attacks: str, users: int = 60, **settings: Any) -> AuditedTarget:
+    """A quick audit's target, with these attacks and settings, on made-up users of 30 items."""
+    data = Synthetic(n_users=users, n_items=30, profile=8).load()
+    chosen = {target: settings} if settings else {}
+    plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=chosen)
+    return AuditedTarget(Audit.of(plan, data), target)
+
+
 def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     """A user of no known attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
@@ -111,9 +119,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
 def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     target: str, who: str
 ) -> None:
-    data = Synthetic(n_users=40, n_items=30, profile=8).load()
-    plan = Plan(targets=(target,), attacks=("interaction-membership",), quick=True)
-    found = AuditedTarget(Audit.of(plan, data), target).run("interaction-membership")
+    found = audited(target, "interaction-membership", users=40).run("interaction-membership")
     linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
     assert linked
     for row in linked:
@@ -134,10 +140,8 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     ],
 )
 def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
-    data = Synthetic(n_users=40, n_items=30, profile=8).load()
-    settings = {} if target == "mf-np" else {target: {"rounds": 1}}
-    plan = Plan(targets=(target,), attacks=(attack,), quick=True, settings=settings)
-    found = AuditedTarget(Audit.of(plan, data), target).run(attack)
+    settings = {} if target == "mf-np" else {"rounds": 1}
+    found = audited(target, attack, users=40, **settings).run(attack)
     assert not found.attacks
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
@@ -145,13 +149,11 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
 
 
 def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
-    data = Synthetic(n_users=40, n_items=30, profile=8).load()
     for target, why in (
         ("fmf-vfl", "have a row of every user in users"),
         ("fmf-hfl", "several users"),
     ):
-        plan = Plan(targets=(target,), attacks=("attribute-rows",), quick=True)
-        (row,) = AuditedTarget(Audit.of(plan, data), target).run("attribute-rows").skipped
+        (row,) = audited(target, "attribute-rows", users=40).run("attribute-rows").skipped
         assert why in row.reason
 
 
@@ -178,16 +180,16 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     held, run = AuditedTarget(audit, target).trained
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
-    audited = AuditedTarget(audit, target, (held, run))
+    played = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
-        found = audited.run(attack)
+        found = played.run(attack)
         seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
         assert run.transcript.public.route in seen or attack == "attribute-knn"
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
         (told,) = found.messages
         assert (told.empty, told.oversized) == (0, 2)
-    membership = audited.run("interaction-membership").attacks[0]
+    membership = played.run("interaction-membership").attacks[0]
     assert membership.value > 0.95
 
 
@@ -216,55 +218,41 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
 
 
 def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
-    data = Synthetic(n_users=60, n_items=30, profile=8).load()
     attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
-    plan = Plan(targets=("fmf-ldp", "fcf"), attacks=attacks, quick=True)
-    audit = Audit.of(plan, data)
-    server, shuffled, peers, release = (
-        Vantage.SERVER,
-        Vantage.SHUFFLED,
-        Vantage.PEERS,
-        Vantage.RELEASE,
-    )
-    for target, own in (("fmf-ldp", {shuffled}), ("fcf", set())):
-        audited = AuditedTarget(audit, target)
-        one, two, whole = (audited.run(attack) for attack in attacks)
-        assert {row.vantage for row in one.attacks} == {server, *own, peers, release}
-        assert {row.vantage for row in two.attacks} == {server}
-        assert {row.vantage for row in whole.attacks} == {*own, peers, release}
-        assert [len(each.skipped) for each in (one, two, whole)] == [
-            0,
-            len(own),
-            1 - len(own),
-        ]
+    weaker = {Vantage.PEERS, Vantage.RELEASE}
+    for target, own in (("fmf-ldp", {Vantage.SHUFFLED}), ("fcf", set())):
+        played = audited(target, *attacks)
+        one, two, whole = (played.run(attack) for attack in attacks)
+        assert {row.vantage for row in one.attacks} == {Vantage.SERVER, *own, *weaker}
+        assert {row.vantage for row in two.attacks} == {Vantage.SERVER}
+        assert {row.vantage for row in whole.attacks} == {*own, *weaker}
+        skipped = [len(each.skipped) for each in (one, two, whole)]
+        assert skipped == [0, len(own), 1 - len(own)]
     (row,) = whole.skipped
     assert row.reason.endswith("It runs from: peers, release.")
 
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
     told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
     monkeypatch.setattr(workload, "QUICK_SECONDS", 1.01 * told)
-    assert AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership").attacks
+    assert audited("fcf", "user-membership").run("user-membership").attacks
     monkeypatch.setattr(workload, "QUICK_SECONDS", 0.5 * told)
-    found = AuditedTarget(Audit.of(plan, data), "fcf").run("user-membership")
+    found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped
     assert "As release: It does not train on halves of the users: Expected 4" in row.reason
 
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    plan = Plan(targets=("fcf",), attacks=("user-membership",), quick=True)
-    audited = AuditedTarget(Audit.of(plan, data), "fcf")
-    assert audited.trained
+    played = audited("fcf", "user-membership")
+    assert played.trained
 
     def refuse(*_: object, **__: object) -> None:
         raise InputError("Expected everybody, got half.")
 
     monkeypatch.setattr(Fcf, "run", refuse)
-    (row,) = audited.run("user-membership").skipped
+    (row,) = played.run("user-membership").skipped
     assert "It does not train on halves of the users: Expected everybody" in row.reason
 
 
@@ -278,12 +266,9 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
 def test_what_a_route_hides_is_attacked_as_it_is_seen(
     route: str, vantage: Vantage, metric: str
 ) -> None:
-    data = Synthetic(n_users=60, n_items=30, profile=8).load()
     attacks = ("interaction-membership", "interaction-reconstruction")
-    settings: dict[str, Any] = {"fedmf": {"route": route, "rounds": 2}}
-    plan = Plan(targets=("fedmf",), attacks=attacks, quick=True, settings=settings)
-    audited = AuditedTarget(Audit.of(plan, data), "fedmf")
+    played = audited("fedmf", *attacks, route=route, rounds=2)
     for attack, name in zip(attacks, ("AUC", metric), strict=True):
-        found = audited.run(attack)
+        found = played.run(attack)
         assert not found.skipped
         assert name in {row.metric for row in found.attacks if row.vantage is vantage}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Cli = Callable[..., tuple[int, str, str]]
+from tests.command import cli
 
 BROKEN = {
     "unknown target": (("run", "dplcf-app"), "Did you mean dplcf-ap"),
@@ -50,9 +49,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("words", "said"), BROKEN.values(), ids=BROKEN)
-def test_bad_input_is_one_clear_line_and_exit_code_2(
-    cli: Cli, words: tuple[str, ...], said: str
-) -> None:
+def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
     code, out, err = cli(*words)
     assert code == 2
     assert out == ""
@@ -72,7 +69,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     ],
 )
 def test_a_faulty_module_to_verify_is_one_line_too(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
 ) -> None:
     (tmp_path / "faulty.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
@@ -82,7 +79,7 @@ def test_a_faulty_module_to_verify_is_one_line_too(
     assert said in err
 
 
-def test_no_words_show_the_help(cli: Cli) -> None:
+def test_no_words_show_the_help() -> None:
     code, out, err = cli()
     assert (code, err) == (2, "")
     assert "doctor" in out
@@ -114,7 +111,7 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
         ),
     ],
 )
-def test_a_bad_plan_is_refused(cli: Cli, tmp_path: Path, content: str, said: str) -> None:
+def test_a_bad_plan_is_refused(tmp_path: Path, content: str, said: str) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(content)
     code, _, err = cli("run", "--plan", plan, "--data", "synthetic", "--out", tmp_path / "out")
@@ -124,7 +121,7 @@ def test_a_bad_plan_is_refused(cli: Cli, tmp_path: Path, content: str, said: str
     assert not (tmp_path / "out").exists()
 
 
-def test_a_broken_line_of_ratings_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_a_broken_line_of_ratings_is_named(tmp_path: Path) -> None:
     genres = "|".join(["0"] * 19)
     (tmp_path / "u.user").write_text("1|30|M|writer|0\n")
     (tmp_path / "u.item").write_text(f"1|A|01-Jan-1990||x|{genres}\n", encoding="latin-1")
@@ -135,9 +132,7 @@ def test_a_broken_line_of_ratings_is_named(cli: Cli, tmp_path: Path) -> None:
     assert "line 2" in err
 
 
-def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(tmp_path: Path) -> None:
     table = tmp_path / "sales.csv"
     table.write_text("customer,article\n1,2\n")
     code, _, err = cli("run", "random", "--data", table, "--out", tmp_path / "out")
@@ -146,14 +141,14 @@ def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(
 
 
 @pytest.mark.parametrize("device", ["meta", "tpu", "cuda:99"])
-def test_a_device_that_cannot_compute_is_named(cli: Cli, tmp_path: Path, device: str) -> None:
+def test_a_device_that_cannot_compute_is_named(tmp_path: Path, device: str) -> None:
     words = ("run", "random", "--data", "synthetic", "--device", device, "--out", tmp_path / "out")
     code, _, err = cli(*words)
     assert (code, err.strip().count("\n")) == (2, 0)
     assert f"device={device!r}" in err
 
 
-def test_a_truncated_archive_is_refused(cli: Cli, tmp_path: Path) -> None:
+def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole.zip"
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("ml-100k/u.data", "1\t1\t5\t10\n" * 1000)

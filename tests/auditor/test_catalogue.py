@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.catalogue import entries, find, judge, judge_entry
 from fedrec_auditor.auditor.demonstrations import demonstration
 from fedrec_auditor.auditor.families import papers
@@ -20,7 +20,6 @@ from fedrec_auditor.reports.catalogue import CatalogueRow
 
 V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
-RIGHT, LOOSE, WRONG = Arithmetic
 
 # Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.
 EPSILONS = {
@@ -38,42 +37,6 @@ EPSILONS = {
     "15": (C, 16.6082, 0.567, 0.4892),
     "16": (N, None, float("inf"), float("inf")),
 }
-NUMBERS = {
-    "1b": WRONG,
-    "3": WRONG,
-    "3b": WRONG,
-    "3c": WRONG,
-    "4d": WRONG,
-    "5": LOOSE,
-    "5b": WRONG,
-    "5c": WRONG,
-    "5d": WRONG,
-    "5e": WRONG,
-    "7b": WRONG,
-    "7c": RIGHT,
-    "7e": WRONG,
-    "8d": LOOSE,
-    "8e": RIGHT,
-    "9": WRONG,
-    "9b": WRONG,
-    "10": RIGHT,
-    "10b": LOOSE,
-    "10c": LOOSE,
-    "11": WRONG,
-    "11b": RIGHT,
-    "13": WRONG,
-    "13b": WRONG,
-    "14": WRONG,
-    "14b": WRONG,
-    "15": LOOSE,
-    "15b": RIGHT,
-    "15c": WRONG,
-    "15d": WRONG,
-    "15e": RIGHT,
-    "15f": WRONG,
-    "16": WRONG,
-    "16b": WRONG,
-}
 REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 PAPER = papers()["fmf-ldp"]
 ONE = PAPER.entry("1").model_copy(
@@ -83,8 +46,7 @@ ONE = PAPER.entry("1").model_copy(
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    chosen = [e for e in entries() if e.number in {*EPSILONS, *NUMBERS}]
-    return {row.number: row for row in judge(chosen)}
+    return {row.number: row for row in judge([e for e in entries() if e.number in EPSILONS])}
 
 
 def test_every_heading_is_there_in_order() -> None:
@@ -92,11 +54,6 @@ def test_every_heading_is_there_in_order() -> None:
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 32))
     assert all(entry.part != "a" for entry in entries())
-
-
-def test_all_entries_of_the_first_sixteen_headings_are_listed_here() -> None:
-    first = {entry.number for entry in entries() if entry.heading <= 16}
-    assert first == {*EPSILONS, *NUMBERS}
 
 
 @pytest.mark.parametrize("number", EPSILONS)
@@ -117,17 +74,6 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
         assert row.finding.measured.confidence == 1.0
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_numbers_come_out_as_derived(rows: dict[str, CatalogueRow], number: str) -> None:
-    assert rows[number].arithmetic is NUMBERS[number]
-
-
-def test_what_can_be_repaired_is_consistent(rows: dict[str, CatalogueRow]) -> None:
-    repaired = {n: row.repaired for n, row in rows.items() if row.repaired is not None}
-    assert set(repaired) == {"2b", "2c", "6", "7", "12"}
-    assert all(finding.verdict is C for finding in repaired.values())
-
-
 def test_whatever_is_violated_names_a_demonstration_that_shows_it() -> None:
     for entry in entries():
         if entry.demonstration is not None:
@@ -146,16 +92,6 @@ def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) 
     said = " ".join(f"{e.statement} {e.claimed} {e.provable} {e.reason}" for e in numbered)
     for symbol in paper.heading.symbols:
         assert re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said), symbol
-
-
-def test_no_entry_of_a_paper_asks_beyond_its_threat_model() -> None:
-    """What a paper defends against is judged; whom it trusts is kept to the protocol."""
-    beyond = {
-        row.number: row.finding.outside_model
-        for row in judge(entries())
-        if row.finding is not None and row.finding.outside_model
-    }
-    assert set(beyond) == {"20c", "20d", "20e"}  # laws and budgets that are not printed
 
 
 def test_what_no_paper_prints_is_told_apart() -> None:
@@ -183,11 +119,6 @@ def test_a_heading_gives_all_its_parts() -> None:
     assert [entry.number for entry in find("2C")] == ["2c"]
     with pytest.raises(InputError, match="got '40'"):
         find("40")
-
-
-def test_workers_change_nothing() -> None:
-    chosen = [entry for entry in entries() if entry.number in ("1", "6", "9")]
-    assert judge(chosen, jobs=2) == judge(chosen)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.checkpoints import FOLDER, Checkpoints
 from fedrec_auditor.auditor.plan import Plan, Resources
 from fedrec_auditor.auditor.tasks import Audit, Task, TaskResult
-from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
+from tests.command import cli
 
-Cli = Callable[..., tuple[int, str, str]]
 PLAN = Plan(
     targets=("dplcf-sp",), attacks=("interaction-reconstruction",), data="synthetic", quick=True
 )
@@ -155,7 +154,7 @@ def test_nan_in_a_result_that_is_read_is_run_again(
 
 
 def test_a_link_in_place_of_the_folder_is_refused(
-    cli: Cli, audited: tuple[Audit, dict[Task, TaskResult]], tmp_path: Path
+    audited: tuple[Audit, dict[Task, TaskResult]], tmp_path: Path
 ) -> None:
     elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
     elsewhere.mkdir()
@@ -172,39 +171,8 @@ def test_a_link_in_place_of_the_folder_is_refused(
         Checkpoints.of(out, audited[0])
 
 
-def _stripped(record: Record) -> bytes:
-    provenance = record.provenance.model_copy(update={"timing": {}, "machine": {}})
-    return store.encode(record.model_copy(update={"provenance": provenance}))
-
-
-def test_an_audit_with_damaged_tasks_ends_as_a_fresh_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh = runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path / "fresh")
-    out = tmp_path / "out"
-
-    def interrupted(self: AuditedTarget, step: str) -> TaskResult:
-        if step == "utility":
-            raise KeyboardInterrupt
-        return real(self, step)
-
-    real = AuditedTarget.run
-    monkeypatch.setattr(AuditedTarget, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        runner.run_plan(PLAN, Resources(jobs=1), out=out)
-    monkeypatch.setattr(AuditedTarget, "run", real)
-    one, other, _ = sorted((out / FOLDER).iterdir())
-    os.remove(one)
-    os.mkfifo(one)
-    flipped = bytearray(other.read_bytes())
-    flipped[-40] ^= 1
-    other.write_bytes(flipped)
-    assert _stripped(runner.run_plan(PLAN, Resources(jobs=1), out=out)) == _stripped(fresh)
-    assert not (out / FOLDER).exists()
-
-
 def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = AuditedTarget.run
     ran: list[str] = []

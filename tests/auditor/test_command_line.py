@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,14 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.auditor.audited_target import AuditedTarget
+from fedrec_auditor.auditor.checkpoints import FOLDER
 from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.tasks import TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.schema import schema
-
-Cli = Callable[..., tuple[int, str, str]]
+from tests.command import cli
 
 PLAN = """\
 targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
@@ -38,6 +38,7 @@ route = "shuffler"
 learner = {name = "ncf", dimension = 2}
 protection = {name = "laplace", epsilon = 2.0}
 """
+COMMAND = [sys.executable, "-m", "fedrec_auditor"]
 PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far, (.+)")
 
 
@@ -46,16 +47,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One quick audit by a plan on synthetic data, by two workers, in a process of its own."""
     out = tmp_path_factory.mktemp("run")
     (out / "plan.toml").write_text(PLAN)
-    words = ["run", "--plan", str(out / "plan.toml"), "--jobs", "2", "--out", str(out)]
-    finished = subprocess.run(
-        [sys.executable, "-m", "fedrec_auditor", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (out / "stdout").write_text(finished.stdout)
-    (out / "stderr").write_text(finished.stderr)
-    (out / "code").write_text(str(finished.returncode))
+    words = [*COMMAND, "run", "--plan", out / "plan.toml", "--jobs", "2", "--out", out]
+    with (out / "stdout").open("w") as said, (out / "stderr").open("w") as told:
+        code = subprocess.run(words, stdout=said, stderr=told, check=False).returncode
+    (out / "code").write_text(str(code))
     return out
 
 
@@ -157,7 +152,7 @@ def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
 def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job, interrupted after five tasks, resumed: equal but for timing and machine."""
+    """One job, cut off after five tasks, two of which are lost, resumed: equal but for timing."""
     from fedrec_auditor.auditor import runner
     from fedrec_auditor.auditor.plan import make_resources
     from fedrec_auditor.auditor.plan_file import read_plan
@@ -176,12 +171,19 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
+    one, other, *_ = sorted((tmp_path / FOLDER).iterdir())
+    one.unlink()
+    os.mkfifo(one)
+    flipped = bytearray(other.read_bytes())
+    flipped[-40] ^= 1
+    other.write_bytes(flipped)
     monkeypatch.setattr(AuditedTarget, "run", real)
     seen: list[int] = []
     record = runner.run_plan(
         plan, make_resources(1), out=tmp_path, observe=lambda s: seen.append(s.done)
     )
     assert seen[-1] > 5
+    assert not (tmp_path / FOLDER).exists()
 
     def stripped(one: Record) -> bytes:
         provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
@@ -191,7 +193,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 
 
 def test_an_interrupt_is_one_line_and_exit_code_3(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -206,7 +208,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
 
 
 def test_a_fault_in_one_task_loses_no_other(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = AuditedTarget.run
 
@@ -229,7 +231,7 @@ def test_a_fault_in_one_task_loses_no_other(
 
 
 def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing else to audit it is bad input; beside others their findings are kept."""
     real = AuditedTarget.run
@@ -249,7 +251,7 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     assert {finding.target for finding in record.findings} == {"random"}
 
 
-def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Path) -> None:
+def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
     code, out, _ = cli("report", tmp_path)
     assert code == 0
@@ -258,7 +260,7 @@ def test_report_renders_the_same_files_again(cli: Cli, done: Path, tmp_path: Pat
         assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
 
 
-def test_report_calls_failures_what_it_is_told_to(cli: Cli, done: Path, tmp_path: Path) -> None:
+def test_report_calls_failures_what_it_is_told_to(done: Path, tmp_path: Path) -> None:
     """A claim that nothing proves is a failure at the level of unsubstantiated only."""
     record = Record.read(done)
     sound = next(f for f in record.findings if f.target == "dplcf-sp")
@@ -281,31 +283,17 @@ def test_fail_on_decides_the_exit_code(done: Path) -> None:
     assert exit_code(failed, Gate(FailOn.NEVER)) == 3
 
 
-def test_listings_in_text_and_json(cli: Cli) -> None:
+def test_listings_in_text_and_json() -> None:
     code, out, _ = cli("list", "targets")
     assert code == 0
     assert "dplcf-ap" in out
     code, out, _ = cli("list", "--json")
     listed = json.loads(out)
     assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(listed["targets"])
-    assert set(listed) == {
-        "papers",
-        "targets",
-        "attacks",
-        "readers",
-        "estimators",
-        "accountants",
-        "mechanisms",
-        "datasets",
-        "learners",
-        "protections",
-        "routes",
-        "demonstrations",
-        "reproductions",
-    }
+    assert set(listed) == {*FAMILIES, "demonstrations", "reproductions"}
 
 
-def test_account_needs_no_data(cli: Cli) -> None:
+def test_account_needs_no_data() -> None:
     code, out, _ = cli("account", "fmf-ldp", "--json")
     assert code == 0
     rows = json.loads(out)
@@ -317,7 +305,7 @@ def test_account_needs_no_data(cli: Cli) -> None:
     assert "VIOLATED" in out
 
 
-def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
+def test_verify_confirms_and_accuses(tmp_path: Path) -> None:
     (tmp_path / "homemade.py").write_text(
         "from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip\n"
         "tight = BitFlip.symmetric(1.0)\n"
@@ -339,7 +327,7 @@ def test_verify_confirms_and_accuses(cli: Cli, tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
 
 
-def test_doctor(cli: Cli) -> None:
+def test_doctor() -> None:
     code, out, _ = cli("doctor", "--json")
     assert code == 0
     facts = json.loads(out)
@@ -349,17 +337,12 @@ def test_doctor(cli: Cli) -> None:
 
 
 def test_help_lists_every_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fedrec_auditor", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
     for command in ("run", "list", "account", "verify", "record", "attack", "report", "doctor"):
         assert f" {command} " in done.stdout
 
 
-ACCOUNT = [sys.executable, "-m", "fedrec_auditor", "account", "dplcf-sp"]
+ACCOUNT = [*COMMAND, "account", "dplcf-sp"]
 
 
 def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
@@ -388,7 +371,6 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         assert subprocess.run([*ACCOUNT, "x"], stderr=full, check=False).returncode == 2
 
 
-RUN = [sys.executable, "-m", "fedrec_auditor", "run", "--jobs", "1"]
 LOST = {
     "closed output": ("exec 1>&-", ""),
     "closed output and errors": ("exec 0<&- 1>&- 2>&-", ""),
@@ -405,7 +387,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
     plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\nquick = true\n')
-    words = [*RUN, "--plan", str(plan), "--out", str(out)]
+    words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
     done = subprocess.run(
         ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],
         capture_output=True,
@@ -421,7 +403,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 
 
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "fedrec_auditor", "verify", "laplace", "--epsilon", "0.5"]
+    words = [*COMMAND, "verify", "laplace", "--epsilon", "0.5"]
     words += ["--set", "scale=1", "--set", "low=0", "--set", "high=1", "--samples", "1000"]
     for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
         script = f'exec {redirect}; sleep 0.1; exec "$@"'

@@ -129,21 +129,6 @@ def test_the_longest_is_begun_first() -> None:
     assert claims.runs("dplcf-ap-zeros") == 2_000 + 1_000_000
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_equal_seeds_give_equal_rows(seed: int) -> None:
-    rows = [
-        claims.show(
-            "pair",
-            Demonstration(entries=("7",), violation=VIOLATED, control=HONEST),
-            confidence=0.95,
-            quick=False,
-            rng=np.random.default_rng(seed),
-        ).row
-        for _ in range(2)
-    ]
-    assert rows[0].model_dump_json() == rows[1].model_dump_json()
-
-
 def test_a_name_that_two_papers_bring_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = papers()["dplcf"]
     for module in (claims, families):

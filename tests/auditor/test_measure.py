@@ -145,8 +145,3 @@ def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator
         witness = found.bound.witness
         assert witness is not None
         assert witness.input_a == base.names[0 if swapped else 1]
-
-
-def test_equal_generators_give_equal_bounds(estimator: Estimator) -> None:
-    first, again = (measured(response(2.0), 1.0, estimator, seed=3) for _ in range(2))
-    assert first == again

@@ -15,8 +15,8 @@ from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.reports.record import Record
+from tests.command import cli
 
-Cli = Callable[..., tuple[int, str, str]]
 Install = Callable[..., None]
 MODULES = {
     "theirs_raises": "raise RuntimeError('one\\n\\ntwo')\n",
@@ -188,7 +188,7 @@ theirs = theirs:KEEP
 
 
 def test_the_audit_goes_on_and_the_record_says_without_what(
-    cli: Cli, install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tmp_path / "t.csv"
     data.write_text("user,item\n" + "".join(f"{i % 30},{i * i % 17}\n" for i in range(300)))
@@ -213,7 +213,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
 
 
 def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
-    cli: Cli, install: Install, tmp_path: Path
+    install: Install, tmp_path: Path
 ) -> None:
     ours = FAMILIES["targets"].names()
     install(BROKEN)

@@ -24,8 +24,7 @@ from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.printed import TrainedRows
-
-Cli = Callable[..., tuple[int, str, str]]
+from tests.command import cli
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def test_parts_have_names_of_their_own(name: str) -> None:
     assert not [line for line in made.remarks(()) if "nan" in line]
 
 
-def test_wrong_names_are_refused(cli: Cli) -> None:
+def test_wrong_names_are_refused() -> None:
     code, _, err = cli("reproduce", "privrecs")
     assert (code, err.count("privrec")) == (2, 2)
     code, _, err = cli("reproduce", "privrec", "--data", "ml-1m")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from tests.command import cli
 
-Cli = Callable[..., tuple[int, str, str]]
 MEMORY = 16.0 * 2**30
 HUGE = {
     "fmf-ldp": ("factors", "rounds", "reports"),
@@ -194,7 +193,7 @@ def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
             make_resources(1, memory=memory)
 
 
-def test_the_command_refuses_with_the_figure_and_writes_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
     plan.write_text("targets = ['fmf-ldp']\n[settings.fmf-ldp]\nreports = 1_000_000_000_000\n")
     words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
@@ -206,7 +205,7 @@ def test_the_command_refuses_with_the_figure_and_writes_nothing(cli: Cli, tmp_pa
 
 
 @pytest.mark.parametrize("given", ["rounds=1000000000000", "reports=1000000000000"])
-def test_what_is_proved_of_a_trillion_uses_takes_seconds(cli: Cli, given: str) -> None:
+def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
     before = time.process_time()
     code, out, _ = cli("account", "fmf-ldp", "--set", given)
     assert code == 0

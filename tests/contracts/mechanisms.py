@@ -14,15 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
-from fedrec_auditor.auditor.testing.mechanisms import (
-    CHECKS,
-    Case,
-    check_curve,
-    check_density,
-    check_frequencies,
-    check_mechanism,
-)
+from fedrec_auditor.auditor.testing.mechanisms import Case
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
@@ -49,17 +41,6 @@ from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
-
-__all__ = [
-    "CASES",
-    "CHECKS",
-    "SCOPE",
-    "Case",
-    "check_curve",
-    "check_density",
-    "check_frequencies",
-    "check_mechanism",
-]
 
 
 def _tuples(length: int) -> NDArray[np.int64]:
@@ -116,7 +97,7 @@ def _replacements() -> tuple[Case, ...]:
             (5, 3, True),
         )
     )
-    return tuple(Case(kind, np.array([0.0, 0.4, 1.5]), None, _joint_normal(kind)) for kind in kinds)
+    return tuple(Case(kind, np.array([0.0, 0.4, 1.5]), cdf=_joint_normal(kind)) for kind in kinds)
 
 
 _UNIT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
@@ -145,7 +126,7 @@ def _told(mechanism: RevealedGaussian) -> Case:
         coins, sums = stats.norm.cdf(outputs[..., 0]), outputs[..., 1]
         return np.stack([coins, stats.norm.cdf(sums, value * (coins < rate), z)], axis=-1)
 
-    return Case(mechanism, np.array([0.0, 0.4, 1.0]), None, cdf)
+    return Case(mechanism, np.array([0.0, 0.4, 1.0]), cdf=cdf)
 
 
 def _untold(mechanism: SampledGaussian) -> Case:
@@ -158,7 +139,7 @@ def _untold(mechanism: SampledGaussian) -> Case:
         shift = (1.0 if value else -mechanism.opposite) / unit
         return stats.norm.cdf(outputs[..., None] - counts * shift) @ law
 
-    return Case(mechanism, np.array([0.0, 1.0]), None, cdf)
+    return Case(mechanism, np.array([0.0, 1.0]), cdf=cdf)
 
 
 # Beyond the papers: categories, bounded numbers, noise on grids, combinators.
@@ -223,38 +204,33 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(
             Laplace(scale=0.7, low=-1, high=2),
             _NUMBERS,
-            None,
-            lambda x, v: stats.laplace.cdf(x, v, 0.7),
+            cdf=lambda x, v: stats.laplace.cdf(x, v, 0.7),
         ),
     ),
     "gaussian": (
         Case(
             Gaussian(sigma=1.5, low=-1, high=2),
             _NUMBERS,
-            None,
-            lambda x, v: stats.norm.cdf(x, v, 1.5),
+            cdf=lambda x, v: stats.norm.cdf(x, v, 1.5),
         ),
     ),
     "vector-gaussian": (
         Case(
             VectorGaussian(sigma=1.5, clip=2.5, dimension=2),
             _PLANE,
-            None,
-            lambda y, x: stats.norm.cdf(y, x * min(1.0, 2.5 / max(math.hypot(*x), 0.1)), 1.5),
+            cdf=lambda y, x: stats.norm.cdf(y, x * min(1.0, 2.5 / max(math.hypot(*x), 0.1)), 1.5),
         ),
     ),
     "clipped": (
         Case(
             Clipped(Laplace(scale=0.7, low=-1, high=2)),
             np.array([-4.0, -0.3, 2.0, 3.0]),
-            None,
-            lambda x, v: stats.laplace.cdf(x, min(max(v, -1.0), 2.0), 0.7),
+            cdf=lambda x, v: stats.laplace.cdf(x, min(max(v, -1.0), 2.0), 0.7),
         ),
         Case(
             Clipped(Product(Laplace(scale=0.7, low=-1, high=2), 3)),
             np.array([[-3.0, 5.0, 0.0], [1.0, -1.0, -2.0], [0.3, 0.2, 9.0]]),
-            None,
-            lambda y, x: stats.laplace.cdf(y, np.clip(x, -1, 2), 0.7),
+            cdf=lambda y, x: stats.laplace.cdf(y, np.clip(x, -1, 2), 0.7),
         ),
     ),
     "component-laplace": (
@@ -263,8 +239,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
                 (NoisyComponent("user", 1, 0.5), NoisyComponent("item", 2, 2.0)), clip=0.5
             ),
             np.array([[-3.0, 0.5, 0.0], [1.0, -0.7, -2.0], [0.3, 0.2, 0.1]]),
-            None,
-            lambda y, x: stats.laplace.cdf(y, np.clip(x, -0.5, 0.5), [2.0, 0.5, 0.5]),
+            cdf=lambda y, x: stats.laplace.cdf(y, np.clip(x, -0.5, 0.5), [2.0, 0.5, 0.5]),
         ),
     ),
     "private-average": tuple(
@@ -279,8 +254,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
                 counts_clipped=clipped,
             ),
             np.array([[0.0, 2.0], [0.0, -2.5], [3.0, -4.0], [0.1, 0.0]]),
-            None,
-            lambda y, x, step=step, clipped=clipped: stats.norm.cdf(
+            cdf=lambda y, x, step=step, clipped=clipped: stats.norm.cdf(
                 y,
                 np.r_[
                     step * x * min(1.0, 2.0 / math.hypot(*x)) / 3.0,
@@ -295,14 +269,12 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(
             EmbeddingGaussian.worst(sigma=4.0, bound=2.0),
             _RATINGS,
-            None,
-            lambda y, x: stats.norm.cdf(y, [-2.0 * max(x, 0.0) * math.sqrt(2.0), 0.0], 4.0),
+            cdf=lambda y, x: stats.norm.cdf(y, [-2.0 * max(x, 0.0) * math.sqrt(2.0), 0.0], 4.0),
         ),
         Case(
             EmbeddingGaussian(sigma=3.0, bound=2.0, user=(3.0, -1.0), item=(0.6, 0.8), joint=True),
             _RATINGS,
-            None,
-            lambda y, x: stats.norm.cdf(
+            cdf=lambda y, x: stats.norm.cdf(
                 y,
                 -2.0
                 * (0.0 if x < 0 else x - 0.6 * math.sqrt(2.0))
@@ -316,8 +288,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(
             ObjectivePerturbation.logistic(budget=1.5, dimension=2),
             np.array([[1.0, 3.0], [-1.0, -1.0], [0.3, -0.6]]),
-            None,
-            lambda y, x: stats.laplace.cdf(
+            cdf=lambda y, x: stats.laplace.cdf(
                 y,
                 np.r_[
                     -np.clip(x, -1, 1) / 2,

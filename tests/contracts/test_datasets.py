@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.datasets import CHECKS, DatasetCase
 from tests.contracts.datasets import CASES
@@ -35,3 +36,19 @@ def test_data_set_keeps_the_contract(
     case: DatasetCase, check: Callable[[DatasetCase, Path], None], tmp_path: Path
 ) -> None:
     check(replace(case, others=ALL), tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted({*CASES} - {"ml-100k", "synthetic", "table"}))
+def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
+    case, place = CASES[name][-1], tmp_path / name
+    with pytest.raises(InputError, match="Fetch ") as caught:
+        case.dataset.load()
+    assert str(tmp_path) in str(caught.value)
+    assert f"Fetch {name}.zip" in str(caught.value) or not name.startswith("ml-")
+    place.mkdir()
+    assert case.write is not None
+    case.write(place)
+    assert case.dataset.load().digest() == case.dataset.load(place).digest()

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
-from tests.contracts.mechanisms import CASES, CHECKS, Case
+from fedrec_auditor.auditor.testing.mechanisms import CHECKS, Case
+from tests.contracts.mechanisms import CASES
 
 
 @pytest.mark.parametrize("name", FAMILIES["mechanisms"].names())

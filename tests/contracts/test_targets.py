@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase
+from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase, assert_one_by_one, data
+from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
+from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.systems.base import Target
 
 
 @pytest.fixture(scope="module", params=FAMILIES["targets"].names())
@@ -24,3 +29,19 @@ def test_every_target_is_called_as_it_is_found() -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase], None]) -> None:
     check(case)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        LocalOnly(rounds=1),
+        DpSgdMf(rounds=1, unit="user", trim=2),
+        *(
+            ObjPertb(as_published=published, unit=unit, trim=2, factors=4)
+            for published, unit in product((True, False), ("rating", "user"))
+        ),
+    ],
+    ids=repr,
+)
+def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
+    assert_one_by_one(target, data(), None)

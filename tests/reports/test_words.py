@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import attack_words, witness_words, words
 from fedrec_auditor.reports.rows import RocRow
@@ -32,12 +32,7 @@ def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, 
 
 
 def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
-    scope = Scope(
-        unit=Unit.USER,
-        adjacency=Adjacency.ANY_PAIR,
-        vantage=Vantage.SERVER,
-        horizon=Horizon.ROUND,
-    )
+    scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     witness = Witness(
         input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
     )

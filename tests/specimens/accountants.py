@@ -6,12 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dp_accounting import (
-    DpEvent,
-    NeighboringRelation,
-    NonPrivateDpEvent,
-    UnsupportedDpEvent,
-)
+from dp_accounting import DpEvent, NeighboringRelation, NonPrivateDpEvent, UnsupportedDpEvent
 from dp_accounting.pld import PLDAccountant
 
 from fedrec_auditor.accountants.errors import InputError
@@ -142,15 +137,16 @@ def _alone(leaf: DpEvent) -> float:
     return Pure().bound(leaf, delta=0.0, scope=SCOPE).epsilon
 
 
-BROKEN_ACCOUNTANTS = (
-    ForgetsCounts(),
-    AddsSquares(),
-    PaysForDelta(),
-    OptimisticTail(),
-    LowerSide(),
-    SkipsUnknown(),
-    CountsOneKind(),
-    FearsCrowds(),
-    PricesNonsense(),
-    RawLibrary(),
-)
+# Each with the check that is made for its fault.
+BROKEN_ACCOUNTANTS = {
+    RawLibrary(): "fold",
+    ForgetsCounts(): "sound",
+    PaysForDelta(): "monotone",
+    FearsCrowds(): "ladders",
+    OptimisticTail(): "sound",
+    CountsOneKind(): "enumerated",
+    AddsSquares(): "sampled",
+    SkipsUnknown(): "refusal",
+    PricesNonsense(): "senseless",
+    LowerSide(): "statement",
+}

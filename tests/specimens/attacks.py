@@ -222,14 +222,6 @@ def _last(view: View) -> np.ndarray:
 
 BROKEN_LEARNERS = {FlipsCoins(): "planted", HasTheAnswers(): "removed"}
 PEEKING_ATTACKS = (PeeksIfItCan(), TakesSeeds(), LooksAtTheType(), RequiresTheStoredForm())
-BROKEN_ATTACKS = (
-    *PEEKING_ATTACKS,
-    WantsTheClock(),
-    ChangesTheModel(),
-    KnowsTheAnswers(),
-    NeedsNothing(),
-    ReadsNothing(),
-    AsksForTheTruth(),
-    LinksWithTheClock(),
-    KnowsTheOrder(),
+BROKEN_ATTACKS = tuple(
+    broken() for sound in (Sizes, LinksByChance) for broken in sound.__subclasses__()
 )

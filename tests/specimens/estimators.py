@@ -140,17 +140,4 @@ class UpperSide(_Held):
         return replace(sound, side=Side.UPPER)
 
 
-BROKEN_ESTIMATORS = (
-    ChoosesOnItsScores(),
-    PointEstimate(),
-    ForgetsDelta(),
-    OneConfidence(),
-    FindsNothing(),
-    OneDirection(),
-    OwnChoices(),
-    SwallowsNan(),
-    SortsInPlace(),
-    AllAtOnce(),
-    Boasts(),
-    UpperSide(),
-)
+BROKEN_ESTIMATORS = tuple(broken() for broken in _Held.__subclasses__())

@@ -24,6 +24,9 @@ STEP = 2.0**-20
 class Specimen:
     """One claim of (epsilon, delta), made by two callables: ``broken``, and its honest ``twin``.
 
+    Where nothing else is said, epsilon 1 is claimed, the twin keeps it, and no epsilon holds of the
+    broken one.
+
     ``inputs`` are to be paired up; where there is a Hypothesis ``strategy``, inputs are to be drawn
     from it instead, and ``inputs`` are its extremes. ``truth`` is the true epsilon of the broken
     one at delta and over these inputs, of all that a server sees of its calls, infinite where no
@@ -31,16 +34,15 @@ class Specimen:
     ``test_truths`` measures it.
     """
 
-    name: str
     mistake: str
     broken: Randomizer
     twin: Randomizer
-    epsilon: float
+    epsilon: float = 1.0
     delta: float = 0.0
     inputs: list[Any]
     strategy: Any = None
     truth: float = math.inf
-    twin_truth: float
+    twin_truth: float = 1.0
 
     @property
     def claim(self) -> dict[str, Any]:
@@ -51,19 +53,17 @@ class Specimen:
 
 @dataclass(frozen=True, kw_only=True)
 class Innocent:
-    """A callable that looks broken and keeps its claim: ``truth`` is its true epsilon."""
+    """A callable that looks broken and keeps epsilon 1: ``truth`` is its true epsilon."""
 
-    name: str
     why: str
     randomizer: Randomizer
-    epsilon: float
     inputs: list[Any]
-    truth: float
+    truth: float = 1.0
 
     @property
     def claim(self) -> dict[str, Any]:
         """What ``verify_ldp`` is asked."""
-        return {"epsilon": self.epsilon, "inputs": self.inputs}
+        return {"epsilon": 1.0, "inputs": self.inputs}
 
 
 def on_grid(value: ArrayLike) -> NDArray[np.float64]:
@@ -74,6 +74,11 @@ def on_grid(value: ArrayLike) -> NDArray[np.float64]:
     except in tails of mass 2^-31, which no sample shows.
     """
     return np.asarray(np.round(np.asarray(value, dtype=np.float64) / STEP) * STEP)
+
+
+def laplace(scale: float) -> Randomizer:
+    """Laplace noise on a number, or on each of a vector."""
+    return lambda x, rng, size: on_grid(x + rng.laplace(0.0, scale, (size, *np.shape(x))))
 
 
 def flip(bits: ArrayLike, epsilon: float, rng: np.random.Generator, size: Any = None) -> Any:

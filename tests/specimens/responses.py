@@ -15,11 +15,7 @@ Rng = np.random.Generator
 
 def bit_flip(p: float, q: float) -> Randomizer:
     """A one with probability p for a one, q for a zero."""
-
-    def randomize(x: int, rng: Rng, size: int) -> Any:
-        return (rng.random(size) < (p if x else q)).astype(np.int64)
-
-    return randomize
+    return lambda x, rng, size: (rng.random(size) < (p if x else q)).astype(np.int64)
 
 
 def k_ary(keep: float, k: int, first_lie: int = 1) -> Randomizer:
@@ -34,20 +30,14 @@ def k_ary(keep: float, k: int, first_lie: int = 1) -> Randomizer:
 
 def unary(p: float, q: float, k: int = 4) -> Randomizer:
     """k bits: the one of the category is sent as one with probability p, any other with q."""
-
-    def randomize(x: int, rng: Rng, size: int) -> Any:
-        return (rng.random((size, k)) < np.where(np.arange(k) == x, p, q)).astype(np.int64)
-
-    return randomize
+    return lambda x, rng, size: (rng.random((size, k)) < np.where(np.arange(k) == x, p, q)).astype(
+        np.int64
+    )
 
 
 def duchi(slope: float) -> Randomizer:
     """A sign, whose mean is ``slope`` times the input."""
-
-    def randomize(x: float, rng: Rng, size: int) -> Any:
-        return np.where(rng.random(size) < 0.5 + slope * x / 2.0, 1, -1)
-
-    return randomize
+    return lambda x, rng, size: np.where(rng.random(size) < 0.5 + slope * x / 2.0, 1, -1)
 
 
 def piecewise(share: float) -> Randomizer:
@@ -75,155 +65,107 @@ def noisy_choice(slope: float) -> Randomizer:
     return randomize
 
 
-def words(x: int, rng: Rng) -> str:
-    return "yes" if flip(x, 1.0, rng) else "no"
-
-
 def said_twice(x: int, rng: Rng, size: int) -> Any:
     answer = flip(x, 1.0, rng, size)
     return np.stack([answer, answer, 1 - answer], axis=1)
 
 
-def silent(x: int, rng: Rng, size: int) -> Any:
-    return np.zeros(size, dtype=np.int64)
-
-
 _P_OUE = 1.0 / (1.0 + math.e)
 
-RESPONSES = (
-    Specimen(
-        name="asymmetric flip",
+RESPONSES = {
+    "asymmetric flip": Specimen(
         mistake="ones are never flipped: a zero proves a zero",
         broken=bit_flip(1.0, math.exp(-1.0)),
         twin=bit_flip(rate(1.0), rate(-1.0)),
-        epsilon=1.0,
         inputs=[0, 1],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="p/q alone",
+    "p/q alone": Specimen(
         mistake="p/q = e^eps is kept to, (1-q)/(1-p) is not looked at",
         broken=bit_flip(0.8, 0.8 / math.e),
         twin=bit_flip(1.0 - (1.0 - 0.8 / math.e) / math.e, 0.8 / math.e),
-        epsilon=1.0,
         inputs=[0, 1],
         truth=math.log((1.0 - 0.8 / math.e) / 0.2),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="a lie that is never told",
+    "a lie that is never told": Specimen(
         mistake="lies start two categories on, so that the next one proves that it is the truth",
         broken=k_ary(math.e / (math.e + 4.0), 5, first_lie=2),
         twin=k_ary(math.e / (math.e + 4.0), 5),
-        epsilon=1.0,
         inputs=[0, 1, 2, 3, 4],
         strategy=st.integers(0, 4),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="one category too few",
+    "one category too few": Specimen(
         mistake="e^eps / (e^eps + k - 2): the truth is kept as if there were k - 1 categories",
         broken=k_ary(math.e / (math.e + 2.0), 4),
         twin=k_ary(math.e / (math.e + 3.0), 4),
-        epsilon=1.0,
         inputs=[0, 1, 2, 3],
         truth=1.0 + math.log(1.5),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="the rate of a bit for a category",
+    "the rate of a bit for a category": Specimen(
         mistake="e^eps / (1 + e^eps) is right for two categories, here are four",
         broken=k_ary(rate(1.0), 4),
         twin=k_ary(math.e / (math.e + 3.0), 4),
-        epsilon=1.0,
         inputs=[0, 1, 2, 3],
         truth=1.0 + math.log(3.0),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="optimal unary encoding with RAPPOR's p",
+    "optimal unary encoding with RAPPOR's p": Specimen(
         mistake="the one is kept with probability 3/4 where q = 1/(1 + e^eps) asks for 1/2",
         broken=unary(0.75, _P_OUE),
         twin=unary(0.5, _P_OUE),
-        epsilon=1.0,
         inputs=[0, 1, 3],
         truth=1.0 + math.log(3.0),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="epsilon for each bit of a one-hot vector",
+    "epsilon for each bit of a one-hot vector": Specimen(
         mistake="two bits differ between two categories, and each costs epsilon",
         broken=unary(rate(1.0), rate(-1.0)),
         twin=unary(rate(0.5), rate(-0.5)),
-        epsilon=1.0,
         inputs=[0, 1, 3],
         truth=2.0,
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="wrong normaliser",
+    "wrong normaliser": Specimen(
         mistake="1/2 + x (e^eps - 1)/(e^eps + 1), where the denominator is twice that",
         broken=duchi(2.0 * math.tanh(0.5)),
         twin=duchi(math.tanh(0.5)),
-        epsilon=1.0,
         inputs=[-1.0, 0.0, 1.0],
         strategy=st.floats(-1.0, 1.0),
         truth=math.log((0.5 + math.tanh(0.5)) / (0.5 - math.tanh(0.5))),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="middle piece of half the width",
+    "middle piece of half the width": Specimen(
         mistake="(C - 1)/2 instead of C - 1",
         broken=piecewise(0.5),
         twin=piecewise(1.0),
-        epsilon=1.0,
         inputs=[-1.0, 0.0, 1.0],
         truth=math.log(2.0 * math.e + math.exp(0.5)),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="exponential mechanism without its half",
+    "exponential mechanism without its half": Specimen(
         mistake="e^(eps u) where the normaliser moves too: e^(eps u / 2)",
         broken=noisy_choice(1.0),
         twin=noisy_choice(0.5),
-        epsilon=1.0,
         inputs=[(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 1.0)],
         truth=1.0 + math.log((1.0 + 2.0 * math.e) / (math.e + 2.0)),
         twin_truth=0.5 + math.log((1.0 + 2.0 * math.exp(0.5)) / (math.exp(0.5) + 2.0)),
     ),
-)
+}
 
-INNOCENT_RESPONSES = (
-    Innocent(
-        name="optimal unary encoding, p and q swapped",
+INNOCENT_RESPONSES = {
+    "optimal unary encoding, p and q swapped": Innocent(
         why="the ratio p (1-q) / (q (1-p)) turns over; useless for counting, no less private",
         randomizer=unary(_P_OUE, 0.5),
-        epsilon=1.0,
         inputs=[0, 1, 3],
-        truth=1.0,
     ),
-    Innocent(
-        name="words",
+    "words": Innocent(
         why="one answer at a time, in text",
-        randomizer=words,
-        epsilon=1.0,
+        randomizer=lambda x, rng: "yes" if flip(x, 1.0, rng) else "no",
         inputs=[0, 1],
-        truth=1.0,
     ),
-    Innocent(
-        name="said twice",
+    "said twice": Innocent(
         why="a coordinate that repeats another is a function of the same report",
         randomizer=said_twice,
-        epsilon=1.0,
         inputs=[0, 1],
-        truth=1.0,
     ),
-    Innocent(
-        name="silent",
+    "silent": Innocent(
         why="the same output from every seed, and for every input",
-        randomizer=silent,
-        epsilon=1.0,
+        randomizer=lambda x, rng, size: np.zeros(size, dtype=np.int64),
         inputs=[0, 1],
         truth=0.0,
     ),
-)
+}

@@ -8,32 +8,16 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.specimens.randomizer import Randomizer, Specimen, flip, on_grid
+from tests.specimens.randomizer import Randomizer, Specimen, flip, laplace, on_grid
 
 Rng = np.random.Generator
 Vector = tuple[float, ...]
 Bits = tuple[int, ...]
 
 
-def laplace(scale: float) -> Randomizer:
-    def randomize(x: Vector, rng: Rng, size: int) -> Any:
-        return on_grid(np.asarray(x) + rng.laplace(0.0, scale, (size, len(x))))
-
-    return randomize
-
-
-def one_noise(x: Vector, rng: Rng, size: int) -> Any:
-    return on_grid(np.asarray(x) + rng.laplace(0.0, 6.0, (size, 1)))
-
-
 def touched_only(x: Vector, rng: Rng, size: int) -> Any:
     noise = rng.laplace(0.0, 6.0, (size, len(x)))
     return on_grid(np.asarray(x) + np.where(np.asarray(x) != 0.0, noise, 0.0))
-
-
-def own_bound(x: Vector, rng: Rng, size: int) -> Any:
-    bound = np.abs(x).max()
-    return on_grid(np.asarray(x) + rng.laplace(0.0, 4.0 * bound, (size, len(x))))
 
 
 def one_coordinate(project: bool) -> Randomizer:
@@ -77,95 +61,65 @@ def padded(x: Bits, rng: Rng) -> tuple[int, ...]:
 
 
 def text(randomizer: Randomizer) -> Randomizer:
-    def randomize(x: Bits, rng: Rng) -> str:
-        return "".join(map(str, randomizer(x, rng)))
-
-    return randomize
+    return lambda x, rng: "".join(map(str, randomizer(x, rng)))
 
 
-VECTORS = (
-    Specimen(
-        name="one noise for all coordinates",
+VECTORS = {
+    "one noise for all coordinates": Specimen(
         mistake="the differences of the coordinates are those of the input",
-        broken=one_noise,
+        broken=lambda x, rng, size: on_grid(x + rng.laplace(0.0, 6.0, (size, 1))),
         twin=laplace(6.0),
-        epsilon=1.0,
         inputs=[(-1.0, -1.0, -1.0), (-1.0, 0.0, 1.0), (1.0, 1.0, 1.0)],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="noise on touched rows only",
+    "noise on touched rows only": Specimen(
         mistake="a row that was not touched is sent as an exact 0",
         broken=touched_only,
         twin=laplace(6.0),
-        epsilon=1.0,
         inputs=[(-1.0, -1.0, -1.0), (1.0, 0.0, 0.0), (1.0, 1.0, 1.0)],
         strategy=st.tuples(*[st.sampled_from((-1.0, 0.0, 1.0))] * 3),
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="budget not split over coordinates",
+    "budget not split over coordinates": Specimen(
         mistake="noise for one coordinate on each of four",
         broken=laplace(2.0),
         twin=laplace(8.0),
-        epsilon=1.0,
         inputs=[(-1.0, -1.0, -1.0, -1.0), (1.0, 1.0, 1.0, 1.0)],
         truth=4.0,
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="own maximum as the clip bound",
+    "own maximum as the clip bound": Specimen(
         mistake="noise in proportion to the largest entry of the input itself",
-        broken=own_bound,
+        broken=lambda x, rng, size: laplace(4.0 * np.abs(x).max())(x, rng, size),
         twin=laplace(4.0),
-        epsilon=1.0,
         inputs=[(0.01, 0.01), (-1.0, -1.0), (1.0, 1.0)],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="no projection before one coordinate",
+    "no projection before one coordinate": Specimen(
         mistake="entries beyond 1 make the rate of a bit 0 or 1",
         broken=one_coordinate(project=False),
         twin=one_coordinate(project=True),
-        epsilon=1.0,
         inputs=[(-5.0, 0.0, 0.0), (0.0, 0.0, 0.0), (5.0, 0.0, 0.0)],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="delta for each coordinate",
+    "delta for each coordinate": Specimen(
         mistake="each of eight bits fails at the delta of the whole",
         broken=sometimes_clear(0.01),
         twin=sometimes_clear(0.01 / 8),
-        epsilon=1.0,
         delta=0.01,
         inputs=[(0,) * 8, (1,) * 8],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="shuffled by sorting",
+    "shuffled by sorting": Specimen(
         mistake="the reports leave in the order of what they report",
         broken=sorted_shuffle,
         twin=shuffle,
-        epsilon=1.0,
         inputs=[(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="as long as the history",
+    "as long as the history": Specimen(
         mistake="as many bits are sent as the user has",
         broken=as_long_as_it_is,
         twin=padded,
-        epsilon=1.0,
         inputs=[(1,), (0, 1)],
-        twin_truth=1.0,
     ),
-    Specimen(
-        name="a text as long as the history",
+    "a text as long as the history": Specimen(
         mistake="as many letters are sent as the user has bits",
         broken=text(as_long_as_it_is),
         twin=text(padded),
-        epsilon=1.0,
         inputs=[(1,), (0, 1)],
-        twin_truth=1.0,
     ),
-)
+}

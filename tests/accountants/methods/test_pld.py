@@ -22,7 +22,6 @@ from dp_accounting import (
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
@@ -154,16 +153,6 @@ def test_one_laplace_is_its_closed_form() -> None:
     for noise, delta in ((1.0, 0.01), (0.2, 1e-4)):
         truth = 1 / noise + 2 * math.log1p(-delta)
         assert truth <= epsilon(Pld(), LaplaceDpEvent(noise), delta) <= truth + 1e-3
-
-
-def test_sampling_is_refused_in_a_scope_of_another_adjacency() -> None:
-    noise = GaussianDpEvent(1.0)
-    for event in (
-        PoissonSampledDpEvent(0.1, noise),
-        SampledWithoutReplacementDpEvent(10, 1, noise),
-    ):
-        with pytest.raises(InputError, match="adjacency"):
-            Rdp().bound(event, delta=1e-5, scope=SCOPE)
 
 
 def test_whoever_supports_a_sampled_event_reads_it() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,12 +12,11 @@ import pytest
 
 from fedrec_auditor.auditor import catalogue as catalogue
 from fedrec_auditor.auditor.spending.spend import account
+from tests.command import cli
 from tests.reports.test_sarif import check
 
-Cli = Callable[..., tuple[int, str, str]]
 
-
-def test_theorem_5_of_lfl_at_any_parameters(cli: Cli) -> None:
+def test_theorem_5_of_lfl_at_any_parameters() -> None:
     """Entry 22 of the catalogue: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
     given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
     code, out, _ = cli("account", "lfl-sgdmf", *given, "--json")
@@ -30,7 +28,7 @@ def test_theorem_5_of_lfl_at_any_parameters(cli: Cli) -> None:
     assert first["measured"]["epsilon"] == pytest.approx(3.14, abs=0.005)
 
 
-def test_an_entry_is_told_in_full(cli: Cli) -> None:
+def test_an_entry_is_told_in_full() -> None:
     code, out, _ = cli("account", "6")
     assert code == 0
     for said in ("VIOLATED", "section 3.2.1", "ln(p/q)", "1.90048", "keep = 0.731", "CONSISTENT"):
@@ -38,7 +36,7 @@ def test_an_entry_is_told_in_full(cli: Cli) -> None:
     assert cli("account", "--entry", "6")[1] == out
 
 
-def test_a_heading_is_told_with_all_its_parts_as_json(cli: Cli) -> None:
+def test_a_heading_is_told_with_all_its_parts_as_json() -> None:
     code, out, _ = cli("account", "9", "--json")
     assert code == 0
     assert [(row["number"], row["arithmetic"]) for row in json.loads(out)] == [
@@ -47,7 +45,7 @@ def test_a_heading_is_told_with_all_its_parts_as_json(cli: Cli) -> None:
     ]
 
 
-def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
+def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path) -> None:
     """Equation 6: two wrong entries and one line for the 14 that agree; no error text anywhere."""
     files = ("--sarif", tmp_path / "found.sarif", "--junit", tmp_path / "found.xml")
     code, out, _ = cli("account", "9", *files)
@@ -67,7 +65,7 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(cli: Cli, tmp_p
     assert "Assumed: against clients who take part" in out
 
 
-def test_nothing_is_called_measured_where_nothing_was(cli: Cli) -> None:
+def test_nothing_is_called_measured_where_nothing_was() -> None:
     code, out, _ = cli("account", "fmf-ldp")
     assert code == 0
     assert "measured" not in out
@@ -77,7 +75,7 @@ def test_nothing_is_called_measured_where_nothing_was(cli: Cli) -> None:
     assert len({line.split("; scope ")[1] for line in lines}) == len(lines) == 5
 
 
-def test_only_some_words_of_the_catalogue(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any spelling, of verdicts and of arithmetic; files for a CI have all."""
     some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
     monkeypatch.setattr(catalogue, "entries", lambda: some)
@@ -97,7 +95,7 @@ def no_constant(name: str) -> float:
 
 
 @pytest.mark.parametrize("asked", ["7", "17b", "16", "dplcf-ap", "fedrec-apm"])
-def test_infinities_are_strings_in_json(cli: Cli, asked: str) -> None:
+def test_infinities_are_strings_in_json(asked: str) -> None:
     """The densities of 17b's worst upload are beyond the doubles."""
     code, out, _ = cli("account", asked, "--json")
     assert code == 0
@@ -106,7 +104,7 @@ def test_infinities_are_strings_in_json(cli: Cli, asked: str) -> None:
         assert rows[0]["exact_lower_epsilon"] == "inf"
 
 
-def test_a_target_is_followed_by_its_entries(cli: Cli) -> None:
+def test_a_target_is_followed_by_its_entries() -> None:
     code, out, _ = cli("account", "dplcf-sp")
     assert code == 0
     assert "\n8 dplcf-sp: " in out
@@ -116,9 +114,7 @@ def test_a_target_is_followed_by_its_entries(cli: Cli) -> None:
     assert "\n8 dplcf-sp: " not in out
 
 
-def test_the_printed_tables_stand_beside_what_holds(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
     few = tuple(cell for cell in catalogue.PRINTED if cell.clients == 30 and cell.delta == 1e-6)
     monkeypatch.setattr(catalogue, "PRINTED", few)
@@ -131,7 +127,7 @@ def test_the_printed_tables_stand_beside_what_holds(
     assert [row["printed"] for row in json.loads(out)] == [16.6081]
 
 
-def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
+def test_an_epsilon_of_millions_is_printed() -> None:
     code, out, _ = cli("account", "dplcf-sp", "--items", "5000000")
     assert code == 0
     assert "5,000,000" in out
@@ -171,13 +167,13 @@ def test_an_epsilon_of_millions_is_printed(cli: Cli) -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_one_line(cli: Cli, words: tuple[str, ...], said: str) -> None:
+def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], said: str) -> None:
     code, out, err = cli("account", *words)
     assert (code, out, err.strip().count("\n")) == (2, "", 0)
     assert said in err
 
 
-def test_the_catalogue_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalogue_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
     assert cli("account", "10")[0] == 0
@@ -189,13 +185,13 @@ def test_the_catalogue_needs_no_torch(cli: Cli, monkeypatch: pytest.MonkeyPatch)
 OWN = ("account", "--gaussian", "z=1.1", "--rate", "0.01", "--rounds", "1000", "--delta", "1e-6")
 
 
-def test_the_command_prints_what_python_does(cli: Cli) -> None:
+def test_the_command_prints_what_python_does() -> None:
     code, out, err = cli(*OWN)
     assert (code, err) == (0, "")
     assert out == f"{account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)}\n"
 
 
-def test_noise_of_ones_own_as_json(cli: Cli) -> None:
+def test_noise_of_ones_own_as_json() -> None:
     code, out, _ = cli(*OWN, "--sampling", "fixed", "--users", "4800", "--json")
     assert code == 0
     found = json.loads(out, parse_constant=no_constant)
@@ -205,7 +201,7 @@ def test_noise_of_ones_own_as_json(cli: Cli) -> None:
     assert total["proved_at_most"]["scope"]["unit"] == "user"
 
 
-def test_infinite_spendings_are_json_too(cli: Cli, tmp_path: Path) -> None:
+def test_infinite_spendings_are_json_too(tmp_path: Path) -> None:
     path = tmp_path / "event.json"
     path.write_text('{"type": "NonPrivateDpEvent"}', encoding="utf-8")
     code, out, _ = cli("account", "--event", path, "--json")
@@ -214,7 +210,7 @@ def test_infinite_spendings_are_json_too(cli: Cli, tmp_path: Path) -> None:
     assert found["spendings"][0]["total"]["shown_at_least"]["epsilon"] == "inf"
 
 
-def test_an_event_is_read_from_a_file(cli: Cli, tmp_path: Path) -> None:
+def test_an_event_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "event.json"
     path.write_text(
         '{"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": '
@@ -226,7 +222,7 @@ def test_an_event_is_read_from_a_file(cli: Cli, tmp_path: Path) -> None:
     assert out.split("\n\n")[:2] == cli(*OWN)[1].split("\n\n")[:2]
 
 
-def test_the_noise_for_a_target_is_found(cli: Cli) -> None:
+def test_the_noise_for_a_target_is_found() -> None:
     words = ("--laplace", "b", "--rounds", "10", "--target-epsilon", "2")
     code, out, _ = cli("account", *words)
     assert code == 0
@@ -247,9 +243,7 @@ def test_the_noise_for_a_target_is_found(cli: Cli) -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_of_ones_own_is_one_line(
-    cli: Cli, words: tuple[str, ...], said: str
-) -> None:
+def test_what_makes_no_sense_of_ones_own_is_one_line(words: tuple[str, ...], said: str) -> None:
     code, out, err = cli("account", *words)
     assert (code, out, err.strip().count("\n")) == (2, "", 0)
     assert said in err
@@ -269,7 +263,7 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
 
 
 @pytest.mark.parametrize("option", ["--users", "--items"])
-def test_a_population_has_an_end(cli: Cli, option: str) -> None:
+def test_a_population_has_an_end(option: str) -> None:
     code, out, err = cli("account", "fmf-ldp", option, 10**30)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "2 to 1,000,000,000,000 users and items" in err

@@ -9,13 +9,12 @@ import pytest
 
 from fedrec_auditor.auditor import recorded_uploads
 from fedrec_auditor.reports.record import Record
+from tests.command import cli
 from tests.reports.conftest import sample
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_with_a_baseline_only_what_got_worse_fails(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = sample()
     low = record.attacks[1].model_copy(update={"value": 0.6, "ci_low": 0.59, "ci_high": 0.61})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
+from tests.command import cli
 from tests.reports.conftest import sample
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +24,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return before.save(root / "before"), whole.save(root / "now")
 
 
-def test_a_new_violation_exits_with_1_and_its_loss_with_0(
-    cli: Cli, runs: tuple[Path, Path]
-) -> None:
+def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path]) -> None:
     before, now = runs
     code, text, _ = cli("compare", before, now / "report.json")
     assert code == 1
@@ -44,7 +40,7 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(
     assert (code, text.startswith("The same plan, data and versions.")) == (0, True)
 
 
-def test_json_holds_the_same(cli: Cli, runs: tuple[Path, Path]) -> None:
+def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
     code, text, _ = cli("compare", *runs, "--json")
     assert code == 1
     told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
@@ -53,7 +49,7 @@ def test_json_holds_the_same(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
 
 
-def test_what_is_no_run_is_refused(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_is_no_run_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
     code, text, err = cli("compare", runs[0], tmp_path)
     assert (code, text) == (2, "")
     assert "report.json" in err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.estimators.parts.threshold_band import ThresholdBand
-
-Cli = Callable[..., tuple[int, str, str]]
+from tests.command import cli
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def scores(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_bound_without_a_claim_exits_with_0(cli: Cli, scores: str) -> None:
+def test_a_bound_without_a_claim_exits_with_0(scores: str) -> None:
     code, out, err = cli("estimate", scores, "--delta", "1e-5")
     assert (code, err) == (0, "")
     assert out.startswith("Epsilon is at least 2.")
@@ -31,20 +29,20 @@ def test_a_bound_without_a_claim_exits_with_0(cli: Cli, scores: str) -> None:
         assert f"\n  {label} " in out
 
 
-def test_a_claim_is_judged(cli: Cli, scores: str) -> None:
+def test_a_claim_is_judged(scores: str) -> None:
     for epsilon, verdict, expected in (("2", "VIOLATED", 1), ("4.4", "UNSUBSTANTIATED", 0)):
         code, out, _ = cli("estimate", scores, "--delta", "1e-5", "--epsilon", epsilon)
         assert (code, out.split(":")[0]) == (expected, verdict)
 
 
-def test_a_bound_under_an_assumption_refutes_nothing(cli: Cli, scores: str) -> None:
+def test_a_bound_under_an_assumption_refutes_nothing(scores: str) -> None:
     words = ("--delta", "1e-5", "--epsilon", "2", "--estimator", "gaussian")
     code, out, _ = cli("estimate", scores, *words)
     assert (code, out.split(":")[0]) == (0, "UNSUBSTANTIATED")
     assert "if scores are Gaussian" in out
 
 
-def test_few_scores_are_inconclusive(cli: Cli, tmp_path: Path) -> None:
+def test_few_scores_are_inconclusive(tmp_path: Path) -> None:
     path = tmp_path / "few.npz"
     np.savez(path, in_scores=np.ones(30), out_scores=np.zeros(30))
     code, out, _ = cli("estimate", str(path), "--epsilon", "5")
@@ -52,7 +50,7 @@ def test_few_scores_are_inconclusive(cli: Cli, tmp_path: Path) -> None:
     assert cli("estimate", str(path), "--epsilon", "5", "--allow", "inconclusive")[0] == 0
 
 
-def test_json_holds_the_bound_and_the_verdict(cli: Cli, scores: str) -> None:
+def test_json_holds_the_bound_and_the_verdict(scores: str) -> None:
     code, out, _ = cli("estimate", scores, "--delta", "1e-5", "--epsilon", "2", "--json")
     found = json.loads(out)
     assert (code, found["verdict"], found["bound"]["delta"]) == (1, "VIOLATED", 1e-5)
@@ -60,7 +58,7 @@ def test_json_holds_the_bound_and_the_verdict(cli: Cli, scores: str) -> None:
 
 @pytest.mark.parametrize("extra", [(), ("--one-run",), ("--curve",)])
 def test_json_says_how_many_scores_are_left_over_as_the_terminal_does(
-    cli: Cli, scores: str, extra: tuple[str, ...]
+    scores: str, extra: tuple[str, ...]
 ) -> None:
     found = json.loads(cli("estimate", scores, "--delta", "1e-5", *extra, "--json")[1])
     lines = cli("estimate", scores, "--delta", "1e-5", *extra)[1].splitlines()
@@ -70,13 +68,13 @@ def test_json_says_how_many_scores_are_left_over_as_the_terminal_does(
     assert bool(found["unused"]) is not bool(extra)
 
 
-def test_a_missing_file_is_bad_input(cli: Cli) -> None:
+def test_a_missing_file_is_bad_input() -> None:
     code, out, err = cli("estimate", "none.npz")
     assert (code, out) == (2, "")
     assert "Expected a file of arrays at" in err
 
 
-def test_a_seed_and_what_is_allowed_are_checked(cli: Cli, scores: str) -> None:
+def test_a_seed_and_what_is_allowed_are_checked(scores: str) -> None:
     for words, told in (
         (("--seed", "-1"), "a seed of at least 0"),
         (("--seed", "-1", "--curve"), "a seed of at least 0"),
@@ -87,7 +85,7 @@ def test_a_seed_and_what_is_allowed_are_checked(cli: Cli, scores: str) -> None:
         assert told in err
 
 
-def test_scores_of_one_training(cli: Cli, tmp_path: Path) -> None:
+def test_scores_of_one_training(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     path = tmp_path / "one.npz"
     ids = {"in_ids": np.arange(2010), "out_ids": np.arange(2010, 4000)}
@@ -103,7 +101,7 @@ def test_scores_of_one_training(cli: Cli, tmp_path: Path) -> None:
     assert "auto, guesses, trade-off, gaussian-trade-off" in err
 
 
-def test_the_curve_and_divergences_hold_with_the_bound(cli: Cli, scores: str) -> None:
+def test_the_curve_and_divergences_hold_with_the_bound(scores: str) -> None:
     words = ("estimate", scores, "--delta", "0.02", "--curve", "--renyi", "8", "--renyi", "2")
     code, out, _ = cli(*words, "--json")
     found = json.loads(out)
@@ -123,7 +121,7 @@ def test_the_curve_and_divergences_hold_with_the_bound(cli: Cli, scores: str) ->
     assert f"{band.renyi(2.0):.4g} of order 2, " in out
 
 
-def test_only_what_is_asked_for_is_shown(cli: Cli, scores: str) -> None:
+def test_only_what_is_asked_for_is_shown(scores: str) -> None:
     found = json.loads(cli("estimate", scores, "--renyi", "2", "--json")[1])
     assert (found["curve"], len(found["renyi"])) == ([], 1)
     assert set(json.loads(cli("estimate", scores, "--json")[1])) == {"bound", "unused"}
@@ -140,7 +138,7 @@ def test_only_what_is_asked_for_is_shown(cli: Cli, scores: str) -> None:
         (["--renyi", "two"], "two"),
     ],
 )
-def test_wrong_curves_are_bad_input(cli: Cli, scores: str, words: list[str], message: str) -> None:
+def test_wrong_curves_are_bad_input(scores: str, words: list[str], message: str) -> None:
     code, out, err = cli("estimate", scores, *words)
     assert (code, out) == (2, "")
     assert message in err

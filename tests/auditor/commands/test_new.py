@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import Record
+from tests.command import cli
 
-Cli = Callable[..., tuple[int, str, str]]
 PLAN = 'attacks = ["likelihood-ratio", "linkage"]\ngames = ["local"]\nruns = 500\n'
 FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def test_a_begun_system_is_consistent_and_passes_its_test(cli: Cli, folder: Path) -> None:
+def test_a_begun_system_is_consistent_and_passes_its_test(folder: Path) -> None:
     code, out, _ = cli("new", "system", "my-own")
     assert code == 0
     assert "auditor run my_own:system" in out
@@ -41,7 +41,7 @@ def test_a_begun_system_is_consistent_and_passes_its_test(cli: Cli, folder: Path
     test.test_no_claim_of_my_own_is_refuted()
 
 
-def test_claims_of_a_file_are_judged_instead(cli: Cli, folder: Path) -> None:
+def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
     assert cli("new", "system", "my-own")[0] == 0
     (folder / "claim.toml").write_text("epsilon = 0.001\nhorizon = 'round'\n")
     words = ("run", "my_own:system", *FAST, "--claim", "claim.toml", "--out", folder / "audit")
@@ -65,7 +65,7 @@ def test_claims_of_a_file_are_judged_instead(cli: Cli, folder: Path) -> None:
         (("new", "system", "x", "--folder", "none"), "Expected a folder"),
     ],
 )
-def test_what_is_wrong_is_a_line(cli: Cli, folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_is_wrong_is_a_line(folder: Path, words: tuple[str, ...], said: str) -> None:
     assert cli("new", "system", "my-own")[0] == 0
     (folder / "claim.toml").write_text("epsilon = 1\n")
     code, _, err = cli(*words)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Cli = Callable[..., tuple[int, str, str]]
+from tests.command import cli
 
 
-def run(cli: Cli, target: str, out: Path, *words: object) -> tuple[int, str, str]:
+def run(target: str, out: Path, *words: object) -> tuple[int, str, str]:
     plan = out.with_suffix(".toml")
     plan.write_text(
         f'targets = ["{target}"]\ndata = "synthetic"\nquick = true\n'
@@ -20,18 +19,16 @@ def run(cli: Cli, target: str, out: Path, *words: object) -> tuple[int, str, str
     return cli("run", "--plan", plan, "--jobs", "1", "--out", out, *words)
 
 
-def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_path: Path) -> None:
     out = tmp_path / "fcf"
-    code, text, _ = run(cli, "fcf", out, "--fail-on", "leak")
+    code, text, _ = run("fcf", out, "--fail-on", "leak")
     assert code == 1
     *_, last, pointer = text.strip().splitlines()
     assert "\nWorst leak: fcf: interaction-reconstruction (server) reaches" in text
     assert "summary.md, junit.xml, report.sarif, report.json" in last
     assert pointer == f"Details: auditor show {out} fcf"
-    assert run(cli, "fcf", out)[0] == 0
-    code, text, _ = run(cli, "random", tmp_path / "random", "--fail-on", "leak")
+    assert run("fcf", out)[0] == 0
+    code, text, _ = run("random", tmp_path / "random", "--fail-on", "leak")
     assert code == 3  # it sends nothing: no attack could look, which is not that none would find
     assert "not assessed: random: leak not assessed; no attack ran" in " ".join(text.split())
 
@@ -42,7 +39,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
 
     before = tmp_path / "before.json"
     before.write_bytes((out / "report.json").read_bytes())
-    code, text, _ = run(cli, "fcf", out, "--fail-on", "leak", "--baseline", before)
+    code, text, _ = run("fcf", out, "--fail-on", "leak", "--baseline", before)
     assert (code, "Nothing is worse" in text) == (0, True)
     record = json.loads(before.read_text())
     for row in record["attacks"]:
@@ -56,19 +53,17 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(
     assert "was 0.1 [0.05, 0.15]" in text
 
 
-def test_a_baseline_with_nothing_in_common_is_no_pass(cli: Cli, tmp_path: Path) -> None:
+def test_a_baseline_with_nothing_in_common_is_no_pass(tmp_path: Path) -> None:
     """A system that was renamed is compared with nothing, which says nothing of it."""
-    run(cli, "fmf-ldp", tmp_path / "old")
-    run(cli, "dplcf-sp", tmp_path / "new")
+    run("fmf-ldp", tmp_path / "old")
+    run("dplcf-sp", tmp_path / "new")
     code, text, _ = cli("report", tmp_path / "new", "--baseline", tmp_path / "old")
     assert (code, "Nothing could be compared" in text) == (3, True)
     assert cli("report", tmp_path / "new", "--baseline", tmp_path / "new")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["run", "report"])
-def test_a_baseline_that_is_none_is_refused_before_any_work(
-    cli: Cli, tmp_path: Path, command: str
-) -> None:
+def test_a_baseline_that_is_none_is_refused_before_any_work(tmp_path: Path, command: str) -> None:
     out = tmp_path / "out"
     words = ("fcf", "--out", out) if command == "run" else (out,)
     code, _, err = cli(command, *words, "--baseline", tmp_path / "none.json")
@@ -108,7 +103,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_code_under_audit_cannot_end_it_as_a_success(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     source, words = ENDS[end]
     module = f"ends_{list(ENDS).index(end)}"
@@ -124,7 +119,7 @@ def test_code_under_audit_cannot_end_it_as_a_success(
     assert not (out / "report.json").exists()
 
 
-def test_a_report_of_another_plan_is_replaced_only_by_force(cli: Cli, tmp_path: Path) -> None:
+def test_a_report_of_another_plan_is_replaced_only_by_force(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("random", "--data", "synthetic", "--quick", "--jobs", "1", "--out", out)
     assert cli("run", *words)[0] == 0

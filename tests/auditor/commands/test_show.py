@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.command import cli
 from tests.reports.conftest import sample
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +15,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample().save(tmp_path_factory.mktemp("run"))
 
 
-def test_a_run_is_a_directory_or_its_record(cli: Cli, run: Path) -> None:
+def test_a_run_is_a_directory_or_its_record(run: Path) -> None:
     said = cli("show", run, "dplcf-ap")
     assert said == cli("show", run / "report.json", "dplcf-ap")
     code, text, _ = said
@@ -27,7 +25,7 @@ def test_a_run_is_a_directory_or_its_record(cli: Cli, run: Path) -> None:
     assert 'id="dplcf-ap"' in (run / "report.html").read_text()
 
 
-def test_without_a_system_the_summary_says_how_to_go_on(cli: Cli, run: Path) -> None:
+def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
     code, text, _ = cli("show", run)
     assert (code, text.startswith("PRIVACY AUDIT")) == (0, True)
     (pointer,) = (line for line in text.splitlines() if line.startswith("Details: auditor "))
@@ -35,14 +33,14 @@ def test_without_a_system_the_summary_says_how_to_go_on(cli: Cli, run: Path) -> 
     assert (code, text.split(":")[0]) == (0, pointer.split()[-1])
 
 
-def test_an_unknown_system_is_refused_with_those_there_are(cli: Cli, run: Path) -> None:
+def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
     code, text, err = cli("show", run, "fcf2")
     assert (code, text) == (2, "")
     assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in err
     assert cli("show", run / "nowhere")[0] == 2
 
 
-def test_report_prints_the_summary_and_exports(cli: Cli, tmp_path: Path) -> None:
+def test_report_prints_the_summary_and_exports(tmp_path: Path) -> None:
     out = sample().save(tmp_path / "run")
     summary = cli("show", out)[1].split("Details:")[0]
     code, text, err = cli(

@@ -8,16 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from fedrec_auditor.auditor.verification import Check, Status
+from tests.command import cli
 from tests.reports.test_sarif import check
-
-Cli = Callable[..., tuple[int, str, str]]
 
 HOMEMADE = """
 import numpy as np
@@ -76,14 +74,14 @@ def _homemade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_a_tight_claim_exits_with_0(cli: Cli) -> None:
+def test_a_tight_claim_exits_with_0() -> None:
     code, out, err = cli("verify", "homemade:tight", "--epsilon", "1", "--samples", "1000")
     assert (code, err) == (0, "")
     assert out.startswith("CONSISTENT: ")
     assert "1.0000 of the claim" in out
 
 
-def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
+def test_a_violation_exits_with_1_and_shows_the_witness() -> None:
     code, out, _ = cli("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
     assert code == 1
     assert out.startswith("VIOLATED: ")
@@ -92,7 +90,7 @@ def test_a_violation_exits_with_1_and_shows_the_witness(cli: Cli) -> None:
 
 
 def test_code_scanning_and_test_reports_say_what_was_found(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
@@ -115,7 +113,7 @@ def test_code_scanning_and_test_reports_say_what_was_found(
     assert (code, "Expected a file in a folder that exists" in err) == (2, True)
 
 
-def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for(cli: Cli) -> None:
+def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() -> None:
     words = ("verify", "homemade:response", "--epsilon", "1", "--samples", "2000")
     for more, expected in (
         ((), 0),
@@ -128,7 +126,7 @@ def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for(cl
     assert cli(*refuted, "--fail-on", "never")[0] == 0
 
 
-def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run(cli: Cli) -> None:
+def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None:
     words = ("verify", "homemade:clear", "--epsilon", "10", "--samples", "8000")
     code, out, _ = cli(*words)
     said = " ".join(out.split())
@@ -142,7 +140,7 @@ def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run(cli: Cli)
     assert (code, out.split(":")[0]) == (1, "VIOLATED")
 
 
-def test_json_is_json_where_epsilon_is_infinite_too(cli: Cli) -> None:
+def test_json_is_json_where_epsilon_is_infinite_too() -> None:
     code, out, _ = cli(
         "verify", "homemade:certain", "--epsilon", "1", "--samples", "1000", "--json"
     )
@@ -153,23 +151,21 @@ def test_json_is_json_where_epsilon_is_infinite_too(cli: Cli) -> None:
     assert isinstance(found["checks"], list)
 
 
-def test_lists_of_lists_are_arrays_and_prints_do_not_spoil_json(cli: Cli) -> None:
+def test_lists_of_lists_are_arrays_and_prints_do_not_spoil_json() -> None:
     words = ("--inputs", "[[0, 0, 1], [1, 1, 1]]", "--samples", "5000", "--json")
     code, out, _ = cli("verify", "homemade:majority", "--epsilon", "0.5", *words)
     assert code == 1
     assert json.loads(out)["witness"]["input_a"].startswith("[")
 
 
-def test_inputs_may_be_words(cli: Cli) -> None:
+def test_inputs_may_be_words() -> None:
     words = ("--inputs", '["yes", "no"]', "--samples", "2000")
     code, out, _ = cli("verify", "homemade:answers", "--epsilon", "1", *words)
     assert code == 1
     assert "'no'" in out
 
 
-def test_a_failed_check_exits_with_1_unless_it_is_waived(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_check_exits_with_1_unless_it_is_waived(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
     from fedrec_auditor.auditor import verification
@@ -229,9 +225,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "said"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_clear_line_and_exit_code_2(
-    cli: Cli, words: tuple[str, ...], said: str
-) -> None:
+def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
     code, out, err = cli("verify", f"homemade:{words[0]}", *words[1:])
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("auditor: ")
@@ -287,7 +281,7 @@ def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
 
 
-def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings(cli: Cli) -> None:
+def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
     words = ("verify", "laplace", "--set", "scale=0.5", "--set", "low=0", "--set", "high=1")
     code, out, err = cli(*words, "--epsilon", "2", "--samples", "1000", "--allow", "floating point")
     assert (code, err) == (0, "")
@@ -306,7 +300,7 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings(cli: Cli) -> N
     ],
 )
 def test_settings_that_a_mechanism_does_not_have_are_refused(
-    cli: Cli, words: tuple[str, ...], said: str
+    words: tuple[str, ...], said: str
 ) -> None:
     code, _, err = cli("verify", *words, "--epsilon", "1")
     assert code == 2
@@ -346,7 +340,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_however_the_callable_fails_it_is_told_so(cli: Cli, tmp_path: Path, fault: str) -> None:
+def test_however_the_callable_fails_it_is_told_so(tmp_path: Path, fault: str) -> None:
     """None of it is a fault of ours."""
     text, told = FAULTS[fault]
     name = f"fault_{fault.replace('-', '_')}"
@@ -356,7 +350,7 @@ def test_however_the_callable_fails_it_is_told_so(cli: Cli, tmp_path: Path, faul
     assert told in err
 
 
-def test_samples_have_an_end(cli: Cli) -> None:
+def test_samples_have_an_end() -> None:
     code, _, err = cli("verify", "homemade:response", "--epsilon", 1, "--samples", 10**20)
     assert (code, err.count("\n")) == (2, 1)
     assert "100 to 10,000,000,000 samples" in err

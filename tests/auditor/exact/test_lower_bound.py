@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import copies as copying
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair
@@ -35,9 +35,7 @@ from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 
-SCOPE = Scope(
-    unit=Unit.BIT, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.REPORT
-)
+SCOPE = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
 
 
 @dataclass(frozen=True)

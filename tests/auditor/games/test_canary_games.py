@@ -25,10 +25,12 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import play, projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store, _Rule
+from fedrec_auditor.auditor.games.one_run import OneRun
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.plan import Plan, Resources, make_plan
 from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
@@ -396,44 +398,50 @@ PLAN = Plan(
 )
 
 
-def test_the_record_does_not_depend_on_the_number_of_workers() -> None:
-    one, two = (run_plan(PLAN, Resources(jobs=jobs)) for jobs in (1, 2))
-    assert one.findings == two.findings
-    assert one.measurements == two.measurements
-    assert not one.attacks
-    assert not one.utility
-    games = [finding for finding in one.findings if "game:" in finding.note]
+ONE_RUN = PLAN.model_copy(update={"games": ("one-run",), "canaries": 60})
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    """The plan by two workers."""
+    return run_plan(PLAN, Resources(jobs=2))
+
+
+def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
+    assert not record.attacks
+    assert not record.utility
+    games = [finding for finding in record.findings if "game:" in finding.note]
     assert {finding.scope.vantage for finding in games} >= {Vantage.AGGREGATE, Vantage.PEERS}
     assert all("40 runs of each world" in finding.note for finding in games)
 
 
-def test_an_audit_that_is_cut_off_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "plan", "stop"), [(Trainings, PLAN, 5), (OneRun, ONE_RUN, 1)])
+def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_workers(
+    record: Record,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Trainings] | type[OneRun],
+    plan: Plan,
+    stop: int,
 ) -> None:
-    made = Trainings.__call__
-    sizes: list[int] = []
+    """No part of the simulation is run twice."""
+    whole = record if plan is PLAN else run_plan(plan, Resources(jobs=2))
+    made, runs = kind.__call__, list[str]()
 
-    def failing(self: Trainings, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        if len(sizes) == 5:
+    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        if len(runs) == stop:
             raise KeyboardInterrupt
-        sizes.append(size)
+        runs.append(f"{world} {seed}")
         return made(self, world, size, seed)
 
-    def counted(self: Trainings, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        sizes.append(size)
-        return made(self, world, size, seed)
-
-    plan = PLAN.model_copy(update={"games": ("training",)})
-    monkeypatch.setattr(Trainings, "__call__", failing)
+    monkeypatch.setattr(kind, "__call__", counted)
     with pytest.raises(KeyboardInterrupt):
         run_plan(plan, Resources(jobs=1), out=tmp_path)
-    monkeypatch.setattr(Trainings, "__call__", counted)
+    stop = -1
     resumed = run_plan(plan, Resources(jobs=1), out=tmp_path)
-    in_pieces = sum(sizes)
-    sizes.clear()
-    whole = run_plan(plan, Resources(jobs=1))
+    assert len(set(runs)) == len(runs)
     assert resumed.findings == whole.findings
-    assert in_pieces == sum(sizes)
+    assert resumed.measurements == whole.measurements
 
 
 def test_a_game_of_claims_that_no_canary_tells_of_is_skipped() -> None:

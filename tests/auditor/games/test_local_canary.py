@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.games.training import broadcast_of, opening
 from fedrec_auditor.auditor.plan import Plan
 from fedrec_auditor.auditor.tasks import LOCAL, Audit, TaskResult
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
@@ -42,7 +42,7 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Uploads
 
 DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
 POPULATION = canaries.small_population(DATA, 8, 10)
@@ -77,14 +77,9 @@ class Specimen(Fcf):
     leak: ClassVar[str] = "nothing"
 
     def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
+        self, profiles: Interactions, broadcast: Any, rng: Any, *more: Any, **settings: Any
     ) -> Uploads:
-        sent = super().upload(profiles, broadcast, rng, size)
+        sent = super().upload(profiles, broadcast, rng, *more, **settings)
         users, gradient = sent.users, sent.components["gradient"]
         streams = Streams.spawn(rng, len(users))
         hidden = Randomized(gradient, Added(self.scale), streams)
@@ -117,14 +112,14 @@ def setting(target: Target, data: Interactions = DATA) -> play.Setting:
     return next(iter(made))
 
 
-def bound(target: Target, size: int = SIZE, confidence: float = SURE) -> Bound:
+def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
     made = setting(target)
     (scope,) = made.scopes
     played = play.play(
         LOCAL,
         made,
         scope,
-        0.0,
+        delta,
         JointBinomial(),
         runs=size,
         confidence=confidence,
@@ -371,24 +366,11 @@ def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
         made = setting(target)
         (scope,), (deltas,) = made.scopes, made.scopes.values()
-        played = play.play(
-            LOCAL,
-            made,
-            scope,
-            deltas[0],
-            JointBinomial(),
-            runs=2000,
-            confidence=SURE,
-            parallel=in_turn,
-            store=Memory(),
-            accountants=(),
-            rng=np.random.default_rng(1),
-        )
         proved = accounting.least_upper_bound(
             made.target, scope, made.population, deltas[0], accounting.all_accountants()
         )
         assert proved is not None
-        assert 0.0 < played.measured.bound.epsilon <= proved.epsilon
+        assert 0.0 < bound(target, 2000, delta=deltas[0]).epsilon <= proved.epsilon
 
 
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:

@@ -11,10 +11,8 @@ import pytest
 
 from fedrec_auditor import Verification, verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from tests.specimens.noise import NOISE
-from tests.specimens.randomizer import Innocent, Randomizer, Specimen
+from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
-from tests.specimens.responses import RESPONSES
 
 FEW = 50_000
 SETTINGS = [{"samples": FEW}, pytest.param({}, marks=pytest.mark.calibration)]
@@ -31,26 +29,28 @@ def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
 
 
 @draws
-@pytest.mark.parametrize("specimen", RANDOMIZERS, ids=lambda s: s.name)
-def test_broken_ones_are_found(specimen: Specimen, draws: dict[str, int]) -> None:
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_broken_ones_are_found(name: str, draws: dict[str, int]) -> None:
+    specimen = RANDOMIZERS[name]
     # A few draws may miss by chance, as fifty thousand do a total that wraps.
     found = (verify_ldp(specimen.broken, seed=seed, **specimen.claim, **draws) for seed in range(2))
     assert any(map(accused, found)), specimen.mistake
 
 
 @draws
-@pytest.mark.parametrize("specimen", RANDOMIZERS, ids=lambda s: s.name)
-def test_twins_are_not_accused(specimen: Specimen, draws: dict[str, int]) -> None:
-    check_honest(specimen.twin, {**specimen.claim, **draws})
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_twins_are_not_accused(name: str, draws: dict[str, int]) -> None:
+    check_honest(RANDOMIZERS[name].twin, {**RANDOMIZERS[name].claim, **draws})
 
 
 @draws
-@pytest.mark.parametrize("innocent", INNOCENTS, ids=lambda i: i.name)
-def test_innocents_are_not_accused(innocent: Innocent, draws: dict[str, int]) -> None:
-    check_honest(innocent.randomizer, {**innocent.claim, **draws})
+@pytest.mark.parametrize("name", INNOCENTS)
+def test_innocents_are_not_accused(name: str, draws: dict[str, int]) -> None:
+    check_honest(INNOCENTS[name].randomizer, {**INNOCENTS[name].claim, **draws})
 
 
-@pytest.mark.parametrize("specimen", [NOISE[1], RESPONSES[0]], ids=lambda s: s.name)
-def test_default_settings_tell_the_broken_one_from_its_twin(specimen: Specimen) -> None:
+@pytest.mark.parametrize("name", ["sensitivity off by one", "asymmetric flip"])
+def test_default_settings_tell_the_broken_one_from_its_twin(name: str) -> None:
+    specimen = RANDOMIZERS[name]
     assert accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
     check_honest(specimen.twin, specimen.claim)

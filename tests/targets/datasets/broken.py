@@ -1,7 +1,8 @@
-"""A file with one thing wrong, and what is said of it."""
+"""A file of a data set with one thing wrong in it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,23 @@ from fedrec_auditor.targets.datasets.base import Dataset
 
 
 def check_named(
-    dataset: Dataset, file: Path, old: str, new: str, said: list[str], encoding: str = "utf-8"
+    dataset: Dataset,
+    file: Path,
+    old: str,
+    new: str,
+    said: Iterable[str],
+    encoding: str = "utf-8",
 ) -> None:
-    """With ``new`` in the place of ``old`` ("" is all of it), the error names file and fault."""
+    """With ``new`` for the first ``old``, one line refuses the file by name and says all this.
+
+    Where ``old`` is "*", ``new`` is the whole file.
+    """
     text = file.read_text(encoding)
-    assert old in text
-    file.write_text(text.replace(old, new, 1) if old else new, encoding)
+    assert old == "*" or old in text
+    file.write_text(new if old == "*" else text.replace(old, new, 1), encoding, newline="")
     with pytest.raises(InputError) as caught:
         dataset.load(file.parent)
     message = str(caught.value)
-    assert all(part in message for part in (file.name, *said)), message
+    assert all(part in message for part in [file.name, *said]), message
     assert "\n" not in message
     assert len(message) < 1000

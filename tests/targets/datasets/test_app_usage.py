@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.app_usage import AppUsage
 from tests.targets.datasets.broken import check_named
 
@@ -86,11 +85,3 @@ def test_a_broken_file_is_named_with_its_line(
 ) -> None:
     file = write(tmp_path, LINES) / "App_usage_trace.txt"
     check_named(AppUsage(), file, old, new, said)
-
-
-def test_an_empty_cache_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="Expected AppUsage in the cache"):
-        AppUsage().load()

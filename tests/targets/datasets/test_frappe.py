@@ -128,11 +128,3 @@ def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, old: str, new: str, said: list[str]
 ) -> None:
     check_named(Frappe(), write(tmp_path, ROW) / "frappe.csv", old, new, said)
-
-
-def test_an_empty_cache_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="Expected Frappe in the cache"):
-        Frappe().load()

@@ -72,10 +72,7 @@ def test_a_broken_file_is_named_with_its_line(
     check_named(Libimseti(), file, old, new, said)
 
 
-def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
     (tmp_path / "ratings.dat").write_text("1,2,3\n")
     with pytest.raises(InputError, match=r"Expected ratings\.dat, gender\.dat; got"):
         Libimseti().load(tmp_path)
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="Fetch libimseti-complete"):
-        Libimseti().load()

@@ -196,8 +196,8 @@ def test_small_files(tmp_path: Path, layout: str, packed: bool) -> None:
         ("recbole", "ml-100k.inter", "5\t30", "6\t30", ["line 5", "user 6"]),
         ("official", "u.data", "5\t30", "5\t31", ["movie of u.item", "line 4", "31"]),
         ("official", "u.data", "5\t30", "7\t30", ["once", "line 4", "before", "line 1"]),
-        ("official", "u.data", "", "", ["at least one row", "empty"]),
-        ("official", "u.user", "", "", ["at least one row", "empty"]),
+        ("official", "u.data", "*", "", ["at least one row", "empty"]),
+        ("official", "u.user", "*", "", ["at least one row", "empty"]),
         ("official", "u.user", "|35|", "|x|", ["an age", "line 2", "'x'"]),
         ("official", "u.user", "|35|", "|" + "9" * 5000 + "|", ["an age", "line 2"]),
         ("official", "u.user", "|M|doctor", "|X|doctor", ["a gender", "line 3", "'X'"]),
@@ -211,8 +211,8 @@ def test_small_files(tmp_path: Path, layout: str, packed: bool) -> None:
 def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, layout: str, name: str, old: str, new: str, said: list[str]
 ) -> None:
-    encoding = "latin-1" if name == "u.item" else "utf-8"
     file = getattr(SMALL, layout)(tmp_path) / name
+    encoding = "latin-1" if name == "u.item" else "utf-8"
     check_named(Ml100k(), file, old, new, said, encoding)
 
 

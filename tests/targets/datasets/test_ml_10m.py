@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.ml_10m import Ml10m
 from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.large import SMALL, Movies, Pairs, oracle, rows
@@ -58,21 +57,3 @@ def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, name: str, old: str, new: str, said: list[str]
 ) -> None:
     check_named(Ml10m(), write(tmp_path, *SMALL) / name, old, new, said)
-
-
-def test_a_users_file_makes_it_another_data_set(tmp_path: Path) -> None:
-    write(tmp_path, *SMALL)
-    assert Ml10m().recognises(tmp_path)
-    (tmp_path / "users.dat").touch()
-    assert not Ml10m().recognises(tmp_path)
-
-
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match=r"Fetch ml-10m\.zip from https://grouplens\.org.*10m/"):
-        Ml10m().load()
-    (tmp_path / "ml-10m" / "ml-10M100K").mkdir(parents=True)
-    write(tmp_path / "ml-10m" / "ml-10M100K", *SMALL)
-    assert Ml10m().load().n_items == 2

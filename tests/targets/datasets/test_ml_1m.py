@@ -150,32 +150,6 @@ def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], s
     assert said in str(caught.value)
 
 
-def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
-    write_parquet(write(tmp_path, *SMALL), {"userID": [1] * 99, "movieID": [5] * 99})
-    file = tmp_path / "interactions.parquet"
-    whole = file.read_bytes()
-    for cut in range(0, len(whole), 97):
-        file.write_bytes(whole[:cut])
-        with pytest.raises(InputError, match=r"interactions\.parquet"):
-            Ml1m().load(tmp_path)
-    for at in range(len(whole) - 700, len(whole)):  # the footer: names, types, offsets
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        with pytest.raises(InputError):  # if not damaged, then a pair that stands twice
-            Ml1m().load(tmp_path)
-
-
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match=r"Fetch ml-1m\.zip from https://grouplens\.org") as caught:
-        Ml1m().load()
-    assert str(tmp_path / "ml-1m.zip") in str(caught.value)
-    (tmp_path / "ml-1m").mkdir()
-    write(tmp_path / "ml-1m", *SMALL)
-    assert Ml1m().load().n_items == 2
-
-
 def test_the_shared_pairs() -> None:
     """Counts that the data set's README states, and papers (3,706 rated movies)."""
     if not SHARED.is_dir():

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 from fedrec_auditor.targets.datasets.ml_25m import Ml25m
 from tests.targets.datasets.broken import check_named
@@ -105,15 +104,3 @@ def test_the_folder_in_a_folder_says_it_too(tmp_path: Path) -> None:
     assert Ml25m().recognises(tmp_path)
     assert not Ml20m().recognises(tmp_path)
     assert Ml25m().load(tmp_path).name == "ml-25m"
-
-
-@pytest.mark.parametrize("member", [Ml20m, Ml25m])
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
-    member: type[Ml20m | Ml25m], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "ml-20m" if member is Ml20m else "ml-25m"
-    monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match=rf"Fetch {name}\.zip from https://grouplens\.org"):
-        member().load()
-    write(tmp_path / name, *SMALL)
-    assert member().load().name == name

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms import piecewise
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.hybrid import THRESHOLD, Hybrid
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from tests.contracts.mechanisms import SCOPE
 
 Numeric = Duchi | Piecewise | Hybrid
 INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])

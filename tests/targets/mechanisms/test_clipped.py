@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
+from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
@@ -19,7 +20,6 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
-from tests.contracts.mechanisms import SCOPE
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
 

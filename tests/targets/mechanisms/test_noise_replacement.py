@@ -84,17 +84,6 @@ def test_single_messages_say_no_more_than_their_sum(run: NoiseReplacement) -> No
     assert 1 / np.linalg.inv(table)[0, 0] == pytest.approx(run.variance)
 
 
-@given(runs(), st.integers(0, 2**32 - 1))
-def test_the_density_is_the_joint_normal_one(run: NoiseReplacement, seed: int) -> None:
-    out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
-    slow = [
-        stats.multivariate_normal.logpdf(y - g * np.eye(len(y))[0], cov=run.sigma**2 * table)
-        for y, g in zip(out, [0.0, 1.3], strict=True)
-        for table in [covariance(run)]
-    ]
-    np.testing.assert_allclose(run.log_prob(out, [0.0, 1.3]), slow, rtol=1e-8, atol=1e-8)
-
-
 @given(st.floats(0.01, 0.99), st.integers(1, 40))
 def test_without_dropout_less_noise_is_left_than_claimed(omega: float, n: int) -> None:
     run = build(n, omega, n, n)

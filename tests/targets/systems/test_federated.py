@@ -100,19 +100,6 @@ def test_a_share_of_the_users_takes_part_drawn_anew_every_round(share: float, co
     assert len({tuple(users) for users in senders}) > (1 if count < 12 else 0)
 
 
-def test_a_rounds_messages_are_those_of_the_clients_alone() -> None:
-    """A device trains on its own row: the others of the round may be anybody."""
-    system, interactions = Small(learner=Mf(dimension=2)), data()
-    broadcast = system.run(interactions, np.random.default_rng(0)).transcript.rounds[1].broadcast
-    rng = np.random.default_rng(9)
-    whole = system.upload(interactions, broadcast, rng)
-    other = system.upload(interactions.take(np.arange(5)), broadcast, np.random.default_rng(9))
-    for name, component in other.components.items():
-        np.testing.assert_allclose(
-            component.dense(np.arange(5)), whole.components[name].dense(np.arange(5)), atol=1e-6
-        )
-
-
 def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
     """Sums and pools are the same whoever sent what: the senders' order is not in them."""
     for route in (SecureAggregation(), Shuffler()):

@@ -77,13 +77,6 @@ def test_unreadable_outputs_are_told_and_do_not_raise() -> None:
     assert "NaN" in checks[0].reason
 
 
-def test_one_seed_gives_one_answer() -> None:
-    def f(x: float, rng: Rng, size: int) -> Any:
-        return x + rng.normal(size=size)
-
-    assert look(f, (0.0, 1.0)) == look(f, (0.0, 1.0))
-
-
 def test_many_inputs_and_long_vectors_stay_small() -> None:
     drawn = 0
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.block import SPACED, Column
@@ -29,22 +27,6 @@ def table(data: bytes, separator: str = "\t", header: str | None = None) -> Deli
 def numbers(file: Delimited) -> np.ndarray:
     blocks = file.blocks(dict(enumerate(COLUMNS)))
     return np.concatenate([np.column_stack([b.numbers(at) for at in (0, 1)]) for b in blocks])
-
-
-@given(
-    given_numbers=st.lists(st.tuples(st.integers(0, 2**53), st.integers(1, 5)), min_size=1),
-    separator=st.sampled_from(["\t", "::"]),
-    end=st.sampled_from(["\n", "\r\n"]),
-    last=st.booleans(),
-    header=st.sampled_from([None, HEADER]),
-)
-def test_whole_files_come_back(
-    given_numbers: list[tuple[int, int]], separator: str, end: str, last: bool, header: str | None
-) -> None:
-    lines = [header] if header else []
-    lines += [f"{a}{separator}{b}" for a, b in given_numbers]
-    one = table((end.join(lines) + end * last).encode(), separator, header)
-    np.testing.assert_array_equal(numbers(one), given_numbers)
 
 
 @pytest.mark.parametrize(

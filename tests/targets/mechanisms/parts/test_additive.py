@@ -17,6 +17,12 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.testing.mechanisms import (
+    Case,
+    check_curve,
+    check_density,
+    check_frequencies,
+)
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
@@ -25,7 +31,7 @@ from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
-from tests.contracts.mechanisms import CASES, Case, check_curve, check_density, check_frequencies
+from tests.contracts.mechanisms import CASES
 
 SOUND = CASES["vector-gaussian"][0]
 Size = tuple[int, ...] | None

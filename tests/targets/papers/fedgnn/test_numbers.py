@@ -12,7 +12,7 @@ from dp_accounting import ZCDpEvent
 
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.catalogue import entries, judge
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.targets.papers.fedgnn import numbers
@@ -35,7 +35,7 @@ EPSILONS = {
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge([e for e in entries() if 29 <= e.heading <= 31])}
+    return {row.number: row for row in judge([e for e in entries() if e.number in EPSILONS])}
 
 
 @pytest.mark.parametrize("number", EPSILONS)
@@ -45,13 +45,6 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
     assert (row.verdict, row.claimed_epsilon) == (verdict, 1.0)
     assert row.proved_epsilon == pytest.approx(proved, rel=2e-3)
     assert row.exact_lower_epsilon == pytest.approx(lower, rel=1e-9)
-
-
-def test_all_other_statements_are_numbers_that_do_not_come_out(
-    rows: dict[str, CatalogueRow],
-) -> None:
-    others = {number: row.arithmetic for number, row in rows.items() if number not in EPSILONS}
-    assert others == dict.fromkeys(("29e", "30f", "31", "31b"), Arithmetic.WRONG)
 
 
 def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:

@@ -64,18 +64,6 @@ def test_parties_do_not_hear_of_each_other() -> None:
         assert not np.array_equal(one[0], two[0])
 
 
-@pytest.mark.parametrize("target", [LocalOnly(rounds=1), DpSgdMf(rounds=1, unit="user", trim=2)])
-def test_an_upload_does_not_depend_on_who_else_uploads(target: Any) -> None:
-    interactions = data(4)
-    together = target.upload(interactions, None, np.random.default_rng(8))
-    rng = np.random.default_rng(8)
-    for user in range(4):
-        alone = target.upload(interactions.take(np.array([user])), None, rng)
-        for name, component in together.components.items():
-            one = alone.components[name].dense(np.array([0]))
-            np.testing.assert_allclose(component.dense(np.array([user])), one, atol=1e-6)
-
-
 def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
     one = accounted(1.8, 0.01, 1000, 1e-5)
     (rating,) = LocalOnly().scoped_claims(SOME)

@@ -101,23 +101,6 @@ def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
     assert second.scope == presence
 
 
-@pytest.mark.parametrize("as_published", [True, False])
-@pytest.mark.parametrize("unit", ["rating", "user"])
-def test_an_upload_does_not_depend_on_who_else_uploads(as_published: bool, unit: str) -> None:
-    target = ObjPertb(as_published=as_published, unit=unit, trim=2, factors=4)
-    together = target.upload(data(5), None, np.random.default_rng(3), size=2)
-    rng = np.random.default_rng(3)
-    for user in range(5):
-        alone = target.upload(data(5).take(np.array([user])), None, rng, size=2)
-        both = np.arange(2 * user, 2 * user + 2)
-        np.testing.assert_allclose(
-            together.components["items"].dense(both),
-            alone.components["items"].dense(np.arange(2)),
-            rtol=1e-4,
-            atol=1e-5,
-        )
-
-
 def test_with_little_noise_a_low_rank_table_is_found() -> None:
     rng = np.random.default_rng(0)
     truth = np.clip(rng.gamma(1.0, 1.0, (200, 2)) @ rng.gamma(1.0, 0.7, (2, 50)), 0.5, 5.0)

@@ -87,24 +87,6 @@ def test_transcript_holds_every_round_and_replays() -> None:
         np.testing.assert_array_equal(moved, following["items"])
 
 
-def test_equal_generators_give_equal_runs_and_others_do_not() -> None:
-    ratings, system = interactions(), Fcf(rounds=2)
-    one, same, other = (released(system, ratings, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert not np.array_equal(one, other)
-
-
-def test_upload_repeats_profile_by_profile() -> None:
-    ratings, system = interactions(5, 8), Fcf(factors=2)
-    items = {"items": np.random.default_rng(0).normal(size=(8, 2))}
-    uploads = system.upload(ratings, items, np.random.default_rng(0), size=3)
-    np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(5), 3))
-    once = system.upload(ratings, items, np.random.default_rng(0)).components["gradient"]
-    np.testing.assert_array_equal(
-        uploads.components["gradient"].dense(np.arange(15)), once.dense(uploads.users)
-    )
-
-
 def test_values_of_ratings_do_not_matter() -> None:
     ratings, system = interactions(), Fcf(rounds=2)
     table = ratings.ratings.copy()

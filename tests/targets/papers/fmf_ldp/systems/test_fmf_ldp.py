@@ -237,15 +237,6 @@ def test_each_vantage_sees_its_own() -> None:
     assert peers[-1].broadcast is release.broadcast is transcript.release is not None
 
 
-def test_equal_generators_give_equal_reports_and_others_do_not() -> None:
-    ratings, system = interactions(), FmfLdp(rounds=2)
-    runs = [system.run(ratings, np.random.default_rng(seed)).transcript for seed in (1, 1, 2)]
-    last = [reports(run.rounds[-1].uploads) for run in runs]
-    np.testing.assert_array_equal(last[0].index, last[1].index)
-    np.testing.assert_array_equal(last[0].positive, last[1].positive)
-    assert not np.array_equal(last[0].index, last[2].index)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 3))
 def test_a_batch_uploads_what_its_clients_would_one_by_one(
     seed: int, users: int, k: int, size: int

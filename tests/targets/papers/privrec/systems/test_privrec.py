@@ -93,20 +93,6 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
     assert set(np.concatenate(drawn).tolist()) == set(range(9))  # missed: 9 (5/9)^40 = 5e-10
 
 
-def test_a_client_uploads_the_same_bits_in_any_company() -> None:
-    data = some_data(users=40)
-    broadcast = SMALL.first(data, np.random.default_rng(0))
-    rng = np.random.default_rng(8)
-    whole = SMALL.upload(data, broadcast, rng)
-    rng = np.random.default_rng(8)
-    for user in range(40):
-        alone = SMALL.upload(data.take(np.array([user])), broadcast, rng)
-        for name, part in alone.components.items():
-            np.testing.assert_array_equal(
-                part.dense(np.array([0])), whole.components[name].dense(np.array([user])), name
-            )
-
-
 def test_the_proximal_term_holds_devices_back() -> None:
     data = some_data()
     broadcast = SMALL.first(data, np.random.default_rng(0))
@@ -130,13 +116,6 @@ def test_learning_beats_chance_on_new_users() -> None:
     own = [scores[u][rest[u] & same[50 + u]].mean() for u in range(10)]
     other = [scores[u][rest[u] & ~same[50 + u]].mean() for u in range(10)]
     assert np.mean(np.array(own) > np.array(other)) >= 0.8
-
-
-def test_scores_leave_out_no_one_and_depend_on_the_devices_own_data_only() -> None:
-    data = some_data()
-    model = SMALL.run(data, np.random.default_rng(0)).model
-    every = SMALL.score(model, data, np.arange(20))
-    np.testing.assert_array_equal(SMALL.score(model, data, np.array([7, 3])), every[[7, 3]])
 
 
 @pytest.mark.parametrize("kind", [PrivRec, PrivRecCen, DpPrivRec, NnSelf])

@@ -1,0 +1,26 @@
+"""The auditor command, run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from unittest import mock
+
+import pytest
+
+from fedrec_auditor.auditor.command_line import main
+
+
+def cli(*words: object) -> tuple[int, str, str]:
+    """Run the command: (exit code, standard output, standard error)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    streams = [io.TextIOWrapper(to, "utf-8", newline="", write_through=True) for to in (out, err)]
+    with (
+        mock.patch.object(sys, "argv", ["auditor", *map(str, words)]),
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+        pytest.raises(SystemExit) as caught,
+    ):
+        main()
+    return int(caught.value.code or 0), out.getvalue().decode(), err.getvalue().decode()
