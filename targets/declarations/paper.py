@@ -18,8 +18,9 @@ from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
 from fedrec_auditor.targets.declarations.composed_system import Systems
 from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Words
 from fedrec_auditor.targets.declarations.printed import (
-    AttackedRows,
+    Attacks,
     Order,
+    PrintedEpsilons,
     PrintedTable,
     TrainedRows,
 )
@@ -57,21 +58,21 @@ class Claims(Declared):
 class Printed(Declared):
     """``printed.toml``: the numbers that the paper prints, and how they are measured again.
 
-    ``calculated`` names a function of ``numbers`` that gives rows of printed numbers beside
-    calculated ones. ``order`` are rankings that the text states, ``remark`` sentences on all rows.
+    ``epsilons`` are calculated again. ``order`` are rankings that the text states, ``remark``
+    sentences on all rows.
     """
 
     table: tuple[PrintedTable, ...] = ()
     trained: tuple[TrainedRows, ...] = ()
-    attacked: tuple[AttackedRows, ...] = ()
-    calculated: str = ""
+    attacks: Attacks | None = None
+    epsilons: PrintedEpsilons | None = None
     order: tuple[Order, ...] = ()
     remark: tuple[str, ...] = ()
 
     @property
     def is_measured(self) -> bool:
         """Whether anything of it is measured or calculated again."""
-        return bool(self.trained or self.attacked or self.calculated)
+        return bool(self.trained or self.attacks or self.epsilons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +174,10 @@ class Paper:
         """The numbers of an entry, computed; none where it has none."""
         return tuple(self._numbers(entry.computed)) if entry.computed else ()
 
-    def calculated(self) -> tuple[Mapping[str, Any], ...]:
-        """Rows of printed numbers beside calculated ones."""
-        return tuple(self._numbers(self.printed.calculated))
+    def epsilons(self) -> tuple[Any, ...]:
+        """The entries of its printed tables of epsilons."""
+        declared = self.printed.epsilons
+        return () if declared is None else tuple(self._numbers(declared.entries))
 
     def _numbers(self, name: str) -> Iterable[Any]:
         """What the function of the paper's ``numbers`` of this name gives."""

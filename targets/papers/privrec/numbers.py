@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ class PrintedEpsilon:
     delta: float
     printed: float
 
+    system: ClassVar[str] = "DP-PrivRec"
+
     @property
     def counted(self) -> float:
         """By the authors' counting, its digits cut after the fourth as they cut them."""
@@ -85,30 +87,20 @@ class PrintedEpsilon:
         return upper(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
-def _printed(number: int) -> Iterator[PrintedEpsilon]:
-    table = Paper.of(__package__).table(f"Table {number}")
-    for row in table.rows:
-        clients, n_users = map(int, row.split("/"))
-        for delta, epsilon in table.row(row).items():
-            yield PrintedEpsilon(
-                table=number, clients=clients, n_users=n_users, delta=float(delta), printed=epsilon
-            )
-
-
-PRINTED = (*_printed(3), *_printed(4))
-
-
-def epsilons() -> Iterator[Mapping[str, Any]]:
-    """Each printed epsilon beside what is proved, and what leaks, for the same rounds."""
-    for cell in PRINTED:
-        yield {
-            "place": f"Table {cell.table}",
-            "system": "DP-PrivRec",
-            "what": f"epsilon at delta {cell.delta:g}, {cell.clients} of {cell.n_users} clients",
-            "printed": cell.printed,
-            "value": cell.upper,
-            "beside": {"by the authors' counting": cell.counted, "leaks at least": cell.lower},
-        }
+def printed_epsilons() -> Iterator[PrintedEpsilon]:
+    """All entries of Tables 3 and 4."""
+    for number in (3, 4):
+        table = Paper.of(__package__).table(f"Table {number}")
+        for row in table.rows:
+            clients, n_users = map(int, row.split("/"))
+            for delta, printed in table.row(row).items():
+                yield PrintedEpsilon(
+                    table=number,
+                    clients=clients,
+                    n_users=n_users,
+                    delta=float(delta),
+                    printed=printed,
+                )
 
 
 def _round(system: DpPrivRec) -> PrivateAverage:
@@ -216,7 +208,7 @@ def sampling() -> Iterator[Computed]:
 
 def tables() -> Iterator[Computed]:
     """The entry of either table that the paper trains with; `auditor account --tables` has all."""
-    for cell in PRINTED:
+    for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
             yield Computed(
                 what=_name(cell),
@@ -231,7 +223,7 @@ def tables() -> Iterator[Computed]:
 
 def counted() -> Iterator[Computed]:
     """All 36 entries of Tables 3 and 4."""
-    for cell in PRINTED:
+    for cell in printed_epsilons():
         yield Computed(
             what=_name(cell),
             claimed=cell.printed,
@@ -368,7 +360,7 @@ def without_delta() -> Iterator[Computed]:
 
 def identified() -> Iterator[Computed]:
     """What the largest printed guarantee, and what is proved instead, allow of one bit."""
-    (cell,) = (c for c in PRINTED if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
+    (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         yield Computed(
             what=f"how often one bit of a user may be guessed right at the epsilon {said}, "

@@ -13,6 +13,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.auditor.reproductions import attacked
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.systems.base import Population
 
@@ -216,3 +217,48 @@ def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
     assert folder.is_dir()
     for path in folder.rglob("*.py"):
         assert not printed & constants(path), path
+
+
+ATTACKS = """
+[[table]]
+place = "Table 9"
+data = "Small"
+attribute = "job"
+columns = ["Spy 0.5"]
+[table.rows]
+One = [0.4]
+Two = [0.3]
+[[table]]
+place = "Table 8"
+data = "small"
+columns = ["HR@5"]
+[table.rows]
+One = [0.1]
+[attacks]
+attackers = { Spy = "attribute-tree", Mole = "attribute-knn" }
+cutoff = 5
+drawn = "Figure 7"
+[attacks.components]
+place = "Figure 8"
+rows = "Two"
+attributes = "job"
+columns = "Mole 0.2"
+[[attacks.trained]]
+rows = ["One", "Two"]
+data = "small"
+"""
+
+
+def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
+    """Its attackers, figures and cutoff are those that it names."""
+    one, two = (part.measure.args[0] for part in attacked.parts(paper(printed=ATTACKS)))  # type: ignore[attr-defined]
+    assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
+    assert two.hits == ("Figure 7", None)
+    (cell,), (drawn,) = two.cells, two.components
+    assert (cell.place, cell.attack, cell.share, cell.printed) == (
+        "Table 9",
+        "attribute-tree",
+        0.5,
+        0.3,
+    )
+    assert (drawn.place, drawn.attack, drawn.printed) == ("Figure 8", "attribute-knn", None)
