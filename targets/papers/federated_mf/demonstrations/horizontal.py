@@ -44,7 +44,7 @@ class _AllRounds:
         first = start(np.full((1, 1), 0.01), bound)
         user = math.sqrt(bound)  # fits either rating best
         known = 2.0 * (user * float(first[0, 0]) - other) * user
-        spread = system.sigma / math.sqrt(system.steps)
+        spread = system.noise(1).sigma / math.sqrt(system.steps)
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray((known - seen.mean(axis=(0, 2, 3))) / spread)
@@ -192,10 +192,10 @@ class _OneStep:
         runs = SideBySide(system=system, ratings=ratings, first=first)
         rate = runs.rows_drawn()
         user = math.sqrt(system.bound)
-        mu = 2.0 * user * (system.bound - user * float(first[0, 0])) / system.sigma
+        mu = 2.0 * user * (system.bound - user * float(first[0, 0])) / system.noise(1).sigma
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
-            pushed = -seen[0, :, :, 0] / system.sigma
+            pushed = -seen[0, :, :, 0] / system.noise(1).sigma
             x = pushed[:, 0]
             if not self.informed:
                 return x
@@ -284,7 +284,7 @@ class _Turned:
         *tables, first = self.worlds()
         expected = [self.expected(table, first) for table in tables]
         turn = expected[0] - expected[1]
-        turn /= np.linalg.norm(turn) * self.system.sigma * math.sqrt(self.system.rounds)
+        turn /= np.linalg.norm(turn) * self.system.noise(1).sigma * math.sqrt(self.system.rounds)
         without = self.system.rounds * np.vdot(expected[1], turn)
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,10 +22,7 @@ class FmfHfl(Unperturbed, PartyMf):
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    @property
-    def holding(self) -> Users:
-        """Users at random."""
-        return Users(self.parties)
+    holds = Users
 
     @property
     def exchange(self) -> ItemsAveraged:

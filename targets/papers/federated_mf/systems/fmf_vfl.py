@@ -28,10 +28,7 @@ class FmfVfl(Unperturbed, PartyMf):
     split: str = "random"
     tuning: int = 0
 
-    @property
-    def holding(self) -> Items:
-        """Items at random, or by category."""
-        return Items(self.parties, self.split)
+    holds = Items
 
     @property
     def exchange(self) -> UsersAveraged:

@@ -24,6 +24,7 @@ class HflLocalSgd(Silent, PartyMf):
     tuning: int = 0
     tuning_rate: float = 0.5
 
+    holds = Users
     exchange = Kept()
 
     def __post_init__(self) -> None:
@@ -33,8 +34,3 @@ class HflLocalSgd(Silent, PartyMf):
                 f"Expected tuning=0, got tuning={self.tuning!r}. Parties train alone from the "
                 "start; set rounds or local_steps."
             )
-
-    @property
-    def holding(self) -> Users:
-        """Users at random."""
-        return Users(self.parties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,17 @@ class Items:
 
     parties: int
     split: str
+
+    of_users: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, system: Any) -> Items:
+        """As the settings of the system say."""
+        return cls(system.parties, system.split)
+
+    def most(self, n_items: int) -> int:
+        """How many items one party holds at most."""
+        return -(-n_items // min(self.parties, n_items)) if self.split == "random" else n_items
 
     def count(self, interactions: Interactions) -> int:
         """How many parties these data make: with fewer items, as many as items."""
@@ -70,9 +81,20 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """All ratings of some users, who are dealt at random, in shares of one size."""
+    """All ratings of some users (``of_users``), who are dealt at random, in shares of one size."""
 
     parties: int
+
+    of_users: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, system: Any) -> Users:
+        """As the settings of the system say."""
+        return cls(system.parties)
+
+    def most(self, n_items: int) -> int:
+        """How many items one party holds at most: all."""
+        return n_items
 
     def count(self, interactions: Interactions) -> int:
         """How many parties these data make: with fewer users, as many as users."""

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding, Items, Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
@@ -77,6 +78,18 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a step draws: a fixed number of rows, or every "rating" or "user" ``unit`` by itself.
+
+    Its sums are divided by the party's own number of ratings, or by what a public ``density`` of
+    ratings makes of it.
+    """
+
+    unit: str = "row"
+    density: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Single:
     """Parties that hold one user and all items each, with a stream each, and what they are sent.
 
@@ -108,7 +121,7 @@ class Exchange(ABC):
 class PartyMf(System):
     """T rounds of T' local steps of gradient descent in every party, composed of parts.
 
-    A system says how ratings are held (``holding``), what crosses and when (``exchange``), how a
+    A system says what parties hold (``holds``), what crosses and when (``exchange``), how a
     party steps, with which noise (``descent``), and from which user embeddings (``pretrained``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
@@ -126,15 +139,11 @@ class PartyMf(System):
     bound: float = 5.0
     learning_rate: float = 0.05
 
+    holds: ClassVar[type[Items] | type[Users]]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
         check(self)
-
-    @property
-    @abstractmethod
-    def holding(self) -> Holding:
-        """Who holds which ratings."""
 
     @property
     @abstractmethod
@@ -152,9 +161,19 @@ class PartyMf(System):
         return None
 
     @property
-    def guess(self) -> float | None:
-        """A public tau, by which sums are divided; None where a party counts its own ratings."""
-        return None
+    def sampling(self) -> Sampling:
+        """What a step draws, and by what sums are divided."""
+        return Sampling()
+
+    @property
+    def holding(self) -> Holding:
+        """The parts of the data that the parties hold."""
+        return self.holds.of(self)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds, and ratings of a user where one party has them and trims them."""
+        return Sizes(rounds=self.rounds, ratings=self.trimmed if self.holding.of_users else None)
 
     @property
     def pretrained(self) -> int:
@@ -171,13 +190,18 @@ class PartyMf(System):
 
         Plain steps on sampled rows, unless a system protects them.
         """
-        return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)
+        return Descent(
+            learning_rate=self.learning_rate,
+            steps=self.steps,
+            rate=self.rate,
+            sampled=self.sampling.unit,
+        )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or the public guess."""
-        if self.guess is None:
+        if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
-        guess = max(1.0, self.guess * n_items)
+        guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def train(
