@@ -23,7 +23,7 @@ class DpSgdMf(NoisySteps):
     clip: float = 10.0
     noise_multiplier: float = 1.8
 
-    holds = Items
+    holding = Items()
     exchange = Published()
     one_party = True
 

@@ -37,7 +37,7 @@ class DpSgld(NoisySteps):
     epsilon: float = 1.0
     learning_rate: float = 0.0001
 
-    holds = Items
+    holding = Items()
     exchange = Published()
     one_party = True
 

@@ -22,7 +22,7 @@ class FmfHfl(Unperturbed, PartyMf):
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    holds = Users
+    holding = Users()
 
     @property
     def exchange(self) -> ItemsAveraged:

@@ -28,7 +28,7 @@ class FmfVfl(Unperturbed, PartyMf):
     split: str = "random"
     tuning: int = 0
 
-    holds = Items
+    holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:

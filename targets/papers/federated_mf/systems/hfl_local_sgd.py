@@ -24,7 +24,7 @@ class HflLocalSgd(Silent, PartyMf):
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    holds = Users
+    holding = Users()
     exchange = Kept()
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class HflSgdmf(NoisySteps):
     train_both: bool = False
 
     unprotected = "fmf-hfl"
-    holds = Users
+    holding = Users()
 
     @property
     def exchange(self) -> ItemsAveraged:

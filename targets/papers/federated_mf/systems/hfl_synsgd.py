@@ -49,7 +49,7 @@ class HflSynsgd(NoisySteps):
     tuning_rate: float = 0.1
 
     unprotected = "fmf-hfl"
-    holds = Users
+    holding = Users()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,7 +26,7 @@ class LocalOnly(NoisySteps):
     clip: float = 10.0
     noise_multiplier: float = 1.8
 
-    holds = Items
+    holding = Items()
     exchange = Published()
 
     def noise(self, n_users: int) -> NoiseOnBoth:

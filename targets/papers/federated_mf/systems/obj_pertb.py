@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,9 +66,9 @@ class ObjPertb(System):
         from dp_accounting import NonPrivateDpEvent
 
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
-        if self.as_published or not value or scope.horizon is Horizon.REPORT:
-            return NonPrivateDpEvent()
-        return PureDpEvent(self._share)
+        if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
+            return PureDpEvent(self._share)
+        return NonPrivateDpEvent()
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
@@ -125,6 +125,11 @@ class ObjPertb(System):
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
+    def embeddings(self) -> _Fitted | _Drawn:
+        """Which U the curator keeps to itself."""
+        return _Fitted(self.sweeps) if self.as_published else _Drawn()
+
+    @property
     def _share(self) -> float:
         """Epsilon of one rating."""
         return self.epsilon / self.trim if self.unit == "user" else self.epsilon
@@ -133,24 +138,52 @@ class ObjPertb(System):
         self, ratings: sparse.csr_array, streams: Streams
     ) -> tuple[Floats, NDArray[np.float32]]:
         """U and the perturbed V of curators with a block of ``ratings`` each, a stream each."""
-        (n, m), p, count = ratings.shape, self.factors, len(streams)
-        each = m // count * p
+        m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        if self.as_published:
-            items = streams.fold_in(0).normal(each).reshape(m, p)
-            for _ in range(self.sweeps):
-                users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
-                items = _least_squares(ratings.T.tocsr(), users, ridge)
-        else:
-            drawn = streams.fold_in(0).normal(n // count * p).reshape(n, p)
-            users = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
-        draws = streams.fold_in(1).normal(each).reshape(m, p)
-        direction = draws / np.sqrt(np.square(draws).sum(axis=1, keepdims=True))
+        users = self.embeddings(ratings, ridge, streams.fold_in(0))
+        direction = _directions(streams.fold_in(1), m, p)
         # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
-        steps = -np.log(streams.fold_in(2).uniform(each)).reshape(m, p)
+        steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Of the same ratings, by alternating least squares."""
+
+    sweeps: int
+
+    public: ClassVar[bool] = False
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        (_, m), p = ratings.shape, len(ridge)
+        items = streams.normal(m // len(streams) * p).reshape(m, p)
+        for _ in range(self.sweeps):
+            users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
+            items = _least_squares(ratings.T.tocsr(), users, ridge)
+        return users
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Random, of length 1."""
+
+    public: ClassVar[bool] = True
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        return _directions(streams, ratings.shape[0], len(ridge))
+
+
+def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
+    """So many random directions, (count, dimension)."""
+    drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
+    return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
 
 def _least_squares(

@@ -42,7 +42,7 @@ class VflSgdmf(NoisySteps):
     noise_multiplier: float = 1.8
 
     unprotected = "fmf-vfl"
-    holds = Items
+    holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:

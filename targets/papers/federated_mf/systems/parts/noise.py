@@ -59,7 +59,7 @@ class NoiseOnBoth(Noise):
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
         held = m if mf.trimmed is None else mf.trimmed
-        row = min(held, mf.holding.most(m))
+        row = min(held, mf.holding.most(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replaced if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding, Items, Users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
@@ -121,7 +121,7 @@ class Exchange(ABC):
 class PartyMf(System):
     """T rounds of T' local steps of gradient descent in every party, composed of parts.
 
-    A system says what parties hold (``holds``), what crosses and when (``exchange``), how a
+    A system says what parties hold (``holding``), what crosses and when (``exchange``), how a
     party steps, with which noise (``descent``), and from which user embeddings (``pretrained``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
@@ -139,7 +139,7 @@ class PartyMf(System):
     bound: float = 5.0
     learning_rate: float = 0.05
 
-    holds: ClassVar[type[Items] | type[Users]]
+    holding: ClassVar[Holding]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def __post_init__(self) -> None:
@@ -164,11 +164,6 @@ class PartyMf(System):
     def sampling(self) -> Sampling:
         """What a step draws, and by what sums are divided."""
         return Sampling()
-
-    @property
-    def holding(self) -> Holding:
-        """The parts of the data that the parties hold."""
-        return self.holds.of(self)
 
     @property
     def sizes(self) -> Sizes:
@@ -212,7 +207,7 @@ class PartyMf(System):
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: messages come from parties."""
-        return replace(super().public(interactions), parties=self.holding.count(interactions))
+        return replace(super().public(interactions), parties=self.holding.count(self, interactions))
 
     def upload(
         self,
@@ -303,7 +298,7 @@ class PartyMf(System):
         ``shared`` are the first shared embeddings, to which own ones may be fitted.
         """
         table = explicit(interactions, self.bound)
-        dealt = self.holding.deal(interactions, rng)
+        dealt = self.holding.deal(self, interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
