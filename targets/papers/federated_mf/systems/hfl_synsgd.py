@@ -18,7 +18,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Use
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf, Single
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     explicit,
     item_gradients,
@@ -26,6 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.system import Calls, Messages
 
 _ROWS = 201  # purpose of a party's stream
 
@@ -110,10 +111,10 @@ class ItemsSummed(ItemsAveraged):
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), mf.bound)
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """Noisy gradients of one step, (m, p)."""
-        items, first = received(mf, single)
-        ratings, streams = explicit(single.profiles, mf.bound), single.streams
+        items, first = received(mf, calls)
+        ratings, streams = explicit(calls.clients, mf.bound), calls.streams
         users = fitted(mf, ratings, first, streams)
         ratings = mf.trim_alone(ratings, streams)
         drawn = mf.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)

@@ -18,9 +18,9 @@ from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
+from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -91,19 +91,10 @@ class ObjPertb(System):
         """What everybody knows: the message is the curator's."""
         return replace(super().public(interactions), parties=1)
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """What a curator publishes who has one user only, over all items: (m, p)."""
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        m = profiles.n_items
-        ratings = explicit(profiles.take(owners), self.bound)
+        owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
+        ratings = explicit(calls.clients, self.bound)
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -115,7 +106,7 @@ class ObjPertb(System):
             )
             _, items = self._publish(wide, streams.take(block))
             sent[block] = items.reshape(len(block), m, self.factors)
-        return Uploads(owners, {"items": Dense(sent, Kind.MODEL)})
+        return {"items": Dense(sent, Kind.MODEL)}
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

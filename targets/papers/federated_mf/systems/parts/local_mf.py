@@ -17,10 +17,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import ch
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.systems.system import received as table
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,25 +94,15 @@ class LocalMf(System):
                 yield crossed
         return Trained({"items": items, "first": first}, {"items": items})
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Messages of devices that meet the broadcast in their first round.
 
         The broadcast says how many "users" there are; without it, this one.
         """
-        model = self.received(broadcast, profiles)
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        ratings = explicit(profiles, self.bound)
-        users = self.begin(ratings, model["first"])
-        streams = Streams.spawn(rng, len(owners))
-        messages, _ = self.send(sparse.csr_array(ratings[owners]), users[owners], model, streams)
-        return Uploads(owners, messages)
+        model, owners = self.received(calls.broadcast, calls.profiles), calls.owners
+        ratings = explicit(calls.profiles, self.bound)
+        users = self.begin(ratings, model["first"])[owners]
+        return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

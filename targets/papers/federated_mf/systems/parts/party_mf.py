@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
@@ -28,9 +28,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.system import System, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Training
+from fedrec_auditor.targets.transcript import Public
 
 _TRIM = 101  # purpose of the stream of a party of one user
 Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
@@ -89,20 +89,6 @@ class Sampling:
     density: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Single:
-    """Parties that hold one user and all items each, with a stream each, and what they are sent.
-
-    ``profiles`` are the users, ``places`` says which of the profiles given each of them is.
-    """
-
-    profiles: Interactions
-    places: Ints
-    given: int
-    broadcast: Broadcast
-    streams: Streams
-
-
 class Exchange(ABC):
     """How a system of parties trains; with ``once``, in one step, between which nothing crosses."""
 
@@ -112,7 +98,7 @@ class Exchange(ABC):
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """The training, a round at a time."""
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """First messages of parties of one user each; none where nothing is sent."""
         return {}
 
@@ -209,27 +195,12 @@ class PartyMf(System):
         """What everybody knows: messages come from parties."""
         return replace(super().public(interactions), parties=self.holding.count(self, interactions))
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """First messages of parties that hold one user and all items each.
 
         All randomness comes from the party's own stream.
         """
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        single = Single(
-            profiles.take(owners),
-            owners,
-            profiles.n_users,
-            broadcast or {},
-            Streams.spawn(rng, len(owners)),
-        )
-        return Uploads(owners, self.exchange.messages(self, single))
+        return self.exchange.messages(self, calls)
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -256,18 +227,18 @@ class PartyMf(System):
             return out
 
     def alone(
-        self, single: Single, steps: int, begin: Begin, joint: bool = True
+        self, calls: Calls, steps: int, begin: Begin, joint: bool = True
     ) -> tuple[Floats, Floats]:
         """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
 
         As many are trained at once as have four million embeddings. User embeddings move if
         ``joint``.
         """
-        full, p = explicit(single.profiles, self.bound), self.factors
+        full, p = explicit(calls.clients, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in blocks(n, m * p):
-            own, part = single.streams.take(block), sparse.csr_array(full[block])
+            own, part = calls.streams.take(block), sparse.csr_array(full[block])
             first, table = begin(block, part, own)
             part = self.trim_alone(part, own)
             scale = np.broadcast_to(self.step_scale(1, m, np.diff(part.indptr)), len(block))
