@@ -90,7 +90,7 @@ class CollectedBits(System):
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,
-                read=_first_bit,
+                read=first_bit,
                 values=(1.0, 0.0),
                 channel=self.randomizer,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
@@ -151,5 +151,6 @@ def flipper(kind: str, epsilon: float) -> BitFlip | None:
     return None if kind == "none" else makers[kind](epsilon)
 
 
-def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
+def first_bit(uploads: Uploads) -> NDArray[np.int64]:
+    """What was received for the first item."""
     return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)
