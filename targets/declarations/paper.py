@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import cycle
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -172,7 +173,13 @@ class Paper:
 
     def computed(self, entry: Entry) -> tuple[Computed, ...]:
         """The numbers of an entry, computed; none where it has none."""
-        return tuple(self._numbers(entry.computed)) if entry.computed else ()
+        pairs = tuple(self._numbers(entry.computed)) if entry.computed else ()
+        if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
+            raise InputError(
+                f"Expected {len(pairs)} numbers of entry {entry.number}, or what says them by "
+                f"turns, got {len(entry.numbers)}. Mend {CLAIMS}."
+            )
+        return tuple(said.of(*pair) for said, pair in zip(cycle(entry.numbers), pairs))
 
     def epsilons(self) -> tuple[Any, ...]:
         """The entries of its printed tables of epsilons."""

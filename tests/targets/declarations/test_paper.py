@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.reproductions import attacked
 from fedrec_auditor.targets.declarations.paper import Paper
@@ -262,3 +264,36 @@ def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) ->
         0.3,
     )
     assert (drawn.place, drawn.attack, drawn.printed) == ("Figure 8", "attribute-knn", None)
+
+
+COMPUTED = """
+[[claim]]
+number = "100"
+system = "one"
+statement = "It is so much."
+computed = "found"
+[[claim.numbers]]
+what = "{of}, first"
+how = "counted"
+below = true
+[[claim.numbers]]
+what = "second"
+how = "measured"
+"""
+
+
+def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
+    made = paper(claims=COMPUTED)
+    module = Path(importlib.import_module(made.package).__file__ or "").with_name("numbers.py")
+    module.write_text(
+        "def found():\n"
+        "    for of in 'ab':\n"
+        "        yield 2.0, 1.0, {'of': of}\n"
+        "        yield 1.0, 1.5\n"
+    )
+    computed = made.computed(made.entry("100"))
+    assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
+    assert [c.word for c in computed] == [Arithmetic.RIGHT, Arithmetic.WRONG] * 2
+    odd = made.entry("100").model_copy(update={"numbers": made.entry("100").numbers * 3})
+    with pytest.raises(InputError, match="Expected 4 numbers of entry 100"):
+        made.computed(odd)
