@@ -29,7 +29,7 @@ Pair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 """A number as it is claimed and as it is computed here, and names in what is said of it."""
 
 
-class Number(Declared):
+class StatedNumber(Declared):
     """A number that a paper states or relies on, held against the one computed here.
 
     ``what`` names it; the claimed one and the right one are equal, to ``tolerance`` relative, if
@@ -52,8 +52,8 @@ class Number(Declared):
         return Computed(**{**dict(self), **said}, claimed=claimed, right=right)
 
 
-class Computed(Number):
-    """A ``Number`` as it is claimed and as it is computed here."""
+class Computed(StatedNumber):
+    """A ``StatedNumber`` as it is claimed and as it is computed here."""
 
     claimed: float
     right: float
@@ -137,7 +137,7 @@ class Entry(Declared):
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[StatedNumber, ...] = ()
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import Noise, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
+    GradientNoise,
+    NoisySteps,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import party_sizes
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size, noisy_steps
 from fedrec_auditor.targets.systems.base import Population
@@ -23,7 +26,7 @@ SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseOnBoth(Noise):
+class NoiseOnBoth(GradientNoise):
     """Noise on both tables, of one deviation: where parties hold items.
 
     ``claimed`` are the paper's Delta of a step on both tables, and of one on items alone.
@@ -88,7 +91,7 @@ class NoiseOnBoth(Noise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseOnItems(Noise):
+class NoiseOnItems(GradientNoise):
     """Noise of deviation ``sigma`` on V alone: where parties hold users.
 
     User embeddings that ``follows`` says follow, without noise, from all ratings of the user: one

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, Sampling
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, StepSampling
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
 from fedrec_auditor.targets.systems.base import Population
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise(ABC):
+class GradientNoise(ABC):
     """Noise on sums of gradients that ``clipping`` bounds: z Delta on every entry, of all rows.
 
     Delta is the sensitivity that the paper claims for the unit; ``z`` is in units of it.
@@ -44,7 +44,7 @@ class NoisySteps(PartyMf):
     What the paper claims is for the ``unit``, per user of at most ``trim`` ratings (theta, used per
     user only); ``delta`` is its delta, which it does not print. ``as_published`` chooses the
     ``sampling``. As the paper has it, a fixed number of rows is drawn, and the divisor counts the
-    party's own ratings. Sampling rows does not amplify for one rating, whose user's other
+    party's own ratings. StepSampling rows does not amplify for one rating, whose user's other
     ratings show whether the row was drawn; and of a fixed number of rows, a user who comes takes
     another one's place, which the moments accountant does not know. Repaired, every unit is drawn
     by itself (each rating, or each user), as that accountant assumes, and the divisor takes
@@ -71,7 +71,7 @@ class NoisySteps(PartyMf):
             )
 
     @abstractmethod
-    def noise(self, n_users: int) -> Noise:
+    def noise(self, n_users: int) -> GradientNoise:
         """The noise of a party of so many users."""
 
     @property
@@ -85,9 +85,13 @@ class NoisySteps(PartyMf):
         return self.trim if self.unit == "user" else None
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> StepSampling:
         """Rows, or repaired every unit by itself."""
-        return Sampling() if self.as_published else Sampling(unit=self.unit, density=self.density)
+        return (
+            StepSampling()
+            if self.as_published
+            else StepSampling(unit=self.unit, density=self.density)
+        )
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Noisy steps with clipped gradients."""

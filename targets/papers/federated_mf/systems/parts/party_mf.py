@@ -78,7 +78,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class StepSampling:
     """What a step draws: a fixed number of rows, or every "rating" or "user" ``unit`` by itself.
 
     Its sums are divided by the party's own number of ratings, or by what a public ``density`` of
@@ -147,9 +147,9 @@ class PartyMf(System):
         return None
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> StepSampling:
         """What a step draws, and by what sums are divided."""
-        return Sampling()
+        return StepSampling()
 
     @property
     def sizes(self) -> Sizes:
