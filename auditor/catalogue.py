@@ -7,7 +7,7 @@ No verdict is stated in the catalogue's data: claims come from the target, verdi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
@@ -27,7 +27,6 @@ from fedrec_auditor.reports.catalogue import (
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.declarations.paper import Heading, Paper
-from fedrec_auditor.targets.declarations.printed import PrintedEpsilons
 from fedrec_auditor.targets.systems.base import Population
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
@@ -197,26 +196,21 @@ def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, 
     PrivRec's 36 entries take about 20 seconds of one core.
     """
     found = []
-    for declared, entries in _tabled():
-        asked = [entry for entry in entries if system in (None, entry.system.lower())]
-        if asked:
-            rows = dict(results(_table_row, enumerate(asked), jobs=jobs))
-            said = tuple(rows[place] for place in sorted(rows))
-            found.append(EpsilonTables(title=declared.title, note=declared.note, rows=said))
+    for name, paper in tabled().items():
+        if system in (None, name) and (declared := paper.printed.epsilons) is not None:
+            made = dict(results(_table_row, enumerate(paper.epsilons()), jobs=jobs))
+            rows = tuple(made[place] for place in sorted(made))
+            found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
     return tuple(found)
 
 
-def tabled() -> tuple[str, ...]:
-    """The systems of which papers print tables of epsilons."""
-    found = {entry.system.lower() for _, entries in _tabled() for entry in entries}
-    return tuple(sorted(found))
-
-
-def _tabled() -> Iterator[tuple[PrintedEpsilons, tuple[Any, ...]]]:
-    """What papers declare of their tables of epsilons, and the entries."""
-    for paper in papers().values():
-        if paper.printed.epsilons is not None:
-            yield paper.printed.epsilons, paper.epsilons()
+def tabled() -> Mapping[str, Paper]:
+    """The papers that print tables of epsilons, by the system that these are of."""
+    return {
+        declared.system.lower(): paper
+        for paper in papers().values()
+        if (declared := paper.printed.epsilons) is not None
+    }
 
 
 def _table_row(place: int, entry: Any) -> tuple[int, TableRow]:

@@ -139,7 +139,6 @@ class TableRow(Row):
     """
 
     table: int
-    system: str
     clients: int
     n_users: int
     delta: float

@@ -57,13 +57,15 @@ class PrintedTable(Declared):
 class PrintedEpsilons(Declared):
     """Printed tables of epsilons, each entry held against what is true.
 
-    ``entries`` names a function of ``numbers`` that gives them: each has its ``table``, the
-    ``system``, how many ``clients`` of ``n_users`` take part in a round, the ``delta``, the epsilon
-    that is ``printed``, the one that the authors' counting gives (``counted``), and between which
-    ones it lies (``lower``, ``upper``). ``note`` says below ``title`` how they were found.
+    ``entries`` names a function of ``numbers`` that gives them: each has its ``table``, how many
+    ``clients`` of ``n_users`` take part in a round, the ``delta``, the epsilon that is ``printed``,
+    the one that the authors' counting gives (``counted``), and between which ones it lies
+    (``lower``, ``upper``). ``system`` is what they are of, as it is printed. ``note`` says below
+    ``title`` how they were found.
     """
 
     entries: str
+    system: str
     title: str
     note: str = ""
 

@@ -200,7 +200,6 @@ def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
 def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     cell = TableRow(
         table=3,
-        system="DP-PrivRec",
         clients=30,
         n_users=4800,
         delta=1e-6,

@@ -43,12 +43,9 @@ def _distributions(flip: BitFlip) -> Matrix:
 
 def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Pair]:
     """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
+    names = {"equation": equation, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
-        yield (
-            float(entries[i, j]),
-            float(value),
-            {"equation": equation, "row": i + 1, "column": j + 1, "p": flip.p, "q": flip.q},
-        )
+        yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
 def equation_6() -> Iterator[Pair]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +60,6 @@ class PrintedEpsilon:
     n_users: int
     delta: float
     printed: float
-
-    system: ClassVar[str] = "DP-PrivRec"
 
     @property
     def counted(self) -> float:
@@ -166,11 +163,8 @@ def multipliers() -> Iterator[Pair]:
 def sampling() -> Iterator[Pair]:
     """The Poisson figure and the least bound."""
     for n, m in _TRAINED:
-        yield (
-            realisable(clients=m, n_users=n, delta=1e-6),
-            upper(clients=m, n_users=n, delta=1e-6),
-            {"m": m, "n": n},
-        )
+        of = {"clients": m, "n_users": n}
+        yield realisable(**of, delta=1e-6), upper(**of, delta=1e-6), of
 
 
 def tables() -> Iterator[Pair]:

@@ -24,7 +24,7 @@ from types import SimpleNamespace
 
 def all():
     yield SimpleNamespace(
-        table=7, system="Theirs", clients=5, n_users=50, delta=1e-6,
+        table=7, clients=5, n_users=50, delta=1e-6,
         printed=2.0, counted=3.0, lower=1.0, upper=1.5,
     )
 """
@@ -153,7 +153,9 @@ def test_the_tables_of_any_paper_are_found(
     folder.mkdir()
     (folder / "__init__.py").touch()
     (folder / "claims.toml").write_text(f"claim = []\n{head}")
-    (folder / "printed.toml").write_text('[epsilons]\nentries = "all"\ntitle = "Table 7"\n')
+    (folder / "printed.toml").write_text(
+        '[epsilons]\nentries = "all"\nsystem = "Theirs"\ntitle = "Table 7"\n'
+    )
     (folder / "numbers.py").write_text(TABLED)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(catalogue, "papers", lambda: {**papers(), "x": Paper.of("tabled_paper")})

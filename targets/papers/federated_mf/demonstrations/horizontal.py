@@ -341,3 +341,11 @@ def hfl_fitted_embeddings(
         )
 
     return Demonstration.of(("24",), side)
+
+
+DEMONSTRATIONS = {
+    "hfl-counted-steps": hfl_counted_steps,
+    "hfl-divisor": hfl_divisor,
+    "hfl-drawn-rows": hfl_drawn_rows,
+    "hfl-fitted-embeddings": hfl_fitted_embeddings,
+}

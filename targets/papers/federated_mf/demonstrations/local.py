@@ -240,3 +240,9 @@ def lfl_turned_gradient(
         )
 
     return Demonstration.of(("24b",), side)
+
+
+DEMONSTRATIONS = {
+    "lfl-replaced-noise": lfl_replaced_noise,
+    "lfl-turned-gradient": lfl_turned_gradient,
+}

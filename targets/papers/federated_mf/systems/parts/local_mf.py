@@ -15,7 +15,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import check
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral, predicted
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
@@ -108,11 +108,8 @@ class LocalMf(System):
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), each user fitted to the last V."""
-        items = model.arrays["items"]
-        ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
-        with one_thread():
-            fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
-            return np.asarray(fitted @ items.T)
+        asked, items = interactions.take(users), model.arrays["items"]
+        return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """The broadcast, with V as it was first, to which user embeddings are pre-trained."""
