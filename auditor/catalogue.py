@@ -17,11 +17,16 @@ from fedrec_auditor.auditor.demonstrations import demonstration
 from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.plan import Plan, make_target
 from fedrec_auditor.auditor.workers import results
-from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    EpsilonTables,
+    Figure,
+    PaperRow,
+    TableRow,
+)
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.declarations.paper import Heading, Paper
-from fedrec_auditor.targets.papers.privrec.numbers import PRINTED, PrintedEpsilon
 from fedrec_auditor.targets.systems.base import Population
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
@@ -185,17 +190,28 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
     )
 
 
-def tables(
-    chosen: Sequence[PrintedEpsilon] | None = None, *, jobs: int = 1
-) -> tuple[TableRow, ...]:
-    """PrivRec's Tables 3 and 4, every entry (or the ``chosen``) beside its counting and the truth.
+def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
+    """The printed tables of epsilons, of all systems or one, entry by entry beside the truth.
 
-    All 36 take about 20 seconds of one core.
+    PrivRec's 36 entries take about 20 seconds of one core.
     """
-    cells = PRINTED if chosen is None else chosen
-    made = {row: key for key, row in results(_table_row, enumerate(cells), jobs=jobs)}
-    return tuple(sorted(made, key=made.__getitem__))
+    found = []
+    for name, paper in tabled().items():
+        if system in (None, name) and (declared := paper.printed.epsilons) is not None:
+            made = dict(results(_table_row, enumerate(paper.epsilons()), jobs=jobs))
+            rows = tuple(made[place] for place in sorted(made))
+            found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
+    return tuple(found)
 
 
-def _table_row(place: int, cell: PrintedEpsilon) -> tuple[int, TableRow]:
-    return place, TableRow.model_validate(cell, from_attributes=True)
+def tabled() -> Mapping[str, Paper]:
+    """The papers that print tables of epsilons, by the system that these are of."""
+    return {
+        declared.system.lower(): paper
+        for paper in papers().values()
+        if (declared := paper.printed.epsilons) is not None
+    }
+
+
+def _table_row(place: int, entry: Any) -> tuple[int, TableRow]:
+    return place, TableRow.model_validate(entry, from_attributes=True)

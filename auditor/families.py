@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -131,14 +133,15 @@ class Family:
         """What one member is called."""
         return self.kind.removesuffix("s")
 
-    def _modules(self) -> dict[str, str]:
+    def _modules(self) -> Mapping[str, str]:
         """The modules of members by name, of composed systems MODULE:CLASS."""
         if self.kind != "targets":
             return _members(self.package)
         found: dict[str, str] = {}
         for paper in papers().values():
             room, table = f"{paper.package}.systems", paper.composed.system
-            own = _members(room) | {name: f"{room}:{made.type}" for name, made in table.items()}
+            composed = {name: f"{room}:{made.type}" for name, made in table.items()}
+            own = {**_members(room), **composed}
             if taken := found.keys() & own.keys():
                 raise InputError(
                     f"Expected one system called {min(taken)!r}, got another of the paper "
@@ -210,8 +213,14 @@ def brief(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
-def _members(package: str) -> dict[str, str]:
+def _members(package: str) -> Mapping[str, str]:
     """The modules of members below ``package``, by name; folders of other families left out."""
+    return _walked(package, tuple(sys.path))
+
+
+@functools.cache
+def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
+    """The same: a package has what it has as long as it is looked for on the same ``path``."""
     found: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
@@ -219,7 +228,7 @@ def _members(package: str) -> dict[str, str]:
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
             found[info.name.replace("_", "-")] = where
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
-            found |= _members(where)
+            found |= _walked(where, path)
     found.pop("base", None)
     return found
 

@@ -132,7 +132,7 @@ class CatalogueRow(Row):
 
 
 class TableRow(Row):
-    """One printed entry of PrivRec's Tables 3 and 4 beside what it should be.
+    """One epsilon of a printed table beside what it should be.
 
     ``counted`` is what the authors' counting gives; the epsilon of the same training lies between
     ``lower`` and ``upper``.
@@ -146,3 +146,11 @@ class TableRow(Row):
     counted: float
     lower: float
     upper: float
+
+
+class EpsilonTables(Row):
+    """The printed tables of epsilons of one paper; ``note`` says how they were calculated."""
+
+    title: str
+    note: str
+    rows: tuple[TableRow, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables
 from fedrec_auditor.reports.catalogue_words import (
     assumed_words,
     claimed_words,
@@ -133,9 +133,9 @@ def _said(row: CatalogueRow) -> tuple[str, str, str]:
     return row.statement, claimed_words(row), holds_words(row)
 
 
-def render_tables(rows: Sequence[TableRow], console: Console) -> None:
-    """Print PrivRec's Tables 3 and 4 beside the counting that gives them, and the truth."""
-    for row in rows:
+def render_tables(tables: Sequence[EpsilonTables], console: Console) -> None:
+    """Print tables of epsilons beside the counting that gives them, and the truth."""
+    for row in chain.from_iterable(table.rows for table in tables):
         print_line(
             console,
             f"Table {row.table}, q = {row.clients}/{row.n_users}, delta {number(row.delta)}: "

@@ -1,6 +1,6 @@
 """Interactions read from an item table of which a device moves some rows.
 
-Three protocols are told apart by what is public of them:
+Four protocols are told apart by what is public of them:
 
 1. Only own items move (no negatives are drawn): a row is the likelier an own item the farther it
    moved.
@@ -18,6 +18,9 @@ Three protocols are told apart by what is public of them:
    is its place on the line, negatives below zero, plus its distance from it where that is not what
    is typical of the user's rows; rows that did not change have zero.
 3. What is sent is a gradient, with negatives: see ``meta_gradient``.
+4. Rows of own items are in every message, and of ``pseudo`` others, drawn anew for each: a user's
+   messages are intersected. What one leaves out was not met, and what is in it is the likelier an
+   own item the fewer are drawn.
 
 Which end is up: there are more negatives than own items where q > 1. Where q = 1, popularity tells:
 negatives are drawn evenly, own items are not, so a row is the likelier an own item the more devices
@@ -45,6 +48,7 @@ _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TOGETHER = 8  # senders with about as many moved rows
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
+_KEPT = 8  # messages a user that are intersected
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
@@ -72,16 +76,21 @@ class ItemRows:
 
         Rounds add up; where only own items move, what moved in any of them is one.
         """
-        negatives = view.public.settings.get("negatives", 0)
+        negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for whole in item_messages(view):
+        for whole in item_messages(view, each=_KEPT if pseudo else 1):
             counts = _counts(whole) if negatives == 1 else None
             table, places = whole.of(users)
             gradients = table.component.kind is Kind.GRADIENT
             for rows, change, moved in table.changes():
                 touched = np.asarray(moved.any(axis=2))
                 whose, sizes = places[rows], np.count_nonzero(touched, axis=1)
+                if pseudo:
+                    others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
+                    chance = np.log(np.maximum(others / pseudo, 1.0))
+                    ratio[whose] += np.where(touched, chance[:, None], -np.inf)
+                    continue
                 for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
                     # the moved rows of each sender first: the others cost nothing
                     width = max(1, int(sizes[some].max(initial=0)))

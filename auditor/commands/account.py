@@ -55,7 +55,7 @@ def command(
         int | None, typer.Option(help="Items to choose from; 1,682 if left out.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="PrivRec's Tables 3 and 4, entry by entry.")
+        bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
     ] = False,
     as_json: AsJson = False,
     only: Annotated[
@@ -206,14 +206,18 @@ def command(
     if tables:
         if only:
             raise InputError("Expected --only with --all, got --tables. Drop one of them.")
-        if asked and target != "dp-privrec":
-            raise InputError("Expected --tables alone or with dp-privrec. Drop what else is asked.")
+        from fedrec_auditor.auditor.catalogue import tabled
+
+        if asked and target not in (systems := tabled()):
+            raise InputError(
+                f"Expected --tables alone or with {' or '.join(systems)}. Drop what else is asked."
+            )
         if given or markdown or users is not None or items is not None:
             raise InputError(
                 "Expected --tables with --json and --jobs at most, got --set, --users, --items or "
                 "--markdown. The tables are as printed; drop it, or drop --tables."
             )
-        _tables(as_json, jobs)
+        _tables(target, as_json, jobs)
         return
     if asked != 1:
         raise InputError(
@@ -359,8 +363,8 @@ def _catalogue(
     if as_json:
         print(_json([row for row in rows if row.is_any_of(only)]))
     elif markdown:
-        cells = catalogue.tables(jobs=make_resources(jobs).jobs)
-        print(catalogue_markdown.render(rows, cells), end="")
+        tables = catalogue.tables(jobs=make_resources(jobs).jobs)
+        print(catalogue_markdown.render(rows, tables), end="")
     elif number is None:
         catalogue_terminal.render_catalogue(rows, Console(), only)
     else:
@@ -368,19 +372,19 @@ def _catalogue(
             catalogue_terminal.render_entry(row, Console())
 
 
-def _tables(as_json: bool, jobs: int | None) -> None:
-    """PrivRec's Tables 3 and 4."""
+def _tables(system: str | None, as_json: bool, jobs: int | None) -> None:
+    """The printed tables of epsilons, of all systems or one."""
     from rich.console import Console
 
     from fedrec_auditor.auditor import catalogue
     from fedrec_auditor.auditor.plan import make_resources
     from fedrec_auditor.reports import catalogue_terminal
 
-    cells = catalogue.tables(jobs=make_resources(jobs).jobs)
+    tables = catalogue.tables(system, jobs=make_resources(jobs).jobs)
     if as_json:
-        print(_json(cells))
+        print(_json([row for table in tables for row in table.rows]))
     else:
-        catalogue_terminal.render_tables(cells, Console())
+        catalogue_terminal.render_tables(tables, Console())
 
 
 def _json(rows: Sequence[Row]) -> str:

@@ -2,7 +2,7 @@
 
 The adversary has what the paper gives it, the raw change of all parameters of one round's senders
 and the attribute of a share zeta of them, and nothing else: no other attribute, no other reading.
-The round is the last of the training whose Hit@20 is shown.
+The round is the last of the training whose hits are shown.
 """
 
 from __future__ import annotations
@@ -31,27 +31,22 @@ from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.declarations.printed import PrintedTable
+from fedrec_auditor.targets.declarations.printed import AttackedRows, Attacks
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 from fedrec_auditor.targets.systems.federated import Federated
 
-ATTACKERS = {
-    "AIA": "attribute-mlp",
-    "DT": "attribute-tree",
-    "SVC": "attribute-svc",
-    "KNN": "attribute-knn",
-}
 AVERAGES = (MACRO, "micro F1", "weighted F1")
 _DRAWS, _QUICK_DRAWS = 10, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One printed F1: of a table, for an attribute, an attacker and a share of known users."""
+    """One F1, ``printed`` or drawn: of an attribute, an attacker and a share of known users."""
 
     place: str
     attribute: str
     attacker: str
+    attack: str
     share: float
     printed: float | None
 
@@ -60,9 +55,8 @@ class Cell:
 class AttackedSystem:
     """A system, and what is printed of attacks on it on one data set.
 
-    ``settings`` are how it is trained. ``hits`` is its Hit@20 by the tables that have it.
-    ``components`` says that each component of the upload is attacked by itself as well, which the
-    paper draws in Figure 4.
+    ``settings`` are how it is trained. ``hits`` is its printed Hit@``cutoff`` and where it stands.
+    ``components`` are the figures for each component of the upload, attacked by itself as well.
     """
 
     target: str
@@ -70,8 +64,9 @@ class AttackedSystem:
     data: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     cells: Sequence[Cell]
-    hits: Mapping[str, float] = field(default_factory=dict)
-    components: bool = False
+    cutoff: int
+    hits: tuple[str, float | None]
+    components: Sequence[Cell] = ()
     said: str = ""
 
     def part(self) -> Measurable:
@@ -83,41 +78,53 @@ class AttackedSystem:
 
 def parts(paper: Paper) -> Iterator[Measurable]:
     """The attacked trainings of a paper, one a row and data set."""
-    for attacked in paper.printed.attacked:
-        for data in attacked.data:
-            for row in attacked.rows:
-                tables = [
-                    table
-                    for table in paper.printed.table
-                    if row in table.rows and table.data.lower() == data
-                ]
-                yield AttackedSystem(
-                    target=tables[0].of(row)[0],
-                    method=row,
-                    data=data,
-                    settings=attacked.settings,
-                    cells=[cell for table in tables for cell in _cells(table, row)],
-                    hits={
-                        table.place: table.row(row)["HR@20"]
-                        for table in tables
-                        if "HR@20" in table.columns
-                    },
-                    components=row in attacked.components,
-                    said=attacked.said,
-                ).part()
+    if (attacks := paper.printed.attacks) is not None:
+        for trained in attacks.trained:
+            for data in trained.data:
+                for row in trained.rows:
+                    yield _system(paper, attacks, trained, row, data).part()
 
 
-def _cells(table: PrintedTable, row: str) -> Iterator[Cell]:
-    """The printed F1 scores of a row of a table, none where the table has none."""
-    for column, value in table.row(row).items() if table.attribute else ():
-        attacker, share = column.split()
-        yield Cell(
-            place=table.place,
-            attribute=table.attribute,
-            attacker=attacker,
-            share=float(share),
-            printed=value,
-        )
+def _system(
+    paper: Paper, attacks: Attacks, trained: AttackedRows, row: str, data: str
+) -> AttackedSystem:
+    """The system of a row, with all that is printed of it on this data set."""
+    tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
+    printed = {t.place: t.row(row).get(f"HR@{attacks.cutoff}") for t in tables}
+    figure = attacks.components
+    return AttackedSystem(
+        target=tables[0].of(row)[0],
+        method=row,
+        data=data,
+        settings=trained.settings,
+        cells=[
+            _cell(attacks, table.place, table.attribute, column, value)
+            for table in tables
+            if table.attribute
+            for column, value in table.row(row).items()
+        ],
+        cutoff=attacks.cutoff,
+        hits=next((hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)),
+        components=[
+            _cell(attacks, figure.place, attribute, column, None)
+            for attribute in figure.attributes
+            for column in figure.columns
+            if row in figure.rows
+        ],
+        said=trained.said,
+    )
+
+
+def _cell(attacks: Attacks, place: str, attribute: str, column: str, printed: float | None) -> Cell:
+    attacker, share = column.split()
+    return Cell(
+        place=place,
+        attribute=attribute,
+        attacker=attacker,
+        attack=attacks.attackers[attacker],
+        share=float(share),
+        printed=printed,
+    )
 
 
 def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
@@ -125,10 +132,6 @@ def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:
         return
-    yield (
-        "AIA is the paper's network on the coordinates of the change in the span of the known "
-        "users' (attribute-mlp), for speed; the other attackers read the change as it is."
-    )
     for data in dict.fromkeys(row.what.rpartition(", ")[2] for row in cells):
         yield from _compared(data, [row for row in cells if row.what.endswith(data)])
 
@@ -167,22 +170,7 @@ def _measured(
         rows += [drawn.row(one, cell, whole.reading(RAW)) for cell in one.cells]
         for group in last.groups if one.components else ():
             part = condense(last.only(group)).reading(RAW)
-            rows += [
-                drawn.row(
-                    one,
-                    Cell(
-                        place="Figure 4",
-                        attribute=key,
-                        attacker="AIA",
-                        share=share,
-                        printed=None,
-                    ),
-                    part,
-                    of=f", {group} only",
-                )
-                for key in ("age_group", "gender")
-                for share in (0.1, 0.2)
-            ]
+            rows += [drawn.row(one, cell, part, f", {group} only") for cell in one.components]
     return tuple(rows)
 
 
@@ -208,24 +196,25 @@ def _hits(
     model: Model,
     rng: np.random.Generator,
 ) -> ReproducedRow:
-    """Hit@20 over all items of the first item held out, the other's and popularity's beside."""
+    """The hits over all items of the first item held out, the other's and popularity's beside."""
     popular = Model(arrays={"met": popularity(held["random"].train)})
     first, *others = held
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
         rows = held[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
-        return next(row for row in rows if (row.metric, row.protocol) == ("HR@20", "all items"))
+        metric = f"HR@{one.cutoff}", "all items"
+        return next(row for row in rows if (row.metric, row.protocol) == metric)
 
-    row = hit(first, target, model)
-    beside = {"random": row.random, "popularity": hit(first, _Popularity(), popular).value}
+    row, by_popularity = hit(first, target, model), _popularity(target.evaluation)
+    beside = {"random": row.random, "popularity": hit(first, by_popularity, popular).value}
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
-        beside[f"popularity, {which} item"] = hit(which, _Popularity(), popular).value
-    ((place, printed),) = one.hits.items() or (("Figure 5", None),)
+        beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
+    place, printed = one.hits
     return ReproducedRow(
         place=place,
         system=one.method,
-        what=f"Hit@20, {first} of all items, {one.data}",
+        what=f"Hit@{one.cutoff}, {first} of all items, {one.data}",
         printed=printed,
         value=row.value,
         ci_low=row.ci_low,
@@ -235,19 +224,20 @@ def _hits(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Popularity(Federated):
+def _popularity(measured: Evaluation) -> Target:
     """What recommends to everybody the items that most users ``met``."""
 
-    reported = ()
-    evaluation = Evaluation(cutoffs=(20,))
+    class Popularity(Federated):
+        reported = ()
+        evaluation = measured
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> NDArray[np.float64]:
-        """The same for all users, (len(users), n_items)."""
-        met = model.arrays["met"]
-        return np.broadcast_to(met, (len(users), len(met)))
+        def score(
+            self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+        ) -> NDArray[np.float64]:
+            met = model.arrays["met"]
+            return np.broadcast_to(met, (len(users), len(met)))
+
+    return Popularity()
 
 
 class _Known:
@@ -266,7 +256,7 @@ class _Known:
         codes, classes = attribute.codes[self._users], len(attribute.categories)
         count = max(1, round(cell.share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
-        attack: SupervisedAttack = FAMILIES["attacks"].member(ATTACKERS[cell.attacker])()
+        attack: SupervisedAttack = FAMILIES["attacks"].member(cell.attack)()
         labels = attack.infer_each(
             view,
             [

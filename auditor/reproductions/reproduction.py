@@ -33,10 +33,9 @@ class Reproduction:
 
         paper = self.declared
         made = [*trained.parts(paper), *attacked.parts(paper)]
-        if paper.printed.calculated:
-            made.append(
-                Measurable(name="calculations", data="", measure=partial(_calculated, paper))
-            )
+        if (epsilons := paper.printed.epsilons) is not None:
+            measure = partial(_calculated, paper, epsilons.system)
+            made.append(Measurable(name="calculations", data="", measure=measure))
         return made
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -64,10 +63,24 @@ def reproduction(name: str) -> Reproduction:
 
 
 def _calculated(
-    paper: Paper, interactions: Interactions | None, rng: np.random.Generator, quick: bool
+    paper: Paper,
+    system: str,
+    interactions: Interactions | None,
+    rng: np.random.Generator,
+    quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """The printed numbers that follow from a calculation, beside ours."""
-    return tuple(ReproducedRow.model_validate(row) for row in paper.calculated())
+    """Each printed epsilon beside what is proved, and what leaks, for the same rounds."""
+    return tuple(
+        ReproducedRow(
+            place=f"Table {entry.table}",
+            system=system,
+            what=f"epsilon at delta {entry.delta:g}, {entry.clients} of {entry.n_users} clients",
+            printed=entry.printed,
+            value=entry.upper,
+            beside={"by the authors' counting": entry.counted, "leaks at least": entry.lower},
+        )
+        for entry in paper.epsilons()
+    )
 
 
 def _ranked(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 Draw = Callable[[int, int, np.random.Generator], Any]
 """World, number of runs, generator: one number a run, (runs,)."""
@@ -65,6 +69,35 @@ class Demonstration:
     def target(self) -> str:
         """Name of the system whose claim is refuted."""
         return self.violation.system.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUploads:
+    """What ``read`` makes of ``each`` messages of a client, whose history is that of the world.
+
+    ``histories`` are ratings of all items, (n_items,); ``broadcast`` is what a server of any kind
+    sends. As many runs as have ``block`` messages are made at once: ``read`` gives a number a run.
+    """
+
+    system: Target
+    histories: tuple[ArrayLike, ArrayLike]
+    read: Callable[[Uploads], NDArray[Any]]
+    broadcast: Broadcast | None = None
+    each: int = 1
+    block: int = 1 << 14
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """The numbers of ``size`` runs, (size,)."""
+        one = Interactions.of(np.array([self.histories[world]]), name="neighbours")
+        upload, each = partial(self.system.upload, one, self.broadcast, rng), self.each
+        return in_blocks(size, self.block // each, lambda runs: self.read(upload(runs * each)))
+
+
+def in_blocks(size: int, block: int, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """``draw`` of ``size`` runs, ``block`` of them at a time."""
+    block = max(1, block)
+    runs = (min(block, size - start) for start in range(0, size, block))
+    return np.concatenate([draw(count) for count in runs])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,25 +19,44 @@ from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
-    """A number that a paper states or relies on, beside the one computed here.
+class Declared(BaseModel):
+    """What a TOML file of a paper declares: keys that it does not know are errors."""
 
-    ``what`` names it; ``claimed`` and ``right`` are equal, to ``tolerance`` relative, if the paper
-    is right; where it says only that the number is ``below`` the claimed one, it must be that. An
-    ``upper`` bound (an epsilon, a sensitivity) that is larger than the right one holds, loosely.
-    ``how`` says in a sentence how the right one was found; with a ``side`` the truth may lie on one
-    side of it.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Pair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
+"""A number as it is claimed and as it is computed here, and names in what is said of it."""
+
+
+class StatedNumber(Declared):
+    """A number that a paper states or relies on, held against the one computed here.
+
+    ``what`` names it; the claimed one and the right one are equal, to ``tolerance`` relative, if
+    the paper is right; where it says only that the number is ``below`` the claimed one, it must be
+    that. An ``upper`` bound (an epsilon, a sensitivity) that is larger than the right one holds,
+    loosely. ``how`` says in a sentence how the right one was found; with a ``side`` the truth may
+    lie on one side of it.
     """
 
     what: str
-    claimed: float
-    right: float
     how: str
     tolerance: float = 1e-9
     below: bool = False
     upper: bool = False
     side: Side | None = None
+
+    def of(self, claimed: float, right: float, names: Mapping[str, Any] = {}) -> Computed:
+        """The number with these values; ``names`` stand in braces in ``what`` and ``how``."""
+        said = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
+        return Computed(**{**dict(self), **said}, claimed=claimed, right=right)
+
+
+class Computed(StatedNumber):
+    """A ``StatedNumber`` as it is claimed and as it is computed here."""
+
+    claimed: float
+    right: float
 
     @property
     def word(self) -> Arithmetic:
@@ -49,12 +68,6 @@ class Computed:
             below=self.below,
             upper=self.upper,
         )
-
-
-class Declared(BaseModel):
-    """What a TOML file of a paper declares: keys that it does not know are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _several(value: Any) -> Any:
@@ -92,7 +105,7 @@ class Entry(Declared):
     another entry is its statement at other settings: both count once, and the system has one
     claim. Where an entry has a ``scope`` alone, the claim follows from the system's parts.
     ``source`` is where it stands in the paper. ``computed`` names a function of the paper's
-    ``numbers``, whose numbers are held against those computed here.
+    ``numbers``, which gives pairs of numbers; ``numbers`` say what they are, by turns.
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
     differ or agree. ``ours`` says that the claimed epsilon stands nowhere in the paper: it is what
@@ -124,6 +137,7 @@ class Entry(Declared):
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
+    numbers: tuple[StatedNumber, ...] = ()
     repaired: Mapping[str, Any] | None = None
     demonstration: str | None = None
 

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import cycle
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -18,8 +19,9 @@ from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
 from fedrec_auditor.targets.declarations.composed_system import Systems
 from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Words
 from fedrec_auditor.targets.declarations.printed import (
-    AttackedRows,
+    Attacks,
     Order,
+    PrintedEpsilons,
     PrintedTable,
     TrainedRows,
 )
@@ -57,21 +59,21 @@ class Claims(Declared):
 class Printed(Declared):
     """``printed.toml``: the numbers that the paper prints, and how they are measured again.
 
-    ``calculated`` names a function of ``numbers`` that gives rows of printed numbers beside
-    calculated ones. ``order`` are rankings that the text states, ``remark`` sentences on all rows.
+    ``epsilons`` are calculated again. ``order`` are rankings that the text states, ``remark``
+    sentences on all rows.
     """
 
     table: tuple[PrintedTable, ...] = ()
     trained: tuple[TrainedRows, ...] = ()
-    attacked: tuple[AttackedRows, ...] = ()
-    calculated: str = ""
+    attacks: Attacks | None = None
+    epsilons: PrintedEpsilons | None = None
     order: tuple[Order, ...] = ()
     remark: tuple[str, ...] = ()
 
     @property
     def is_measured(self) -> bool:
         """Whether anything of it is measured or calculated again."""
-        return bool(self.trained or self.attacked or self.calculated)
+        return bool(self.trained or self.attacks or self.epsilons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +173,18 @@ class Paper:
 
     def computed(self, entry: Entry) -> tuple[Computed, ...]:
         """The numbers of an entry, computed; none where it has none."""
-        return tuple(self._numbers(entry.computed)) if entry.computed else ()
+        pairs = tuple(self._numbers(entry.computed)) if entry.computed else ()
+        if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
+            raise InputError(
+                f"Expected {len(pairs)} numbers of entry {entry.number}, or what says them by "
+                f"turns, got {len(entry.numbers)}. Mend {CLAIMS}."
+            )
+        return tuple(said.of(*pair) for said, pair in zip(cycle(entry.numbers), pairs))
 
-    def calculated(self) -> tuple[Mapping[str, Any], ...]:
-        """Rows of printed numbers beside calculated ones."""
-        return tuple(self._numbers(self.printed.calculated))
+    def epsilons(self) -> tuple[Any, ...]:
+        """The entries of its printed tables of epsilons."""
+        declared = self.printed.epsilons
+        return () if declared is None else tuple(self._numbers(declared.entries))
 
     def _numbers(self, name: str) -> Iterable[Any]:
         """What the function of the paper's ``numbers`` of this name gives."""

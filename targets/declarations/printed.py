@@ -54,6 +54,22 @@ class PrintedTable(Declared):
         return {**found, "MSE": found["RMSE"] ** 2} if "RMSE" in found else found
 
 
+class PrintedEpsilons(Declared):
+    """Printed tables of epsilons, each entry held against what is true.
+
+    ``entries`` names a function of ``numbers`` that gives them: each has its ``table``, how many
+    ``clients`` of ``n_users`` take part in a round, the ``delta``, the epsilon that is ``printed``,
+    the one that the authors' counting gives (``counted``), and between which ones it lies
+    (``lower``, ``upper``). ``system`` is what they are of, as it is printed. ``note`` says below
+    ``title`` how they were found.
+    """
+
+    entries: str
+    system: str
+    title: str
+    note: str = ""
+
+
 class TrainedRows(Declared):
     """Rows of a table that are measured again, by training their systems on our ``data``.
 
@@ -75,16 +91,35 @@ class TrainedRows(Declared):
 
 
 class AttackedRows(Declared):
-    """Rows of tables of attacks that are measured again, all cells of a row on one training.
-
-    ``components`` are those of which each component of the upload is attacked by itself as well.
-    """
+    """Rows of tables of attacks that are measured again, all cells of a row on one training."""
 
     rows: Names
     data: Names
     settings: Mapping[str, Setting] = {}
-    components: Names = ()
     said: str = ""
+
+
+class ComponentsFigure(Declared):
+    """Where attacks on each component of a row's upload by itself are drawn, and which."""
+
+    place: str = ""
+    rows: Names = ()
+    attributes: Names = ()
+    columns: Names = ()
+
+
+class Attacks(Declared):
+    """Tables of attacks, measured again on the systems ``trained``.
+
+    ``attackers`` gives our attack for each attacker in the tables' columns. Beside them stands the
+    hit rate at ``cutoff`` of the training, which is ``drawn`` where no table has it.
+    """
+
+    attackers: Mapping[str, str]
+    cutoff: int
+    drawn: str = ""
+    components: ComponentsFigure = ComponentsFigure()
+    trained: tuple[AttackedRows, ...]
 
 
 class Order(Declared):

@@ -21,9 +21,9 @@ from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraini
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import games
-from fedrec_auditor.targets.systems.base import DEFAULT, Model, UploadGame
+from fedrec_auditor.targets.systems.base import Model, UploadGame
 from fedrec_auditor.targets.systems.composition import Composition
-from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
@@ -72,23 +72,15 @@ class Federated(Composition):
             route=self.route.vantage,
         )
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """All parameters of the model after local training, protected, a component each."""
-        if broadcast is None:
+        if calls.broadcast is None:
             raise InputError(
                 "Expected the model's components as a broadcast, got none. Send what the learner "
                 "begins with."
             )
-        users = np.repeat(np.arange(profiles.n_users), size)
-        clients = self._devices(profiles, Streams.spawn(rng, len(users)), users)
-        return Uploads(users, self._send(clients, broadcast, compute)[0])
+        clients = self._devices(calls.profiles, calls.streams, calls.owners)
+        return self._send(clients, calls.broadcast, calls.compute)[0]
 
     def step(self, model: Broadcast, uploads: Uploads) -> Broadcast:
         """The mean of the uploads (Algorithm 1), or their sum (equation 9), float32."""

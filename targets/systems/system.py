@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, paper_of
@@ -22,6 +23,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.settings import Checked, numbers
 from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
     Evaluation,
@@ -51,6 +53,39 @@ class Trained:
     user_vectors: Floats | None = None
 
 
+Messages = dict[str, Component]
+"""What clients send, a component each of all of them."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Messages that clients are asked for, ``size`` of each profile, and what they are sent.
+
+    A client's coins are its own: ``streams`` has a seed a message, drawn from ``rng`` once.
+    """
+
+    profiles: Interactions
+    size: int
+    broadcast: Broadcast | None
+    rng: np.random.Generator
+    compute: Compute = DEFAULT
+
+    @cached_property
+    def owners(self) -> Ints:
+        """Which of the profiles each message is of."""
+        return np.repeat(np.arange(self.profiles.n_users), self.size)
+
+    @cached_property
+    def clients(self) -> Interactions:
+        """The history behind each message."""
+        return self.profiles.take(self.owners)
+
+    @cached_property
+    def streams(self) -> Streams:
+        """The randomness of each message."""
+        return Streams.spawn(self.rng, len(self.owners))
+
+
 Training = Generator[Round | None, Round | None, Trained]
 """A training, a round at a time.
 
@@ -63,7 +98,7 @@ It yields what crosses in a round, or None where nothing does, and is sent that 
 class System(Checked, ABC):
     """A ``Target`` with the training loop, and with defaults for what most systems leave alone.
 
-    A system says what happens in a round (``train``), what a client sends (``upload``) and how
+    A system says what happens in a round (``train``), what a client sends (``messages``) and how
     scores are computed. What is claimed, and what is printed of its utility, stands in the folder
     of its paper. By default it has no local game, states no mechanism, and is charged as
     non-private. ``central`` says that all rounds happen within a server that holds the
@@ -215,7 +250,6 @@ class System(Checked, ABC):
             features=interactions.genres,
         )
 
-    @abstractmethod
     def upload(
         self,
         profiles: Interactions,
@@ -225,6 +259,12 @@ class System(Checked, ABC):
         compute: Compute = DEFAULT,
     ) -> Uploads:
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
+        calls = Calls(profiles, size, broadcast, rng, compute)
+        return Uploads(calls.owners, self.messages(calls))
+
+    def messages(self, calls: Calls) -> Messages:
+        """What clients send, a component each; none where they send nothing."""
+        return {}
 
     @abstractmethod
     def score(
@@ -278,16 +318,9 @@ class Central(Unperturbed):
         """What everybody knows: only the release is seen."""
         return replace(super().public(interactions), route=Vantage.RELEASE)
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
-        """Messages without any component."""
-        return Uploads(np.repeat(np.arange(profiles.n_users), size), {})
+    def messages(self, calls: Calls) -> Messages:
+        """None."""
+        return {}
 
 
 class Silent(Central):

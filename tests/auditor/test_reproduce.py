@@ -105,7 +105,7 @@ def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -
     if timed:
         data = replace(data, timestamps=rng.permutation(data.ratings.nnz).astype(np.int64))
     system = AttackedSystem(
-        target="fedlightgcn", method="x", data="y", cells=(), hits={"Table VI": 0.08}
+        target="fedlightgcn", method="x", data="y", cells=(), cutoff=20, hits=("Table VI", 0.08)
     )
     (row,) = system.part().measure(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)

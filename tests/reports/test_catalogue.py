@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports import catalogue_markdown as catalogue_markdown
 from fedrec_auditor.reports import catalogue_terminal as catalogue_terminal
-from fedrec_auditor.reports.catalogue import CatalogueRow, Figure, PaperRow, TableRow
+from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import between, settings_words, short
@@ -208,7 +208,9 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
         lower=1.2976,
         upper=1.5244,
     )
-    page = catalogue_markdown.render([row()], [cell])
+    page = catalogue_markdown.render(
+        [row()], [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
+    )
     assert "| [3b](#3b) | `fmf-ldp` | " in page
     assert "## 3b. fmf-ldp: WRONG" in page
     assert "| a\\|b | 1 | 2 |" in page

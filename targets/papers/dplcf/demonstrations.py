@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
+from fedrec_auditor.targets.declarations.demonstration import (
+    Demonstration,
+    DistinguishingGame,
+    ReadUploads,
+)
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import first_bit
 from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
 from fedrec_auditor.targets.systems.base import Population
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstBit:
-    """What a device uploads for item 0; both users hold item 1, and one of them item 0."""
-
-    system: FlippedKnn
-
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
-        profile = Interactions.of(np.array([[1.0 - world, 1.0]]), name="neighbours")
-        bits = self.system.upload(profile, None, rng, size).components["bits"]
-        return np.asarray(bits.dense(np.arange(size))[:, 0].astype(np.int8))
-
-
 def one_bit(system: FlippedKnn, samples: int) -> DistinguishingGame:
-    """The claim for one interaction against the bit that is uploaded for it."""
+    """The claim for one interaction against the bit that is uploaded for it.
+
+    Both users hold item 1, and one of them item 0.
+    """
     return DistinguishingGame(
         system=system,
         population=Population(n_users=2, n_items=2),
         worlds=("item 0 in the history", "item 0 not in the history"),
         scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
-        draw=_FirstBit(system),
+        draw=ReadUploads(system=system, histories=([1.0, 1.0], [0.0, 1.0]), read=first_bit),
         statistic="the bit received for item 0",
         samples=samples,
     )

@@ -12,10 +12,9 @@ import numpy as np
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
@@ -65,31 +64,20 @@ def _sampled(z: float, steps: int) -> float:
 _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
-def sensitivities() -> Iterator[Computed]:
+def sensitivities() -> Iterator[Pair]:
     """The largest gradient of one rating."""
     for table, said, joint in _TABLES:
-        yield Computed(
-            what=f"longest gradient of one rating in {table}, R = 5",
-            claimed=said,
-            right=largest(_R, ratings=1, joint=joint),
-            how="all u, v of equation 6 and ratings on a grid, with the systems' gradients",
-        )
+        yield said, largest(_R, ratings=1, joint=joint), {"table": table}
 
 
-def per_user() -> Iterator[Computed]:
+def per_user() -> Iterator[Pair]:
     """The largest gradient of a user of theta ratings."""
     theta = 5
     for table, one, joint in _TABLES:
-        yield Computed(
-            what=f"longest gradient of a user of theta = 5 ratings in {table}, R = 5",
-            claimed=theta * one,
-            right=largest(_R, ratings=theta, joint=joint),
-            upper=True,
-            how=f"as for one rating, {theta} of them: gradients in V are on rows of their own",
-        )
+        yield theta * one, largest(_R, ratings=theta, joint=joint), {"table": table, "theta": theta}
 
 
-def replaced() -> Iterator[Computed]:
+def replaced() -> Iterator[Pair]:
     """Four of the settings in which Theorem 5 fails."""
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -101,72 +89,46 @@ def replaced() -> Iterator[Computed]:
             masked=100,
             replaced=100,
         )
-        yield Computed(
-            what=f"epsilon of T = 10 rounds at sigma/Delta = {z:g}, omega = {omega}",
-            claimed=system.claimed,
-            right=_epsilon(Repeated(seen, system.rounds).event()),
-            tolerance=1e-6,
-            how="both rounds of messages, without dropouts: variance sigma^2/(2 - omega)",
+        yield (
+            system.claimed,
+            _epsilon(Repeated(seen, system.rounds).event()),
+            {"z": z, "omega": omega},
         )
 
 
-def unprojected() -> Iterator[Computed]:
+def unprojected() -> Iterator[Pair]:
     """Without the projection of V."""
-    yield Computed(
-        what="longest gradient of one rating if V is not projected, R = 5",
-        claimed=_ONE,
-        right=unclipped(_R, length=10.0),
-        side=Side.LOWER,
-        how="2 |u| |x - u.v|, which grows with v without end, at an item ten times as long as "
-        "equation 6 allows; Figure 3d does not project V",
-    )
+    yield _ONE, unclipped(_R, length=10.0)
 
 
-def rows() -> Iterator[Computed]:
+def rows() -> Iterator[Pair]:
     """A rating of a row that is drawn or not."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
     from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 
     told = RevealedSamplingDpEvent(_ETA, GaussianDpEvent(EXACT))
-    yield Computed(
-        what="epsilon of a rating in 1,000 steps on one row in a hundred, delta 1e-5",
-        claimed=_sampled(EXACT, STEPS),
-        right=_epsilon(SelfComposedDpEvent(told, STEPS)),
-        side=Side.UPPER,
-        how=(
-            f"the mean over K ~ Binomial(1000, 0.01) of sqrt(K)/z at z = {EXACT}, for which "
-            "the Poisson accountant says 1: so it is to who sees every noisy gradient, and the "
-            "server of this setting sees sums of them"
-        ),
-    )
+    yield _sampled(EXACT, STEPS), _epsilon(SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
 
 
-def embeddings() -> Iterator[Computed]:
+def embeddings() -> Iterator[Pair]:
     """What one rating moves through a fitted embedding."""
     system = HflSgdmf()
     for count in (10, 100):
-        yield Computed(
-            what=f"how far one rating moves a step's sum, in 2 R^(3/2), with {count} other ratings",
-            claimed=1.0,
-            right=turned(system.bound, ratings=count, fitting=system.fitting) / _ONE,
-            side=Side.LOWER,
-            how="a first V at which one rating turns the fitted embedding, and with it all rows",
+        yield (
+            1.0,
+            turned(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            {"count": count},
         )
 
 
-def drawn() -> Iterator[Computed]:
+def drawn() -> Iterator[Pair]:
     """The same for a device that draws a rating."""
     system = LflSgdmf()
-    yield Computed(
-        what="how far one rating moves what a device sends, in 2 R^(3/2), with another one",
-        claimed=1.0,
-        right=rating_distance(system.bound, system.factors, system.fitting) / _ONE,
-        how="fitted with it and without, at a first V that turns; the nearer of what is drawn",
-    )
+    yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
-def root_sum() -> Iterator[Computed]:
+def root_sum() -> Iterator[Pair]:
     """Ten parties, with the paper's mechanism and with any."""
     from dp_accounting import SelfComposedDpEvent
 
@@ -174,75 +136,39 @@ def root_sum() -> Iterator[Computed]:
 
     parties = 10
     one = _sampled(EXACT, STEPS)
-    yield Computed(
-        what="epsilon of ten parties of 1,000 sampled steps each, eps_k = 1, delta 1e-5",
-        claimed=math.sqrt(parties) * one,
-        right=_sampled(EXACT, parties * STEPS),
-        tolerance=1e-3,
-        how="10,000 sampled Gaussians composed",
-    )
+    yield math.sqrt(parties) * one, _sampled(EXACT, parties * STEPS)
     count = 18
-    for said, eps_k in (
-        ("TensorFlow Privacy's 1.105", accounted(EXACT, _ETA, STEPS, DELTA)),
-        ("Theorem 1's 1.355", by_tail_bound(EXACT, _ETA, STEPS, DELTA)),
-    ):
-        yield Computed(
-            what=f"epsilon of {count} parties, one rating of the user each, eps_k = {said}",
-            claimed=math.sqrt(count) * eps_k,
-            right=_sampled(EXACT, count * STEPS),
-            upper=True,
-            how="18,000 sampled Gaussians composed",
-        )
-    yield Computed(
-        what="epsilon of ten parties of any mechanism of pure epsilon 1, delta 1e-5",
-        claimed=math.sqrt(parties),
-        right=_epsilon(SelfComposedDpEvent(PureDpEvent(1.0), parties)),
-        how="ten randomized responses: the sum of epsilons, all but 1e-5 of the time",
-    )
+    for by in (accounted, by_tail_bound):
+        eps_k = by(EXACT, _ETA, STEPS, DELTA)
+        yield math.sqrt(count) * eps_k, _sampled(EXACT, count * STEPS)
+    yield math.sqrt(parties), _epsilon(SelfComposedDpEvent(PureDpEvent(1.0), parties))
 
 
-def counted() -> Iterator[Computed]:
+def counted() -> Iterator[Pair]:
     """T' steps, and T T' of them."""
-    yield Computed(
-        what="epsilon of T T' = 1,000 steps where Proposition 3 accounts T' = 10, delta 1e-5",
-        claimed=_sampled(TEN, 10),
-        right=_sampled(TEN, STEPS),
-        how=f"the same accountant at z = {TEN}, for as many steps as are taken",
-    )
+    yield _sampled(TEN, 10), _sampled(TEN, STEPS), {"z": TEN}
 
 
-def constants() -> Iterator[Computed]:
+def constants() -> Iterator[Pair]:
     """c of z^2 = c eta^2 T ln(1/delta)/eps^2 at two budgets."""
 
     def constant(z: float) -> float:
         epsilon = accounted(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
-    yield Computed(
-        what="c1 of Proposition 2 at z = 0.7 over that at z = 2",
-        claimed=1.0,
-        right=constant(0.7) / constant(2.0),
-        how="solved for c1, with the epsilon that the authors' package gives",
-    )
+    yield 1.0, constant(0.7) / constant(2.0)
 
 
-def exactness() -> Iterator[Computed]:
+def exactness() -> Iterator[Pair]:
     """What the authors' package gives, and what Theorem 1 does, beside the truth."""
     for said, claimed in (
         ("TensorFlow Privacy of 2021", accounted(EXACT, _ETA, STEPS, DELTA)),
         ("Theorem 1", by_tail_bound(EXACT, _ETA, STEPS, DELTA)),
     ):
-        yield Computed(
-            what=f"epsilon of 1,000 sampled steps at z = {EXACT}, delta 1e-5, by {said}",
-            claimed=claimed,
-            right=_sampled(EXACT, STEPS),
-            upper=True,
-            tolerance=1e-3,
-            how="privacy loss distributions, which bound the same steps from both sides",
-        )
+        yield claimed, _sampled(EXACT, STEPS), {"z": EXACT, "said": said}
 
 
-def both_ways() -> Iterator[Computed]:
+def both_ways() -> Iterator[Pair]:
     """A user, none, another one: three laws of one bit, each next to the one in the middle."""
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -255,95 +181,49 @@ def both_ways() -> Iterator[Computed]:
         )
 
     worst = max(delta(0, 1, epsilon), delta(1, 2, epsilon))
-    yield Computed(
-        what="delta of a replacement at 2 eps, where presence has delta 1e-5 at eps = 1",
-        claimed=2.0 * worst,
-        right=delta(0, 2, 2.0 * epsilon),
-        tolerance=1e-9 * DELTA,
-        how="a bit shown with probability (1 + e^eps) delta, delta or 0: exact divergences",
-    )
+    yield 2.0 * worst, delta(0, 2, 2.0 * epsilon)
 
 
-def pointwise() -> Iterator[Computed]:
+def pointwise() -> Iterator[Pair]:
     """An input that is sent with one of 1,000 random tags: no output is likely."""
     tags = 1000
     table = np.zeros((2, 2 * tags))
     table[0, :tags] = table[1, tags:] = 1.0 / tags
     least = float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).max())
-    yield Computed(
-        what="delta at eps = 1 of a bit sent in the clear, beside one of 1,000 random tags",
-        claimed=least,
-        right=float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum()),
-        how="over sets of outputs, where Definition 1 looks at one output after the other",
-    )
+    yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def divisor() -> Iterator[Computed]:
+def divisor() -> Iterator[Pair]:
     """What division by a count of ratings does to noise."""
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
-    yield Computed(
-        what="scale of the noise of a party with two ratings, beside one with one",
-        claimed=1.0,
-        right=more / few,
-        how="gradient and noise are divided by the number of ratings, which is in the data",
-    )
-    yield Computed(
-        what="noise multiplier if noise for a sum is added after the division, ML-100K",
-        claimed=1.0,
-        right=float(batch_size(943, _ETA)) * 100_000 / 943,
-        how="the sum is divided by n' m' tau, and noise of z Delta added to what is left",
-    )
+    yield 1.0, more / few
+    yield 1.0, float(batch_size(943, _ETA)) * 100_000 / 943
 
 
-def tuning() -> Iterator[Computed]:
+def tuning() -> Iterator[Pair]:
     """Trainings with several learning rates."""
     runs = 5
-    yield Computed(
-        what=f"epsilon if {runs} learning rates are tried on the training data, eps = 1 each",
-        claimed=_sampled(EXACT, STEPS),
-        right=_sampled(EXACT, runs * STEPS),
-        tolerance=1e-3,
-        how="all trainings composed, of which the best is chosen by its training loss",
-    )
+    yield _sampled(EXACT, STEPS), _sampled(EXACT, runs * STEPS), {"runs": runs}
 
 
-def projection() -> Iterator[Computed]:
+def projection() -> Iterator[Pair]:
     """How near to the closest feasible point the projection ends."""
-    yield Computed(
-        what="how much farther than the nearest feasible point the projection ends",
-        claimed=1e-9,
-        right=nearest(_R),
-        below=True,
-        how="sixty points beside a grid of the set: negative entries to 0, then the norm",
-    )
+    yield 1e-9, nearest(_R)
 
 
-def last_steps() -> Iterator[Computed]:
+def last_steps() -> Iterator[Pair]:
     """The largest gradient of one rating in V alone."""
-    yield Computed(
-        what="longest gradient of one rating in the last kappa steps, on items alone, R = 5",
-        claimed=_ONE,
-        right=largest(_R, ratings=1, joint=False),
-        how="all u, v of equation 6 and ratings on a grid, with the systems' gradients",
-    )
+    yield _ONE, largest(_R, ratings=1, joint=False)
 
 
-def replaced_rating() -> Iterator[Computed]:
+def replaced_rating() -> Iterator[Pair]:
     """A user of one rating is replaced by another one: the longest difference of two gradients."""
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield Computed(
-            what=f"how far a user's rating moves a sum in V, in 2 R^(3/2), replaced by one {said}",
-            claimed=2.0,
-            right=furthest(_R, same=same) / _ONE,
-            upper=True,
-            tolerance=1e-3,
-            how="two users' embeddings and ratings, an item or two, on a grid, with the systems' "
-            "gradients",
-        )
+        yield 2.0, furthest(_R, same=same) / _ONE, {"said": said}
 
 
-def in_the_clear() -> Iterator[Computed]:
+def in_the_clear() -> Iterator[Pair]:
     """Round 2's messages one by one, and their sum: what they leave unknown of the first noise."""
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -361,30 +241,20 @@ def in_the_clear() -> Iterator[Computed]:
         signal = np.eye(len(seen))[0]
         return 1.0 / float(signal @ np.linalg.solve(covariance, signal))
 
-    yield Computed(
-        what="share of sigma^2 left unknown by single messages of round 2, beside by their sum",
-        claimed=left(summed),
-        right=left(each),
-        how="the best linear estimate from all that is seen, which is normal: ten users, omega 0.3",
-    )
+    yield left(summed), left(each)
 
 
-def dropped_out() -> Iterator[Computed]:
+def dropped_out() -> Iterator[Pair]:
     """A fifth drop out in either round."""
     shares = NoiseShares(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
         ("the last sum alone", shares.claimed_variance),
         ("all messages", shares.variance),
     ):
-        yield Computed(
-            what=f"share of sigma^2 unknown to who sees {said}, omega 0.3, 20% drop out twice",
-            claimed=1.0,
-            right=min(1.0, right),
-            how="the variance of the best estimate of one gradient, 1 or more being enough",
-        )
+        yield 1.0, min(1.0, right), {"said": said}
 
 
-def amplified() -> Iterator[Computed]:
+def amplified() -> Iterator[Pair]:
     """GD-DR's local epsilon, and the central one that it is plotted at."""
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (
@@ -392,9 +262,7 @@ def amplified() -> Iterator[Computed]:
         for vantage in (Vantage.SERVER, Vantage.SHUFFLED)
     )
     event = system.event(shuffled, population)
-    yield Computed(
-        what="epsilon of GD-DR against its server, plotted at what a shuffle of 943 users buys",
-        claimed=Shuffle().bound(event, delta=1e-6, scope=shuffled).epsilon,
-        right=Pure().bound(system.event(local, population), delta=0.0, scope=local).epsilon,
-        how="nothing stands between devices and server: all reports of a device, ten of epsilon 1",
+    yield (
+        Shuffle().bound(event, delta=1e-6, scope=shuffled).epsilon,
+        Pure().bound(system.event(local, population), delta=0.0, scope=local).epsilon,
     )

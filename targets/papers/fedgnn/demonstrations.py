@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
+from fedrec_auditor.targets.declarations.demonstration import (
+    Demonstration,
+    DistinguishingGame,
+    ReadUploads,
+)
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 
-_ITEMS, _BLOCK = 4, 1 << 14
+_ITEMS = 4
 _SMALL = FedGnn(dimension=2, pseudo=2, rounds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """What ``read`` makes of a message of one of two users, under a model of the server's choice.
-
-    That pushes all numbers, or, where only one is looked at, that one: all items are (t, 0) and
-    the layer is 0, so that its first entry alone has a gradient.
-    """
-
-    system: FedGnn | FedPerGnn
-    profiles: tuple[tuple[float, ...], ...]
-    read: Callable[[Uploads], NDArray[np.float64]]
-
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        one = Interactions.of(np.array([self.profiles[world]]), name="neighbours")
-        model = _SMALL.pushing(_ITEMS)
-        if self.read is _first:
-            model = {"item": model["item"] * np.eye(1, 2), "gnn.A": 0 * model["gnn.A"]}
-        sizes = [min(_BLOCK, size - start) for start in range(0, size, _BLOCK)]
-        return np.concatenate([self.read(self.system.upload(one, model, rng, n)) for n in sizes])
 
 
 _HELD = ((4.0, 4.0, 0.0, 0.0), (0.0, 4.0, 0.0, 0.0))
@@ -62,19 +44,26 @@ def _all(uploads: Uploads) -> NDArray[np.float64]:
 
 def _side(
     system: FedGnn | FedPerGnn,
-    profiles: tuple[tuple[float, ...], ...],
+    profiles: tuple[tuple[float, ...], tuple[float, ...]],
     read: Callable[[Uploads], NDArray[np.float64]],
     said: tuple[str, str, str],
     samples: int,
     claim: str,
 ) -> DistinguishingGame:
-    number = claim in ("29", "30")
+    """A claim, against a message under a model of the server's choice.
+
+    That pushes all numbers, or, where only one is looked at, that one: all items are (t, 0) and
+    the layer is 0, so that its first entry alone has a gradient.
+    """
+    number, model = claim in ("29", "30"), _SMALL.pushing(_ITEMS)
+    if read is _first:
+        model = {"item": model["item"] * np.eye(1, 2), "gnn.A": 0 * model["gnn.A"]}
     return DistinguishingGame(
         system=system,
         population=Population(n_users=2, n_items=_ITEMS),
         worlds=said[:2],
         scope=any_pair(Unit.COORDINATE if number else Unit.USER, Vantage.SERVER, Horizon.ROUND),
-        draw=_Message(system, profiles, read),
+        draw=ReadUploads(system=system, histories=profiles, read=read, broadcast=model),
         statistic=said[2],
         samples=samples,
         claim=claim,

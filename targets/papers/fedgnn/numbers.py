@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 from fedrec_auditor.targets.systems.base import Population
 
@@ -24,34 +24,18 @@ def left(items: int, own: int, pseudo: int, messages: int) -> float:
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
-def pseudo_items() -> Iterator[Computed]:
+def pseudo_items() -> Iterator[Pair]:
     """Users of 106 items, the mean of MovieLens 100K, in three messages, one an epoch."""
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
-        yield Computed(
-            what=f"chance that an item is an own one whose row is always sent, {name}",
-            claimed=left(items, _OWN, 1000, 1),
-            right=left(items, _OWN, 1000, _EPOCHS),
-            how="the intersection of three draws of 1,000 pseudo items",
-        )
-        yield Computed(
-            what=f"share of the items not met that one message proves not met, {name}",
-            claimed=0.0,
-            right=1.0 - 1000 / (items - _OWN),
-            how="rows that are neither own nor drawn are not sent",
-        )
+        yield left(items, _OWN, 1000, 1), left(items, _OWN, 1000, _EPOCHS), {"name": name}
+        yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
-def moved() -> Iterator[Computed]:
+def moved() -> Iterator[Pair]:
     """How far the data move the weights of the released training on MovieLens 100K, and noise."""
     system, population = FedPerGnn(), Population(n_users=943, n_items=1682)
     steps = system.rounds * system.weights(population)
-    yield Computed(
-        what="L2 norm of what noise adds to the model, below what data can add in 87 steps",
-        claimed=system.rounds * system.learning_rate * system.clip,
-        right=math.sqrt(2.0 * steps) * system.noise,
-        how="a Laplace number has the variance 2 b^2, and steps are clipped to LR CLIP",
-        below=True,
-    )
+    yield system.rounds * system.learning_rate * system.clip, math.sqrt(2.0 * steps) * system.noise
 
 
 def encrypted_code(item: int) -> int:
@@ -79,25 +63,20 @@ def _digest(item: int) -> int:
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 
-def encrypted() -> Iterator[Computed]:
+def encrypted() -> Iterator[Pair]:
     """What a third party reads of encrypted ids."""
     return _read(encrypted_code, by_encryption)
 
 
-def signed() -> Iterator[Computed]:
+def signed() -> Iterator[Pair]:
     """What a third party reads of signed ids."""
     return _read(signed_code, by_signature)
 
 
 def _read(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
-) -> Iterator[Computed]:
+) -> Iterator[Pair]:
     """F1 of one history of 106 of 1,682 items."""
     history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)
-    yield Computed(
-        what="F1 of the items that the third party reads of 106 codes",
-        claimed=0.0,
-        right=2.0 * len(found & history) / (len(found) + len(history)),
-        how="a dictionary of all 1,682 items by the public key, textbook RSA of 1,128 bits",
-    )
+    yield 0.0, 2.0 * len(found & history) / (len(found) + len(history))

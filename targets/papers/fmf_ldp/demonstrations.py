@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Reports
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
+from fedrec_auditor.targets.declarations.demonstration import (
+    Demonstration,
+    DistinguishingGame,
+    ReadUploads,
+)
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.transcript import Uploads
 
-_BLOCK = 1 << 18  # messages made at once
 
-
-@dataclass(frozen=True, slots=True)
-class _Positives:
-    """How many of one user's reports in ``rounds`` rounds carry +B.
-
-    The server broadcasts the same V each time (``opposite_rows``), under which the two users'
-    gradients are projected to opposite corners, so that every report tells as much as one can.
-    """
-
-    system: FmfLdp
-    rounds: int
-
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        half = self.system.corner_items()
-        profile = Interactions.of(np.repeat(np.eye(2)[[world]], half, axis=1), name="neighbours")
-        broadcast = {"items": self.system.opposite_rows(2 * half)}
-        found, step = np.empty(size), max(1, _BLOCK // self.rounds)
-        for start in range(0, size, step):
-            runs = min(step, size - start)
-            sent = self.system.upload(profile, broadcast, rng, runs * self.rounds)
-            reports = sent.components["reports"]
-            assert isinstance(reports, Reports)
-            found[start : start + runs] = reports.positive.reshape(runs, -1).sum(axis=1)
-        return found
+def _positives(reports: int, uploads: Uploads) -> NDArray[np.float64]:
+    """How many of so many reports of a user carry +B."""
+    sent = uploads.components["reports"]
+    assert isinstance(sent, Reports)
+    return np.asarray(sent.positive.reshape(-1, reports).sum(axis=1), np.float64)
 
 
 def fmf_ldp_rounds(
@@ -50,20 +34,30 @@ def fmf_ldp_rounds(
     k = 4 reports of epsilon 0.25 in each of T = 10 rounds: claimed 1, spent 10, shown above 5.
 
     Scaled down from 250 against 5000, for no count certifies more than about ln(samples); what is
-    shown is that the rounds add up. The control is one round, for which the claim is right.
+    shown is that the rounds add up. The server broadcasts the same V each time (``opposite_rows``),
+    under which the two users' gradients are projected to opposite corners, so that every report
+    tells as much as one can. The control is one round, for which the claim is right.
     """
 
     def side(violates: bool) -> DistinguishingGame:
         """All rounds of a training; the control looks at one."""
         horizon, seen = (Horizon.TRAINING, rounds) if violates else (Horizon.ROUND, 1)
         system = FmfLdp(epsilon=epsilon, reports=reports, rounds=rounds, factors=1)
-        population = Population(n_users=2, n_items=2 * system.corner_items())
+        half = system.corner_items()
+        first, second = np.repeat(np.eye(2), half, axis=1)
         return DistinguishingGame(
             system=system,
-            population=population,
+            population=Population(n_users=2, n_items=2 * half),
             worlds=("the first half of the catalogue", "the second half of the catalogue"),
             scope=any_pair(Unit.USER, Vantage.SERVER, horizon),
-            draw=_Positives(system, seen),
+            draw=ReadUploads(
+                system=system,
+                histories=(first, second),
+                read=partial(_positives, seen * reports),
+                broadcast={"items": system.opposite_rows(2 * half)},
+                each=seen,
+                block=1 << 18,
+            ),
             statistic=f"how many of the {seen * reports} reports carry +B",
             samples=samples,
         )

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -29,7 +29,7 @@ _MOVIELENS, _SMALL_SET, _FULL = (
 _SMALL = Interactions.of(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
 
 
-def mean() -> Iterator[Computed]:
+def mean() -> Iterator[Pair]:
     """The expectation of the server's sum, over every report there can be, one by one."""
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
@@ -38,15 +38,10 @@ def mean() -> Iterator[Computed]:
             chance = math.exp(law.log_prob([index, bit], np.full(law.dimension, entry)).item())
             sent = Reports(np.array([[index]]), np.array([[bit == 1]]), law.magnitude, (2, 3))
             total += chance * sent.total()
-    yield Computed(
-        what="expectation of equation 9 over the mean gradient, with k = 100 reports",
-        claimed=1.0,
-        right=k * float(total.mean()) / entry,
-        how="every report there can be, weighted by its exact probability, k of them over N",
-    )
+    yield 1.0, k * float(total.mean()) / entry
 
 
-def sign() -> Iterator[Computed]:
+def sign() -> Iterator[Pair]:
     """A small step by line 12 with the exact gradients of equation 5, and what the loss does."""
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -62,24 +57,17 @@ def sign() -> Iterator[Computed]:
     each = system.entries(_SMALL.ratings, vectors, items, users, entries)
     gradient = each.mean(axis=0).reshape(4, 2)
     step = 1e-3 * (gradient + 2 * system.regularization * items)
-    yield Computed(
-        what="sign of the loss's change after a small step by line 12 (3 users, 4 items)",
-        claimed=-1.0,
-        right=float(np.sign(loss(items - step) - loss(items))),
-        how="equation 1 before and after, with the gradients of equation 5 as they are",
-    )
+    yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 
-def returned() -> Iterator[Computed]:
+def returned() -> Iterator[Pair]:
     """What crosses the boundary of a device in a training."""
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
     seen = [name for part in told for name in part]
-    yield Computed(
-        what="user vectors among what leaves the devices of 3 users in a training",
-        claimed=float(_SMALL.n_users),
-        right=float(_SMALL.n_users * sum(name not in ("items", "reports") for name in seen)),
-        how="a training is run, and all that crossed a boundary is listed",
+    yield (
+        float(_SMALL.n_users),
+        float(_SMALL.n_users * sum(name not in ("items", "reports") for name in seen)),
     )
 
 
@@ -88,57 +76,45 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def symmetric_competitor() -> Iterator[Computed]:
+def symmetric_competitor() -> Iterator[Pair]:
     """A user's epsilon under DPLCF-SP."""
     return _competitor(DplcfSp())
 
 
-def asymmetric_competitor() -> Iterator[Computed]:
+def asymmetric_competitor() -> Iterator[Pair]:
     """A user's epsilon under DPLCF-AP."""
     return _competitor(DplcfAp())
 
 
-def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Computed]:
+def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
     """A user's epsilon under DPLCF beside what section 5.2 says of it."""
     items = _MOVIELENS.n_items
-    yield Computed(
-        what=f"{system.name}'s epsilon of a user with M = {items} bits at eps 1",
-        claimed=items * math.exp(system.epsilon),
-        right=_user_budget(system, _MOVIELENS),
-        upper=True,
-        how="the sum over the bits, which is attained where all of them differ",
+    yield (
+        items * math.exp(system.epsilon),
+        _user_budget(system, _MOVIELENS),
+        {"name": system.name, "items": items},
     )
 
 
-def smaller() -> Iterator[Computed]:
+def smaller() -> Iterator[Pair]:
     """Both budgets on the full and the small catalogue, at one epsilon."""
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
-        yield Computed(
-            what=f"FMF-LDP's epsilon of a user over DPLCF-SP's, k = {k}, 20 rounds, "
-            f"M = {population.n_items:,}",
-            claimed=1.0,
-            right=_user_budget(ours, population) / _user_budget(theirs, population),
-            below=True,
-            how="all reports of a training, over all bits that are sent once",
+        yield (
+            1.0,
+            _user_budget(ours, population) / _user_budget(theirs, population),
+            {"k": k, "items": population.n_items},
         )
 
 
-def stronger() -> Iterator[Computed]:
+def stronger() -> Iterator[Pair]:
     """Both laws at one epsilon."""
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
-    yield Computed(
-        what="exact epsilon of a gradient's report over an interaction's, both at eps 1",
-        claimed=1.0,
-        right=float(shown.item()) / bit.epsilon,
-        below=True,
-        tolerance=1e-9,
-        how="the largest log-ratio of each law",
-    )
+    yield 1.0, float(shown.item()) / bit.epsilon
 
 
-def event_level() -> Iterator[Computed]:
+def event_level() -> Iterator[Pair]:
     """A user with one interaction more or less, at an item matrix that lets it turn the gradient.
 
     Six items at 3e-4 and one at -5e-3: who holds the seventh, too, has a user vector of the other
@@ -150,16 +126,10 @@ def event_level() -> Iterator[Computed]:
     entries = system.entries(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
     report = system.report(len(items))
     law = report.log_prob([[1, 0], [1, 1]], report.project(entries)[:, None])
-    yield Computed(
-        what="epsilon of one interaction in a round of k = 100 reports of eps 2.5 at event level",
-        claimed=system.epsilon,
-        right=system.reports * float(np.abs(law[0] - law[1]).max()),
-        how="the exact laws of the reports of two users who differ in one item: all k may be of "
-        "rows where their gradients lie at opposite ends",
-    )
+    yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())
 
 
-def profiles() -> Iterator[Computed]:
+def profiles() -> Iterator[Pair]:
     """How well unlinked reports of a training tell two histories of one user apart.
 
     All others are at the opposite corner, where the server's item matrix may put them. The numbers
@@ -171,23 +141,10 @@ def profiles() -> Iterator[Computed]:
         rate = float(expit(-system.epsilon))
         deviation = math.sqrt((users - 1) * rate * (1.0 - rate))
         moved = math.sqrt(system.reports * system.rounds) * (1.0 - 2.0 * rate) / deviation
-        yield Computed(
-            what=f"how often one of two histories is told right, {users:,} users, 20 rounds, k 100 "
-            "(no profile: 0.5)",
-            claimed=0.5,
-            right=float(stats.norm.cdf(moved / 2.0)),
-            how="the sum of all unlinked reports of a training, which are binomial: of two "
-            "histories that are opposite in every report, all others known and at the worst",
-        )
+        yield 0.5, float(stats.norm.cdf(moved / 2.0)), {"users": users}
 
 
-def compared_at() -> Iterator[Computed]:
+def compared_at() -> Iterator[Pair]:
     """Figure 5's row of DPLCF."""
     first, second, third = Paper.of(__package__).table("Figure 5").rows["DPLCF"]
-    yield Computed(
-        what="epsilon of DPLCF's row in Figure 5",
-        claimed=FmfLdp().epsilon,
-        right=DplcfSp().epsilon,
-        how=f"{first:.4f}, {second:.4f} and {third:.4f} are those of DPLCF-SP in Table 4 of its "
-        "paper, at epsilon 1",
-    )
+    yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
+from fedrec_auditor.targets.declarations.demonstration import (
+    Demonstration,
+    DistinguishingGame,
+    in_blocks,
+)
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -101,9 +105,9 @@ class _Moved:
         return one, other
 
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        found, toward = np.empty(size), self.sent[0]
-        for start in range(0, size, _BLOCK):
-            runs = min(_BLOCK, size - start)
+        toward = self.sent[0]
+
+        def block(runs: int) -> NDArray[np.float64]:
             messages = {
                 name: part
                 if name == BIT
@@ -113,8 +117,9 @@ class _Moved:
             moved = np.zeros(runs)
             for name, part in following(self.system, self.model, messages, rng).items():
                 moved += (part - self.model[name]).reshape(runs, -1) @ toward[name][0].ravel()
-            found[start : start + runs] = moved
-        return found
+            return moved
+
+        return in_blocks(size, _BLOCK, block)
 
     @staticmethod
     def _held(world: int) -> Interactions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -142,3 +144,20 @@ def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> 
     assert not found[idle].any()
     others = np.arange(30) != idle
     np.testing.assert_allclose(found[others], whole[others], rtol=1e-4, atol=1e-3)
+
+
+def test_messages_with_rows_of_others_are_intersected() -> None:
+    """Rows of own items come again, those of pseudo items hardly do; what is left out is proved."""
+    data = Synthetic(n_users=20, n_items=300, profile=12).load()
+    met, users = data.ratings.toarray() > 0, np.arange(20)
+    found = {}
+    for rounds in (1, 4):
+        run = FedGnn(dimension=2, pseudo=60, rounds=rounds).run(data, np.random.default_rng(0))
+        ratio = ItemRows().read(run.transcript.view(Vantage.SERVER), users).log_ratio
+        assert ratio is not None
+        assert np.isfinite(ratio[met]).all()
+        left = np.isfinite(ratio)
+        found[rounds] = 2 * (left & met).sum() / (left.sum() + met.sum())
+    assert found[1] < 0.4
+    assert found[4] > 0.95
+    assert ratio[met] == pytest.approx(4 * math.log(288 / 60), rel=0.02)

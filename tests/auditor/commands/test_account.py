@@ -11,9 +11,22 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fedrec_auditor.auditor import catalogue as catalogue
+from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.spending.spend import account
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli
 from tests.reports.test_sarif import check
+
+TABLED = """
+from types import SimpleNamespace
+
+def all():
+    yield SimpleNamespace(
+        table=7, clients=5, n_users=50, delta=1e-6,
+        printed=2.0, counted=3.0, lower=1.0, upper=1.5,
+    )
+"""
 
 
 def test_theorem_5_of_lfl_at_any_parameters() -> None:
@@ -79,15 +92,15 @@ def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> No
     """In any spelling, of verdicts and of arithmetic; files for a CI have all."""
     some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
     monkeypatch.setattr(catalogue, "entries", lambda: some)
-    for given, numbers in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
+    for given, expected in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
         words = [word for text in given for word in ("--only", text)]
         code, out, _ = cli("account", "--all", *words)
         assert code == 0
         *entries, last = out.splitlines()
-        assert [line.split()[0] for line in entries] == numbers
+        assert [line.split()[0] for line in entries] == expected
         assert "Hidden, as --only" in last
         found = json.loads(cli("account", "--all", *words, "--json")[1])
-        assert [row["number"] for row in found] == numbers
+        assert [row["number"] for row in found] == expected
 
 
 def no_constant(name: str) -> float:
@@ -116,8 +129,8 @@ def test_a_target_is_followed_by_its_entries() -> None:
 
 def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
-    few = tuple(cell for cell in catalogue.PRINTED if cell.clients == 30 and cell.delta == 1e-6)
-    monkeypatch.setattr(catalogue, "PRINTED", few)
+    few = [c for c in numbers.printed_epsilons() if c.clients == 30 and c.delta == 1e-6]
+    monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
     code, out, _ = cli("account", "dp-privrec", "--tables", "--jobs", "1")
     assert code == 0
     assert (
@@ -125,6 +138,28 @@ def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPa
     )
     code, out, _ = cli("account", "--tables", "--jobs", "1", "--json")
     assert [row["printed"] for row in json.loads(out)] == [16.6081]
+
+
+def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a paper declares, is listed beside ours, by itself for its system, and on the page."""
+    monkeypatch.setattr(numbers, "printed_epsilons", lambda: ())
+    head = Path(numbers.__file__).with_name("claims.toml").read_text().partition("[[claim]]")[0]
+    folder = tmp_path / "tabled_paper"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "claims.toml").write_text(f"claim = []\n{head}")
+    (folder / "printed.toml").write_text(
+        '[epsilons]\nentries = "all"\nsystem = "Theirs"\ntitle = "Table 7"\n'
+    )
+    (folder / "numbers.py").write_text(TABLED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(catalogue, "papers", lambda: {**papers(), "x": Paper.of("tabled_paper")})
+    for words in ((), ("theirs",)):
+        code, out, _ = cli("account", *words, "--tables", "--jobs", "1")
+        said = "Table 7, q = 5/50, delta 1e-06: printed 2.0000; counted as printed 3.0000;"
+        assert (code, out) == (0, f"{said} holds 1 to 1.5\n")
+    code, _, err = cli("account", "fcf", "--tables")
+    assert (code, "alone or with theirs." in err) == (2, True)
 
 
 def test_an_epsilon_of_millions_is_printed() -> None:

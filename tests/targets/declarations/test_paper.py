@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.auditor.reproductions import attacked
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.systems.base import Population
 
@@ -216,3 +219,81 @@ def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
     assert folder.is_dir()
     for path in folder.rglob("*.py"):
         assert not printed & constants(path), path
+
+
+ATTACKS = """
+[[table]]
+place = "Table 9"
+data = "Small"
+attribute = "job"
+columns = ["Spy 0.5"]
+[table.rows]
+One = [0.4]
+Two = [0.3]
+[[table]]
+place = "Table 8"
+data = "small"
+columns = ["HR@5"]
+[table.rows]
+One = [0.1]
+[attacks]
+attackers = { Spy = "attribute-tree", Mole = "attribute-knn" }
+cutoff = 5
+drawn = "Figure 7"
+[attacks.components]
+place = "Figure 8"
+rows = "Two"
+attributes = "job"
+columns = "Mole 0.2"
+[[attacks.trained]]
+rows = ["One", "Two"]
+data = "small"
+"""
+
+
+def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
+    """Its attackers, figures and cutoff are those that it names."""
+    one, two = (part.measure.args[0] for part in attacked.parts(paper(printed=ATTACKS)))  # type: ignore[attr-defined]
+    assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
+    assert two.hits == ("Figure 7", None)
+    (cell,), (drawn,) = two.cells, two.components
+    assert (cell.place, cell.attack, cell.share, cell.printed) == (
+        "Table 9",
+        "attribute-tree",
+        0.5,
+        0.3,
+    )
+    assert (drawn.place, drawn.attack, drawn.printed) == ("Figure 8", "attribute-knn", None)
+
+
+COMPUTED = """
+[[claim]]
+number = "100"
+system = "one"
+statement = "It is so much."
+computed = "found"
+[[claim.numbers]]
+what = "{of}, first"
+how = "counted"
+below = true
+[[claim.numbers]]
+what = "second"
+how = "measured"
+"""
+
+
+def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
+    made = paper(claims=COMPUTED)
+    module = Path(importlib.import_module(made.package).__file__ or "").with_name("numbers.py")
+    module.write_text(
+        "def found():\n"
+        "    for of in 'ab':\n"
+        "        yield 2.0, 1.0, {'of': of}\n"
+        "        yield 1.0, 1.5\n"
+    )
+    computed = made.computed(made.entry("100"))
+    assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
+    assert [c.word for c in computed] == [Arithmetic.RIGHT, Arithmetic.WRONG] * 2
+    odd = made.entry("100").model_copy(update={"numbers": made.entry("100").numbers * 3})
+    with pytest.raises(InputError, match="Expected 4 numbers of entry 100"):
+        made.computed(odd)

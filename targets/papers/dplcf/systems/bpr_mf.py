@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf
-from fedrec_auditor.targets.systems.base import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +21,3 @@ class BprMf(CentralMf):
         from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import bpr_epoch
 
         return bpr_epoch, self.negatives
-
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
-        """The server's scores of users it trained on, by position; the history is not used."""
-        return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)

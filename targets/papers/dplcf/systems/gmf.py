@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf
-from fedrec_auditor.targets.systems.base import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +33,3 @@ class Gmf(CentralMf):
         vectors = super().first(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
         return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}
-
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
-        """The server's scores of users it trained on, by position; the history is not used."""
-        weighted = model.arrays["users"][users] * model.arrays["weights"]
-        return np.asarray(weighted @ model.arrays["items"].T)

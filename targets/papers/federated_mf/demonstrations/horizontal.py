@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special
 
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.demonstration import (
     Beyond,
     Demonstration,
     DistinguishingGame,
+    ReadUploads,
 )
 from fedrec_auditor.targets.papers.federated_mf.demonstrations.side_by_side import (
     ONE_PARTY,
@@ -25,6 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import sc
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.transcript import Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class _AllRounds:
         first = start(np.full((1, 1), 0.01), bound)
         user = math.sqrt(bound)  # fits either rating best
         known = 2.0 * (user * float(first[0, 0]) - other) * user
-        spread = system.sigma / math.sqrt(system.steps)
+        spread = system.noise(1).sigma / math.sqrt(system.steps)
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray((known - seen.mean(axis=(0, 2, 3))) / spread)
@@ -99,34 +101,11 @@ def hfl_counted_steps(
     return Demonstration.of(("26",), side)
 
 
-_PARTIES = 1 << 10  # of one user each, trained at once
-
-
-@dataclass(frozen=True, slots=True)
-class _NoiseAlone:
-    """The log of the mean square by which a party's message moves the rows that nobody rated.
-
-    Parties of one user each, with a stream of random bits each (``upload``); V is a first one,
-    public. Memory is some 2^10 tables of ``items`` numbers, a few times.
-    """
-
-    system: HflSgdmf
-    items: int
-
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        bound = self.system.bound
-        ratings = np.zeros((1, self.items), np.float32)
-        ratings[0, : 1 if world else 2] = bound
-        first = start(np.full((self.items, 1), 0.5), bound)
-        profile = Interactions.of(ratings, name="one user")
-        model = {"items": first, "first": first}
-        out = np.empty(size)
-        for begin in range(0, size, _PARTIES):
-            runs = min(_PARTIES, size - begin)
-            sent = self.system.upload(profile, model, rng, runs).components["items"]
-            moved = sent.dense(np.arange(runs))[:, 2:].astype(np.float64) - first[2:]
-            out[begin : begin + runs] = np.log(np.square(moved).mean(axis=(1, 2)))
-        return out
+def _noise_alone(first: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    """The log of the mean square by which a party's message moves the rows that nobody rated."""
+    sent = uploads.components["items"].dense(np.arange(len(uploads.users)))
+    moved = sent[:, 2:].astype(np.float64) - first[2:]
+    return np.asarray(np.log(np.square(moved).mean(axis=(1, 2))))
 
 
 def hfl_divisor(
@@ -152,12 +131,20 @@ def hfl_divisor(
             noise_multiplier=noise_multiplier,
             as_published=violates,
         )
+        two, one = system.bound * np.tri(2, items, dtype=np.float32)[::-1]
+        first = start(np.full((items, 1), 0.5), system.bound)
         return DistinguishingGame(
             system=system,
             population=Population(n_users=1, n_items=items),
             worlds=("a user rated items 0 and 1", "the user rated item 0 only"),
             scope=scope_of("rating"),
-            draw=_NoiseAlone(system, items),
+            draw=ReadUploads(  # parties of one user each
+                system=system,
+                histories=(two, one),
+                read=partial(_noise_alone, first),
+                broadcast={"items": first, "first": first},
+                block=1 << 10,
+            ),
             statistic="log of the mean square change of the rows that nobody rated",
             samples=samples,
             claim="all steps",
@@ -192,10 +179,10 @@ class _OneStep:
         runs = SideBySide(system=system, ratings=ratings, first=first)
         rate = runs.rows_drawn()
         user = math.sqrt(system.bound)
-        mu = 2.0 * user * (system.bound - user * float(first[0, 0])) / system.sigma
+        mu = 2.0 * user * (system.bound - user * float(first[0, 0])) / system.noise(1).sigma
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
-            pushed = -seen[0, :, :, 0] / system.sigma
+            pushed = -seen[0, :, :, 0] / system.noise(1).sigma
             x = pushed[:, 0]
             if not self.informed:
                 return x
@@ -284,7 +271,7 @@ class _Turned:
         *tables, first = self.worlds()
         expected = [self.expected(table, first) for table in tables]
         turn = expected[0] - expected[1]
-        turn /= np.linalg.norm(turn) * self.system.sigma * math.sqrt(self.system.rounds)
+        turn /= np.linalg.norm(turn) * self.system.noise(1).sigma * math.sqrt(self.system.rounds)
         without = self.system.rounds * np.vdot(expected[1], turn)
 
         def statistic(seen: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -354,3 +341,11 @@ def hfl_fitted_embeddings(
         )
 
     return Demonstration.of(("24",), side)
+
+
+DEMONSTRATIONS = {
+    "hfl-counted-steps": hfl_counted_steps,
+    "hfl-divisor": hfl_divisor,
+    "hfl-drawn-rows": hfl_drawn_rows,
+    "hfl-fitted-embeddings": hfl_fitted_embeddings,
+}

@@ -16,6 +16,7 @@ from fedrec_auditor.targets.declarations.demonstration import (
     Beyond,
     Demonstration,
     DistinguishingGame,
+    in_blocks,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
@@ -53,9 +54,8 @@ class Protocols:
         users = self.system.begin(ratings, self.first)
         count = np.array(n)
         model = {"items": self.first, "first": self.first, "users": count, "survivors": count}
-        out = np.empty(size)
-        for begin in range(0, size, _RUNS):
-            runs = min(_RUNS, size - begin)
+
+        def block(runs: int) -> NDArray[np.float64]:
             owners = np.tile(np.arange(n), runs)
             sent, _ = self.system.send(
                 sparse.csr_array(ratings[owners]),
@@ -64,8 +64,9 @@ class Protocols:
                 Streams.spawn(rng, runs * n),
             )
             sums = (self._sum(sent[name], runs) for name in ("update", "replacement"))
-            out[begin : begin + runs] = statistic(*sums)
-        return out
+            return statistic(*sums)
+
+        return in_blocks(size, _RUNS, block)
 
     def _sum(self, messages: Component, runs: int) -> Sums:
         """Of every protocol's devices, which stand together: (runs, items, p)."""
@@ -239,3 +240,9 @@ def lfl_turned_gradient(
         )
 
     return Demonstration.of(("24b",), side)
+
+
+DEMONSTRATIONS = {
+    "lfl-replaced-noise": lfl_replaced_noise,
+    "lfl-turned-gradient": lfl_turned_gradient,
+}

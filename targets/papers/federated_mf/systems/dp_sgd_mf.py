@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.settings import NotNegative, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgdMf(LocalOnly):
+class DpSgdMf(NoisySteps):
     """DP-SGD (Abadi et al. 2016) on both tables, with one trusted party that publishes them.
 
     The gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
     """
 
     parties: int = 1
-    trim: int = 10
+    split: Literal["random", "category"] = "random"
     learning_rate: float = 0.03
+    clip: Positive = 10.0
+    noise_multiplier: NotNegative = 1.8
 
+    holding = Items()
+    exchange = Published()
     one_party = True
+
+    def noise(self, n_users: int) -> NoiseOnBoth:
+        """z C on gradients that are scaled, as in ``local-only``."""
+        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

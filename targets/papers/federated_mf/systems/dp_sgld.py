@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
 from fedrec_auditor.targets.settings import Range
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgld(NoisyItems):
+class DpSgld(NoisySteps):
     """DP-SGLD (Liu, Wang, Smola, RecSys 2015): noise for ``epsilon`` by advanced composition.
 
     Steps are Langevin's, and their noise is the larger of Langevin's and what privacy asks for. The
@@ -32,27 +34,25 @@ class DpSgld(NoisyItems):
     """
 
     parties: int = 1
-    trim: int = 10
+    split: Literal["random", "category"] = "random"
     epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 
+    holding = Items()
     exchange = Published()
     one_party = True
 
-    @property
-    def clipping(self) -> Clipping:
-        """Of errors, and of embeddings."""
-        return Clipping.of_errors(self.bound)
-
-    def multiplier(self, n_users: int) -> float:
-        """The noise multiplier, in units of L."""
+    def noise(self, n_users: int) -> NoiseOnBoth:
+        """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""
+        clipping = Clipping.of_errors(self.bound)
+        count = self.trim if self.unit == "user" else 1
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
-        return drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
-
-    def claimed(self, joint: bool) -> float:
-        """The Lipschitz constant L of the claim."""
-        return self.clipping.sensitivity(self.trim if self.unit == "user" else 1, joint)
+        return NoiseOnBoth(
+            z=drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon,
+            clipping=clipping,
+            claimed=(clipping.sensitivity(count, True), clipping.sensitivity(count, False)),
+        )
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise up to that of Langevin dynamics."""

@@ -23,10 +23,7 @@ class FmfHfl(Unperturbed, PartyMf):
     tuning: WholeOrNone = 0
     tuning_rate: Positive = 0.5
 
-    @property
-    def holding(self) -> Users:
-        """Users at random."""
-        return Users(self.parties)
+    holding = Users()
 
     @property
     def exchange(self) -> ItemsAveraged:

@@ -30,10 +30,7 @@ class FmfVfl(Unperturbed, PartyMf):
     split: Literal["random", "category"] = "random"
     tuning: WholeOrNone = 0
 
-    @property
-    def holding(self) -> Items:
-        """Items at random, or by category."""
-        return Items(self.parties, self.split)
+    holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:

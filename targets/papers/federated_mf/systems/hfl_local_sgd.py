@@ -25,6 +25,7 @@ class HflLocalSgd(Silent, PartyMf):
     tuning: WholeOrNone = 0
     tuning_rate: Positive = 0.5
 
+    holding = Users()
     exchange = Kept()
 
     def __post_init__(self) -> None:
@@ -34,8 +35,3 @@ class HflLocalSgd(Silent, PartyMf):
                 f"Expected tuning=0, got tuning={self.tuning!r}. Parties train alone from the "
                 "start; set rounds or local_steps."
             )
-
-    @property
-    def holding(self) -> Users:
-        """Users at random."""
-        return Users(self.parties)

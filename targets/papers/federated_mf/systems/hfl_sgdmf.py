@@ -6,19 +6,22 @@ from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import ItemsAveraged
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_bounds import (
     MOST_ROUNDS,
     rating_lower_bound,
     user_lower_bound,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
-from fedrec_auditor.targets.settings import Whole
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSgdmf(NoisyUsers):
+class HflSgdmf(NoisySteps):
     """HFL-SGDMF (Figure 3c): Proposition 3 accounts for T' noisy steps where T T' are taken.
 
     First a party fits its user embeddings to the first V (``fitting`` steps, no noise, no
@@ -32,18 +35,28 @@ class HflSgdmf(NoisyUsers):
     """
 
     learning_rate: float = 0.1
+    noise_multiplier: NotNegative = 1.7
+    tuning: WholeOrNone = 1000
+    tuning_rate: Positive = 0.1
     fitting: Whole = 20
     train_both: bool = False
 
+    unprotected = "fmf-hfl"
+    holding = Users()
+
     @property
-    def joint(self) -> bool:
-        """With ``train_both``, unless repaired per rating."""
-        return self.train_both and self.adapted
+    def exchange(self) -> ItemsAveraged:
+        """V is averaged."""
+        return ItemsAveraged(self.noise(1).moves, self.tuning, self.tuning_rate)
 
     @property
     def pretrained(self) -> int:
         """The first stage, unless repaired per rating."""
-        return self.fitting if self.adapted and not self.train_both else 0
+        return self.fitting if self.noise(1).follows and not self.train_both else 0
+
+    def noise(self, n_users: int) -> NoiseOnItems:
+        """z Delta on V, where user embeddings are fitted before or, with ``train_both``, move."""
+        return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
 
     def epsilon_of_a_round(self, population: Population) -> float:
         """What Proposition 3 accounts for, T' steps of one round."""
@@ -60,7 +73,8 @@ class HflSgdmf(NoisyUsers):
         user who comes and goes. None where repaired, for other changes, from other vantages, and
         with ``train_both``, where user embeddings move.
         """
-        plain = self.as_published and not self.joint and self.noise_multiplier > 0
+        noise = self.noise(population.n_users)
+        plain = self.sampling.unit == "row" and not noise.moves and noise.sigma > 0
         if not plain or scope.vantage is not Vantage.SERVER:
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:

@@ -14,9 +14,11 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     fitted,
     received,
 )
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf, Single
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     explicit,
     item_gradients,
@@ -24,12 +26,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.system import Calls, Messages
 
 _ROWS = 201  # purpose of a party's stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSynsgd(NoisyUsers):
+class HflSynsgd(NoisySteps):
     """HFL-synSGD: the moments accountant's epsilon for T noisy gradients of sampled rows.
 
     The paper's adaptation of DP-SGD (section 5.3), told in a sentence. In every one of ``rounds`` =
@@ -42,6 +45,12 @@ class HflSynsgd(NoisyUsers):
     rounds: int = 1000
     local_steps: int = 1
     learning_rate: float = 0.1
+    noise_multiplier: float = 1.7
+    tuning: int = 1000
+    tuning_rate: float = 0.1
+
+    unprotected = "fmf-hfl"
+    holding = Users()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,7 +63,11 @@ class HflSynsgd(NoisyUsers):
     @property
     def exchange(self) -> ItemsSummed:
         """Gradients are sent instead of tables."""
-        return ItemsSummed(self.joint, self.tuning, self.tuning_rate)
+        return ItemsSummed(self.noise(1).moves, self.tuning, self.tuning_rate)
+
+    def noise(self, n_users: int) -> NoiseOnItems:
+        """z Delta on the gradients in V; user embeddings move in every step."""
+        return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
 
 
 class ItemsSummed(ItemsAveraged):
@@ -98,10 +111,10 @@ class ItemsSummed(ItemsAveraged):
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), mf.bound)
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """Noisy gradients of one step, (m, p)."""
-        items, first = received(mf, single)
-        ratings, streams = explicit(single.profiles, mf.bound), single.streams
+        items, first = received(mf, calls)
+        ratings, streams = explicit(calls.clients, mf.bound), calls.streams
         users = fitted(mf, ratings, first, streams)
         ratings = mf.trim_alone(ratings, streams)
         drawn = mf.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)

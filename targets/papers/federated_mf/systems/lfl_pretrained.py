@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import predicted
 from fedrec_auditor.targets.settings import Scale, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
@@ -46,8 +45,5 @@ class LflPretrained(Silent):
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), each user fitted to V."""
-        items = model.arrays["items"]
-        ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
-        with one_thread():
-            fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
-            return np.asarray(fitted @ items.T)
+        asked, items = interactions.take(users), model.arrays["items"]
+        return predicted(asked, items, bound=self.bound, steps=self.fitting)

@@ -20,6 +20,7 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
+    PartTakenBack,
     Replacement,
     result,
 )
@@ -76,6 +77,11 @@ class LflSgdmf(PretrainedMf):
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
+    def replacement(self) -> type[Replacement]:
+        """What a device sends in round 2."""
+        return Replacement if self.as_published else PartTakenBack
+
+    @property
     def colludes(self) -> bool:
         """Whether users tell the server their noise."""
         return self.colluding > 0.0
@@ -121,7 +127,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             dropout=self.dropout,
             count=count,
-            repaired=not self.as_published,
+            repaired=self.replacement.repaired,
             colluding=self._colluding(n),
             overstated=self.overstated,
         )
@@ -139,8 +145,7 @@ class LflSgdmf(PretrainedMf):
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            before, after = self.shares(n, self._told(n))
-            left = after if not self.as_published else 1.0 / (1.0 / before + 1.0 / after)
+            left = self.replacement.left(*self.shares(n, self._told(n)))
         else:
             left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
@@ -164,7 +169,7 @@ class LflSgdmf(PretrainedMf):
         nothing = replace(
             clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
         )
-        second = Replacement(before, after, not self.as_published)
+        second = self.replacement(before, after)
         return {"update": update, "replacement": Randomized(nothing, second, streams)}, users
 
     def turn(
@@ -214,15 +219,14 @@ class LflSgdmf(PretrainedMf):
 
         With everybody there, or at the worst dropouts.
         """
-        result = not joint or not self.as_published
         if self.dropout == 0:
             shares = self._shares(n_users)
-            return shares.claimed_variance if result else shares.variance
+            return shares.variance if joint else shares.claimed_variance
         return least_variance(
             omega=self.omega,
             colluding=self._colluding(n_users) / n_users,
             announced=self.overstated,
-            repaired=result,
+            repaired=self.replacement.repaired or not joint,
         )
 
     def _shares(self, n_users: int) -> NoiseShares:
@@ -233,7 +237,7 @@ class LflSgdmf(PretrainedMf):
             replaced=n_users,
             colluding=self._colluding(n_users),
             announced=self._told(n_users),
-            repaired=not self.as_published,
+            repaired=self.replacement.repaired,
         )
 
     def _colluding(self, n_users: int) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
-from fedrec_auditor.targets.settings import NotNegative, Positive
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOnly(NoisyItems):
+class LocalOnly(NoisySteps):
     """Local-only: T T' steps of DP-SGD in every party; the claims are those of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
@@ -21,20 +23,14 @@ class LocalOnly(NoisyItems):
     """
 
     learning_rate: float = 0.003
+    trim: Whole = 5
+    split: Literal["random", "category"] = "random"
     clip: Positive = 10.0
     noise_multiplier: NotNegative = 1.8
 
+    holding = Items()
     exchange = Published()
 
-    @property
-    def clipping(self) -> Clipping:
-        """Every unit's joint gradient is scaled to a norm of ``clip``."""
-        return Clipping.of_gradients(self.clip, self.unit)
-
-    def multiplier(self, n_users: int) -> float:
-        """The noise multiplier z, in units of the clipping bound."""
-        return self.noise_multiplier
-
-    def claimed(self, joint: bool) -> float:
-        """The clipping bound C."""
-        return self.clip
+    def noise(self, n_users: int) -> NoiseOnBoth:
+        """z C on gradients that are scaled."""
+        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
 from fedrec_auditor.targets.settings import Budget, Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
+from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -63,9 +63,9 @@ class ObjPertb(System):
         from dp_accounting import NonPrivateDpEvent
 
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
-        if self.as_published or not value or scope.horizon is Horizon.REPORT:
-            return NonPrivateDpEvent()
-        return PureDpEvent(self._share)
+        if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
+            return PureDpEvent(self._share)
+        return NonPrivateDpEvent()
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
@@ -88,19 +88,10 @@ class ObjPertb(System):
         """What everybody knows: the message is the curator's."""
         return replace(super().public(interactions), parties=1)
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """What a curator publishes who has one user only, over all items: (m, p)."""
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(owners))
-        m = profiles.n_items
-        ratings = explicit(profiles.take(owners), self.bound)
+        owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
+        ratings = explicit(calls.clients, self.bound)
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -112,7 +103,7 @@ class ObjPertb(System):
             )
             _, items = self._publish(wide, streams.take(block))
             sent[block] = items.reshape(len(block), m, self.factors)
-        return Uploads(owners, {"items": Dense(sent, Kind.MODEL)})
+        return {"items": Dense(sent, Kind.MODEL)}
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -120,6 +111,11 @@ class ObjPertb(System):
         """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
         with one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
+
+    @property
+    def embeddings(self) -> _Fitted | _Drawn:
+        """Which U the curator keeps to itself."""
+        return _Fitted(self.sweeps) if self.as_published else _Drawn()
 
     @property
     def _share(self) -> float:
@@ -130,24 +126,52 @@ class ObjPertb(System):
         self, ratings: sparse.csr_array, streams: Streams
     ) -> tuple[Floats, NDArray[np.float32]]:
         """U and the perturbed V of curators with a block of ``ratings`` each, a stream each."""
-        (n, m), p, count = ratings.shape, self.factors, len(streams)
-        each = m // count * p
+        m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        if self.as_published:
-            items = streams.fold_in(0).normal(each).reshape(m, p)
-            for _ in range(self.sweeps):
-                users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
-                items = _least_squares(ratings.T.tocsr(), users, ridge)
-        else:
-            drawn = streams.fold_in(0).normal(n // count * p).reshape(n, p)
-            users = drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True))
-        draws = streams.fold_in(1).normal(each).reshape(m, p)
-        direction = draws / np.sqrt(np.square(draws).sum(axis=1, keepdims=True))
+        users = self.embeddings(ratings, ridge, streams.fold_in(0))
+        direction = _directions(streams.fold_in(1), m, p)
         # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
-        steps = -np.log(streams.fold_in(2).uniform(each)).reshape(m, p)
+        steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Of the same ratings, by alternating least squares."""
+
+    sweeps: int
+
+    public: ClassVar[bool] = False
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        (_, m), p = ratings.shape, len(ridge)
+        items = streams.normal(m // len(streams) * p).reshape(m, p)
+        for _ in range(self.sweeps):
+            users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
+            items = _least_squares(ratings.T.tocsr(), users, ridge)
+        return users
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Random, of length 1."""
+
+    public: ClassVar[bool] = True
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        return _directions(streams, ratings.shape[0], len(ridge))
+
+
+def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
+    """So many random directions, (count, dimension)."""
+    drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
+    return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
 
 def _least_squares(

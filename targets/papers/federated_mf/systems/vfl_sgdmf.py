@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from scipy.special import ndtr
 
@@ -11,10 +12,13 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_items import NoisyItems
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import NotNegative, WholeOrNone
+from fedrec_auditor.targets.settings import NotNegative, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
@@ -24,7 +28,7 @@ _BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item m
 
 
 @dataclass(frozen=True, kw_only=True)
-class VflSgdmf(NoisyItems):
+class VflSgdmf(NoisySteps):
     """VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
 
     Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
@@ -34,10 +38,13 @@ class VflSgdmf(NoisyItems):
     """
 
     learning_rate: float = 0.02
+    trim: Whole = 5
+    split: Literal["random", "category"] = "random"
     tuning: WholeOrNone = 100
     noise_multiplier: NotNegative = 1.8
 
     unprotected = "fmf-vfl"
+    holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:
@@ -58,14 +65,14 @@ class VflSgdmf(NoisyItems):
         """Delta of it: twice as well."""
         return 2.0 * self.delta
 
-    def multiplier(self, n_users: int) -> float:
-        """The noise multiplier z, in units of the claimed sensitivity."""
-        return self.noise_multiplier
-
-    def claimed(self, joint: bool) -> float:
-        """Delta_rating or Delta_user of section 4.2."""
-        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
-        return one * self.trim if self.unit == "user" else one
+    def noise(self, n_users: int) -> NoiseOnBoth:
+        """z times Delta_rating or Delta_user of section 4.2."""
+        one, count = 2.0 * self.bound * math.sqrt(self.bound), self.trimmed or 1
+        return NoiseOnBoth(
+            z=self.noise_multiplier,
+            clipping=Clipping.of_embeddings(self.bound),
+            claimed=(one * math.sqrt(2.0) * count, one * count),
+        )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every U that a party sends, of one rating among others of its user.
@@ -73,8 +80,10 @@ class VflSgdmf(NoisyItems):
         From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
         they begin. None else, where repaired, for other changes, and from other vantages.
         """
-        plain = self.as_published and self.noise_multiplier > 0 and scope.vantage is Vantage.SERVER
-        plain = plain and self.unit == "rating" and self.local_steps == 1
+        plain = self.sampling.unit == "row" and scope.vantage is Vantage.SERVER
+        plain = (
+            plain and self.noise_multiplier > 0 and self.unit == "rating" and self.local_steps == 1
+        )
         plain = plain and self.split == "random" and scope.horizon is Horizon.TRAINING
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):

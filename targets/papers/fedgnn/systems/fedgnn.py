@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
@@ -19,9 +20,9 @@ from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Rati
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
+from fedrec_auditor.targets.systems.base import Population, UploadGame
 from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
-from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class FedGnn(RatingGraph):
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             mine = None if near is None else near[users]
-            uploads = self.sent(interactions.take(users), users, model, streams, mine)
+            sent = self.sent(sparse.csr_array(ratings[users]), model, streams, mine)
+            uploads = Uploads(users, sent)
             yield Round(broadcast=model, uploads=uploads)
             rate = self.learning_rate / len(users)
             model = {
@@ -145,51 +147,39 @@ class FedGnn(RatingGraph):
             }
         return Trained(model, model if near is None else {**model, "near": near})
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
-        users = np.repeat(np.arange(profiles.n_users), size)
-        model, streams = self.received(broadcast, profiles), Streams.spawn(rng, len(users))
-        return self.sent(profiles.take(users), users, model, streams)
+        model = self.received(calls.broadcast, calls.profiles)
+        return self.sent(calls.clients.ratings, model, calls.streams)
 
     def sent(
         self,
-        profiles: Interactions,
-        users: np.ndarray,
+        ratings: sparse.csr_array,
         model: Broadcast,
         streams: Streams,
         near: np.ndarray | None = None,
-    ) -> Uploads:
-        """The messages of these clients."""
-        one = self.gradients(profiles.ratings, model, near)
-        order = np.where(one.own, 2.0, streams.fold_in(_CHOICE).uniform(profiles.n_items))
-        last = np.sort(order, axis=1)[:, min(self.pseudo, profiles.n_items) - 1, None]
+    ) -> Messages:
+        """The messages of clients with these ratings."""
+        one, n_items = self.gradients(ratings, model, near), ratings.shape[1]
+        order = np.where(one.own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
+        last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         rows = one.own | ((order <= last) & (order < 1.0))
         count = np.maximum(one.own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((one.own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(profiles.n_items)
+        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(n_items)
         owners, ids = np.nonzero(rows)
         weight = np.where(one.own, one.weight, drawn)[owners, ids, None]
         values, layer = weight * one.hidden[owners] + one.shared[owners], one.layer
         if self.norm == "l2":
-            squares = np.bincount(owners, (values**2).sum(axis=1), len(users))
+            squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))
             scale = self.clip / np.maximum(length, self.clip)
             values, layer = values * scale[owners, None], layer * scale[:, None, None]
         noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
         item = noise.rows(values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids)
         clean = Dense(layer.astype(np.float32), Kind.GRADIENT, -1.0)
-        return Uploads(
-            users,
-            {
-                "item": Rows(indptr, ids, item, profiles.n_items, Kind.GRADIENT, -1.0),
-                "gnn.A": Randomized(clean, noise, streams.fold_in(_LAYER)),
-            },
-        )
+        return {
+            "item": Rows(indptr, ids, item, n_items, Kind.GRADIENT, -1.0),
+            "gnn.A": Randomized(clean, noise, streams.fold_in(_LAYER)),
+        }

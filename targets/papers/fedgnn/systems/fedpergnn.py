@@ -16,8 +16,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.settings import Budget, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Population
-from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 
@@ -92,23 +92,16 @@ class FedPerGnn(RatingGraph):
             model = {name: part.values[0] for name, part in sent.items()}
         return Trained(model, {**model, "near": near})
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """The messages of batches of which one user has ratings."""
-        users = np.repeat(np.arange(profiles.n_users), size)
-        streams, model = Streams.spawn(rng, len(users)), self.received(broadcast, profiles)
+        profiles, streams = calls.profiles, calls.streams
+        model = self.received(calls.broadcast, profiles)
         made = [
             self.stepped(sparse.csr_array(profiles.ratings[[u]]), model, streams.take(copies))
-            for u, copies in enumerate(np.arange(len(users)).reshape(-1, size))
+            for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
-        return Uploads(users, {name: Dense(part, Kind.MODEL) for name, part in parts.items()})
+        return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
 
     def stepped(
         self,

@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.components import Floats, RankOne
-from fedrec_auditor.targets.compute import Compute
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
-from fedrec_auditor.targets.systems.base import DEFAULT
-from fedrec_auditor.targets.systems.system import Unperturbed, received
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.systems.system import Calls, Messages, Unperturbed, received
+from fedrec_auditor.targets.transcript import Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +32,14 @@ class Fcf(Unperturbed, ImplicitMf):
         """Gradients depend on which items are rated, not on a rating's value or an attribute."""
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_value
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
-        items = received(broadcast, "items", (profiles.n_items, self.factors))
-        gradient = self.gradients(profiles.ratings, items, compute.threads)
-        users = np.repeat(np.arange(profiles.n_users), size)
-        if size != 1:
+        profiles, users = calls.profiles, calls.owners
+        items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
+        gradient = self.gradients(profiles.ratings, items, calls.compute.threads)
+        if calls.size != 1:
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
-        return Uploads(users, {"gradient": gradient})
+        return {"gradient": gradient}
 
     def vectors_behind(self, uploads: Uploads) -> Floats | None:
         """The vectors of the stored gradients."""

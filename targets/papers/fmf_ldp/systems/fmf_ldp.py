@@ -15,17 +15,16 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Reports
-from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
 from fedrec_auditor.targets.settings import Budget, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
+from fedrec_auditor.targets.systems.base import Population, UploadGame
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
-from fedrec_auditor.targets.systems.system import received
-from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
+from fedrec_auditor.targets.systems.system import Calls, Messages, received
+from fedrec_auditor.targets.transcript import Public, Uploads
 
 _LARGEST_GAME = 2000
 _BLOCK = 1 << 19  # numbers in a block of messages
@@ -146,26 +145,18 @@ class FmfLdp(Reporting, ImplicitMf):
         items[:m], items[m : 2 * m] = v, -v
         return items
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Algorithm 1, k times a message: component "reports".
 
         Every profile is solved once, whatever ``size``. A message draws 3 k words of its own
         stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
         memory does not grow.
         """
-        items = received(broadcast, "items", (profiles.n_items, self.factors))
+        profiles, users, streams = calls.profiles, calls.owners, calls.streams
+        items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
         randomizer, k = self.report(len(items)), self.reports
         gradients = self.gradients(profiles.ratings, items)
         vectors = gradients.vectors
-        users = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(users))
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         step = max(1, _BLOCK // (len(items) + 16 * k))
@@ -182,9 +173,9 @@ class FmfLdp(Reporting, ImplicitMf):
             positive=positive,
             magnitude=randomizer.magnitude,
             matrix=(len(items), self.factors),
-            clean=gradients if size == 1 else None,
+            clean=gradients if calls.size == 1 else None,
         )
-        return Uploads(users, {"reports": reports})
+        return {"reports": reports}
 
     def entries(
         self,

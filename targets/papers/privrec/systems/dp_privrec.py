@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Dense, Kind
-from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
@@ -23,7 +22,8 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms, scaled
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.settings import Positive, ProperShare
-from fedrec_auditor.targets.systems.base import DEFAULT, Population
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import Calls, Messages
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
@@ -73,35 +73,26 @@ class DpPrivRec(PrivRec):
         """The model and the clipping bound."""
         return super().first(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Lines 13 to 25: the clipped change, and component "bit"."""
-        received = None if broadcast is None else broadcast.get(CLIP)
+        received = None if calls.broadcast is None else calls.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
             raise InputError(
                 'Expected a broadcast with the clipping bound "clip", a number, got none. '
                 "Send it with the model."
             )
         bound = float(received)
-        sent = super().upload(profiles, broadcast, rng, size, compute)
-        lengths = norms(sent.components)
+        sent = super().messages(calls)
+        lengths = norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # no change stays none
-        parts: dict[str, Component] = {
-            name: scaled(part, factor) for name, part in sent.components.items()
-        }
+        parts: dict[str, Component] = {name: scaled(part, factor) for name, part in sent.items()}
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. Said
         # without computing that norm, whose rounding would make b say something.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
         parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
-        return Uploads(sent.users, parts)
+        return parts
 
     def step(
         self, model: Broadcast, uploads: Uploads, rng: np.random.Generator

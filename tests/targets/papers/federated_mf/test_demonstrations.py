@@ -123,7 +123,7 @@ def test_without_noise_the_expected_gradient_is_the_systems() -> None:
     quiet = replace(turned.system, noise_multiplier=1e-6)
     there, missing, first = turned.worlds()
     far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
-    far *= math.sqrt(quiet.rounds) / quiet.sigma
+    far *= math.sqrt(quiet.rounds) / quiet.noise(1).sigma
     for world, expected in ((0, 1.0), (1, 0.0)):
         scores = replace(turned, system=quiet)(world, 50, np.random.default_rng(0))
         np.testing.assert_allclose(scores / far, expected, atol=0.02)

@@ -9,13 +9,13 @@ import pytest
 
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.auditor.reproductions.reproduction import reproduction
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
-from fedrec_auditor.targets.papers.privrec.numbers import PRINTED, realisable, upper
+from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, realisable, upper
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.systems.base import Population
@@ -28,16 +28,18 @@ def of(number: str) -> tuple[Computed, ...]:
 
 
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
-    assert len(PRINTED) == 36
-    assert [f"{c.counted:.4f}" for c in PRINTED] == [f"{c.printed:.4f}" for c in PRINTED]
+    entries = tuple(printed_epsilons())
+    assert len(entries) == 36
+    assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
     assert all(number.word is Arithmetic.RIGHT for number in of("15b"))
 
 
 def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(numbers, "PRINTED", PRINTED[16:17])
-    (row,) = map(ReproducedRow.model_validate, PAPER.calculated())
+    monkeypatch.setattr(numbers, "printed_epsilons", lambda: [*printed_epsilons()][16:17])
+    (part,) = [part for part in reproduction("privrec").parts() if not part.data]
+    (row,) = part.measure(None, np.random.default_rng(0), False)
     assert (row.place, row.what) == ("Table 3", "epsilon at delta 1e-06, 30 of 4800 clients")
     assert (
         row.printed

@@ -15,11 +15,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
@@ -28,6 +30,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     flipper,
 )
 from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
+from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -95,6 +98,13 @@ class CentralMf(CollectedBits):
             )
         model = {name: part.values for name, part in parts.items()}
         return Trained(model, model)
+
+    def score(
+        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
+    ) -> Floats:
+        """The server's scores of users it trained on, by position; the history is not used."""
+        vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
+        return np.asarray(vectors @ model.arrays["items"].T)
 
 
 def visit(

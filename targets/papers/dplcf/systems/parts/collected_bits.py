@@ -23,15 +23,13 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.settings import Range
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
     Evaluation,
     Population,
     UploadGame,
 )
-from fedrec_auditor.targets.systems.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
+from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -95,7 +93,7 @@ class CollectedBits(System):
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,
-                read=_first_bit,
+                read=first_bit,
                 values=(1.0, 0.0),
                 channel=self.randomizer,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
@@ -117,25 +115,17 @@ class CollectedBits(System):
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast.
 
         Component "bits", (n size, M) bool, of which the history and a seed a message are kept: the
         flips are drawn, the same, whenever they are read.
         """
-        users = np.repeat(np.arange(profiles.n_users), size)
-        entries = profiles.ratings if size == 1 else sparse.csr_array(profiles.ratings[users])
-        bits = Bits(entries)
-        if self.randomizer is not None:
-            bits = Bits(entries, self.randomizer.by_streams, Streams.spawn(rng, len(users)))
-        return Uploads(users, {"bits": bits})
+        ratings = calls.profiles.ratings
+        entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.owners])
+        if self.randomizer is None:
+            return {"bits": Bits(entries)}
+        return {"bits": Bits(entries, self.randomizer.by_streams, calls.streams)}
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         if self.randomizer is None:
@@ -151,5 +141,6 @@ def flipper(kind: str, epsilon: float) -> BitFlip | None:
     return None if kind == "none" else makers[kind](epsilon)
 
 
-def _first_bit(uploads: Uploads) -> NDArray[np.int64]:
+def first_bit(uploads: Uploads) -> NDArray[np.int64]:
+    """What was received for the first item."""
     return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)

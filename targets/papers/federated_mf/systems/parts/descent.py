@@ -171,7 +171,7 @@ def gradients(
 class Descent:
     """Steps of ``learning_rate`` falling over ``steps``, on a share ``rate`` of rows or ratings.
 
-    A fixed number of rows is drawn, or, ``independent``, every ``unit`` ("user" or "rating") by
+    ``sampled`` is what a step draws: a fixed number of rows ("row"), or every "rating" or "user" by
     itself. ``user_sigma`` and ``item_sigma`` are the noise on every entry of the sums of gradients;
     ``langevin`` adds to it up to that of Langevin dynamics at least: a step h on the sum of a batch
     is h rate on the whole data's, with noise N(0, that). With infinite ``steps`` the learning rate
@@ -182,8 +182,7 @@ class Descent:
     steps: float
     rate: float
     clipping: Clipping = Clipping()
-    unit: str = "rating"
-    independent: bool = False
+    sampled: str = "row"
     user_sigma: float = 0.0
     item_sigma: float = 0.0
     langevin: bool = False
@@ -253,13 +252,13 @@ class Descent:
     def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> Drawn:
         """The ratings of ``count`` steps. Memory is some n numbers a step."""
         n = ratings.shape[0]
-        if self.independent and self.unit == "rating":
+        if self.sampled == "rating":
             sizes = rng.binomial(ratings.nnz, self.rate, count)
             parts = [np.sort(rng.choice(ratings.nnz, size, replace=False)) for size in sizes]
             places = np.concatenate(parts).astype(np.int64)
             rows = np.searchsorted(ratings.indptr, places, side="right") - 1
             return Drawn(np.cumsum([0, *sizes]), places, rows)
-        if self.independent:
+        if self.sampled == "user":
             steps, chosen = np.nonzero(rng.random((count, n)) < self.rate)
             return Drawn.of_rows(ratings, steps, chosen, count)
         size = batch_size(n, self.rate)
@@ -273,7 +272,7 @@ class Descent:
     def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
         """Those of ``train_alone``: of the first party's steps, then of the second's, and so on."""
         n, randomness = ratings.shape[0], streams.fold_in(0)
-        if self.independent and self.unit == "rating":
+        if self.sampled == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
@@ -285,7 +284,7 @@ class Descent:
             starts = np.searchsorted(groups, np.arange(n * count + 1))
             return Drawn(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
-        if self.independent:
+        if self.sampled == "user":
             kept = randomness.uniform(count)[chosen, step] < self.rate
             chosen, step = chosen[kept], step[kept]
         return Drawn.of_rows(ratings, chosen * count + step, chosen, n * count)

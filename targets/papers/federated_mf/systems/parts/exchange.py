@@ -19,12 +19,11 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     Exchange,
     Party,
     PartyMf,
-    Single,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.system import Trained, Training
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
@@ -123,27 +122,28 @@ class UsersAveraged(Averaged):
         release = {"users": shared, "items": items}
         return Trained(release, release)
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """U^(k), (1, p).
 
         A party of several users sends such a table for all of them, so this is its part about one
         if all others were not there. The broadcast has one row a profile, or one for all; it is
         projected as embeddings are, or a malicious server could make gradients of any length.
         """
-        sent, shape = single.broadcast.get("users"), (single.given, mf.factors)
+        sent = (calls.broadcast or {}).get("users")
+        shape = calls.profiles.n_users, mf.factors
         if sent is None or sent.shape not in (shape, (1, mf.factors)):
             got = None if sent is None else sent.shape
             raise InputError(
                 f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
                 "row a profile, in their order, or one for all."
             )
-        users = np.broadcast_to(sent, shape)[single.places].astype(np.float32)
+        users = np.broadcast_to(sent, shape)[calls.owners].astype(np.float32)
         users = mf.descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return users[block], drawn_alone(mf, part, own)[1]
 
-        after, _ = mf.alone(single, mf.local_steps, begin)
+        after, _ = mf.alone(calls, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Kind.MODEL)}
 
 
@@ -190,18 +190,18 @@ class ItemsAveraged(Averaged):
         party.own, tuned = whole.trained(descent, (users, items), (size, size), 0, self.tuning)
         return tuned
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """V^(k), (m, p).
 
         A party of several users adds up their gradients before the noise, so this is its message
         if its other users had no ratings, but for the number of ratings it divides by.
         """
-        items, first = received(mf, single)
+        items, first = received(mf, calls)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return fitted(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.alone(single, mf.local_steps, begin, self.along)
+        _, moved = mf.alone(calls, mf.local_steps, begin, self.along)
         return {self.component: Dense(moved, Kind.MODEL)}
 
 
@@ -239,9 +239,9 @@ class Published(Exchange):
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return Trained(arrays, arrays)
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """What the party publishes: (1, p) and (m, p)."""
-        users, items = mf.alone(single, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
+        users, items = mf.alone(calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
         return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
 
 
@@ -276,9 +276,9 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
     return rows[:, m], rows[:, :m]
 
 
-def received(mf: PartyMf, single: Single) -> tuple[Floats, Floats]:
+def received(mf: PartyMf, calls: Calls) -> tuple[Floats, Floats]:
     """V as it is, and as it was first, to which user embeddings are pre-trained."""
-    shape, sent = (single.profiles.n_items, mf.factors), single.broadcast
+    shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
     return project(items, mf.bound), project(first, mf.bound)

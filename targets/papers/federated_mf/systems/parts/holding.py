@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -18,27 +18,30 @@ from fedrec_auditor.targets.datasets.base import Interactions
 class Items:
     """All users' ratings of some items: items dealt at random, or by category.
 
-    At random in shares of one size; with ``split`` "category" an item goes to that of its own which
-    has the fewest items, or without one to the fewest of all, one party a category that has any
-    (section 4.3).
+    At random in shares of one size; where a system's ``split`` is "category", an item goes to that
+    of its own which has the fewest items, or without one to the fewest of all, one party a category
+    that has any (section 4.3).
     """
 
-    parties: int
-    split: str
+    of_users: ClassVar[bool] = False
 
-    def count(self, interactions: Interactions) -> int:
+    def most(self, mf: Any, n_items: int) -> int:
+        """How many items one party holds at most."""
+        return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
+
+    def count(self, mf: Any, interactions: Interactions) -> int:
         """How many parties these data make: with fewer items, as many as items."""
-        few = self.split == "random" and interactions.n_items < self.parties
-        return interactions.n_items if few else self.parties
+        few = mf.split == "random" and interactions.n_items < mf.parties
+        return interactions.n_items if few else int(mf.parties)
 
-    def deal(self, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
+    def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Items of every party, ascending.
 
         InputError for items without genres, or if the categories that have items are not as many as
         ``parties``.
         """
-        if self.split == "random":
-            return _dealt(interactions.n_items, self.count(interactions), rng)
+        if mf.split == "random":
+            return _dealt(interactions.n_items, self.count(mf, interactions), rng)
         genres = interactions.genres
         if genres is None:
             raise InputError(
@@ -49,10 +52,10 @@ class Items:
         chosen = np.where(genres, sizes, np.where(sizes > 0, len(genres) + sizes, np.inf))
         own = chosen.argmin(axis=1)
         shares = [np.flatnonzero(own == genre) for genre in np.unique(own)]
-        if len(shares) != self.parties:
+        if len(shares) != mf.parties:
             raise InputError(
                 f"Expected one party a category that has items, {len(shares)}, got "
-                f"parties={self.parties!r}. Give parties={len(shares)}."
+                f"parties={mf.parties!r}. Give parties={len(shares)}."
             )
         return shares
 
@@ -70,17 +73,21 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """All ratings of some users, who are dealt at random, in shares of one size."""
+    """All ratings of some users (``of_users``), who are dealt at random, in shares of one size."""
 
-    parties: int
+    of_users: ClassVar[bool] = True
 
-    def count(self, interactions: Interactions) -> int:
+    def most(self, mf: Any, n_items: int) -> int:
+        """How many items one party holds at most: all."""
+        return n_items
+
+    def count(self, mf: Any, interactions: Interactions) -> int:
         """How many parties these data make: with fewer users, as many as users."""
-        return min(self.parties, interactions.n_users)
+        return min(int(mf.parties), interactions.n_users)
 
-    def deal(self, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
+    def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Users of every party, ascending."""
-        return _dealt(interactions.n_users, self.count(interactions), rng)
+        return _dealt(interactions.n_users, self.count(mf, interactions), rng)
 
     def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
         """All ratings of the users ``members``, users by items."""

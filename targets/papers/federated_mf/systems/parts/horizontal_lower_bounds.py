@@ -30,7 +30,7 @@ from scipy.special import ndtr
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     drawn_shares,
     party_sizes,
@@ -77,7 +77,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def rating_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeast | None:
+def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
     """One rating turns its user's embedding, and with it the gradients of all of the user's items.
 
     For one of ``count`` + 1 ratings: in the rows of the others the gradients are -2 u (x - u.v),
@@ -108,7 +108,7 @@ def rating_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeas
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def user_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeast | None:
+def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
     """A user of theta ratings, there or not: 2 R^(3/2) sqrt(theta) whenever its row is drawn.
 
     The first V turns the user's embedding to one entry. Of the rows of one user a fixed number of
@@ -135,7 +135,7 @@ def user_lower_bound(system: NoisyUsers, n_users: int, n_items: int) -> AtLeast 
 
 
 def _placed(
-    system: NoisyUsers, n_users: int, own: int, held: int, *, entries: int, rows: int
+    system: NoisySteps, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Where V is put in the ``entries`` that count, how far a round moves it before its last step,
     and the probability of a projection; None if V does not stay within the ball.
@@ -145,7 +145,7 @@ def _placed(
     sizes = party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)
     step = system.learning_rate * step_scale
-    noise = step * system.sigma * math.sqrt(system.local_steps)
+    noise = step * system.descent(n_users).item_sigma * math.sqrt(system.local_steps)
     # In standard deviations: where projections do not show, more must not happen.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
@@ -159,10 +159,10 @@ def _placed(
 
 
 def _at_least(
-    system: NoisyUsers, n_users: int, shift: float, opposite: float, lost: float
+    system: NoisySteps, n_users: int, shift: float, opposite: float, lost: float
 ) -> AtLeast:
     sums = SampledGaussian(
-        noise_multiplier=system.sigma / shift,
+        noise_multiplier=system.descent(n_users).item_sigma / shift,
         sampling_probability=drawn_shares(party_sizes(n_users, system.parties), system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,

@@ -14,13 +14,13 @@ from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral, predicted
 from fedrec_auditor.targets.settings import Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.systems.system import received as table
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,35 +91,22 @@ class LocalMf(System):
                 yield crossed
         return Trained({"items": items, "first": first}, {"items": items})
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Messages of devices that meet the broadcast in their first round.
 
         The broadcast says how many "users" there are; without it, this one.
         """
-        model = self.received(broadcast, profiles)
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        ratings = explicit(profiles, self.bound)
-        users = self.begin(ratings, model["first"])
-        streams = Streams.spawn(rng, len(owners))
-        messages, _ = self.send(sparse.csr_array(ratings[owners]), users[owners], model, streams)
-        return Uploads(owners, messages)
+        model, owners = self.received(calls.broadcast, calls.profiles), calls.owners
+        ratings = explicit(calls.profiles, self.bound)
+        users = self.begin(ratings, model["first"])[owners]
+        return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
     ) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), each user fitted to the last V."""
-        items = model.arrays["items"]
-        ratings = sparse.csr_array(explicit(interactions, self.bound)[users])
-        with one_thread():
-            fitted = fit_users(ratings, items, bound=self.bound, steps=self.fitting)
-            return np.asarray(fitted @ items.T)
+        asked, items = interactions.take(users), model.arrays["items"]
+        return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """The broadcast, with V as it was first, to which user embeddings are pre-trained."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +42,14 @@ class Masked:
 class Replacement:
     """Round 2: -xi + xi', with xi of round 1 and a new xi' of scale ``after``.
 
-    ``repaired``: -b, where xi = a + b in independent parts, a of scale ``after``. Given xi, b is
-    N(rho xi, rho (1 - rho) ``before``^2), rho = 1 - (after/before)^2. Values are not looked at.
+    Values are not looked at.
     """
 
     before: float
     after: float
-    repaired: bool
     start: int | Ints = 0
+
+    repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
@@ -70,10 +70,33 @@ class Replacement:
     @property
     def weights(self) -> tuple[float, float]:
         """What is left of both standard draws once the message is added to the first one."""
-        if not self.repaired:
-            return 0.0, self.after
+        return 0.0, self.after
+
+    @staticmethod
+    def left(first: float, second: float) -> float:
+        """The variance of xi given this message, of those of xi and xi'."""
+        return 1.0 / (1.0 / first + 1.0 / second)
+
+
+@dataclass(frozen=True, slots=True)
+class PartTakenBack(Replacement):
+    """-b, where xi = a + b in independent parts, a of scale ``after``: what repairs it.
+
+    Given xi, b is N(rho xi, rho (1 - rho) ``before``^2), rho = 1 - (after/before)^2.
+    """
+
+    repaired: ClassVar[bool] = True
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """The same, of xi and of what makes b another number."""
         rho = 1.0 - (self.after / self.before) ** 2
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
+
+    @staticmethod
+    def left(first: float, second: float) -> float:
+        """That of a."""
+        return second
 
 
 def result(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
@@ -27,9 +28,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.settings import Positive, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.system import System, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.system import Calls, Messages, System, Training
+from fedrec_auditor.targets.transcript import Public
 
 _TRIM = 101  # purpose of the stream of a party of one user
 Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
@@ -77,17 +78,15 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
-    """Parties that hold one user and all items each, with a stream each, and what they are sent.
+class StepSampling:
+    """What a step draws: a fixed number of rows, or every "rating" or "user" ``unit`` by itself.
 
-    ``profiles`` are the users, ``places`` says which of the profiles given each of them is.
+    Its sums are divided by the party's own number of ratings, or by what a public ``density`` of
+    ratings makes of it.
     """
 
-    profiles: Interactions
-    places: Ints
-    given: int
-    broadcast: Broadcast
-    streams: Streams
+    unit: str = "row"
+    density: float | None = None
 
 
 class Exchange(ABC):
@@ -99,7 +98,7 @@ class Exchange(ABC):
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """The training, a round at a time."""
 
-    def messages(self, mf: PartyMf, single: Single) -> dict[str, Component]:
+    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
         """First messages of parties of one user each; none where nothing is sent."""
         return {}
 
@@ -108,7 +107,7 @@ class Exchange(ABC):
 class PartyMf(System):
     """T rounds of T' local steps of gradient descent in every party, composed of parts.
 
-    A system says how ratings are held (``holding``), what crosses and when (``exchange``), how a
+    A system says what parties hold (``holding``), what crosses and when (``exchange``), how a
     party steps, with which noise (``descent``), and from which user embeddings (``pretrained``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
@@ -126,12 +125,8 @@ class PartyMf(System):
     bound: Scale = 5.0
     learning_rate: Positive = 0.05
 
+    holding: ClassVar[Holding]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-
-    @property
-    @abstractmethod
-    def holding(self) -> Holding:
-        """Who holds which ratings."""
 
     @property
     @abstractmethod
@@ -149,9 +144,14 @@ class PartyMf(System):
         return None
 
     @property
-    def guess(self) -> float | None:
-        """A public tau, by which sums are divided; None where a party counts its own ratings."""
-        return None
+    def sampling(self) -> StepSampling:
+        """What a step draws, and by what sums are divided."""
+        return StepSampling()
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds, and ratings of a user where one party has them and trims them."""
+        return Sizes(rounds=self.rounds, ratings=self.trimmed if self.holding.of_users else None)
 
     @property
     def pretrained(self) -> int:
@@ -168,13 +168,18 @@ class PartyMf(System):
 
         Plain steps on sampled rows, unless a system protects them.
         """
-        return Descent(learning_rate=self.learning_rate, steps=self.steps, rate=self.rate)
+        return Descent(
+            learning_rate=self.learning_rate,
+            steps=self.steps,
+            rate=self.rate,
+            sampled=self.sampling.unit,
+        )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """One over the ratings of an average row: the party's own count, or the public guess."""
-        if self.guess is None:
+        if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
-        guess = max(1.0, self.guess * n_items)
+        guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def train(
@@ -185,29 +190,14 @@ class PartyMf(System):
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: messages come from parties."""
-        return replace(super().public(interactions), parties=self.holding.count(interactions))
+        return replace(super().public(interactions), parties=self.holding.count(self, interactions))
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """First messages of parties that hold one user and all items each.
 
         All randomness comes from the party's own stream.
         """
-        owners = np.repeat(np.arange(profiles.n_users), size)
-        single = Single(
-            profiles.take(owners),
-            owners,
-            profiles.n_users,
-            broadcast or {},
-            Streams.spawn(rng, len(owners)),
-        )
-        return Uploads(owners, self.exchange.messages(self, single))
+        return self.exchange.messages(self, calls)
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -234,18 +224,18 @@ class PartyMf(System):
             return out
 
     def alone(
-        self, single: Single, steps: int, begin: Begin, joint: bool = True
+        self, calls: Calls, steps: int, begin: Begin, joint: bool = True
     ) -> tuple[Floats, Floats]:
         """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
 
         As many are trained at once as have four million embeddings. User embeddings move if
         ``joint``.
         """
-        full, p = explicit(single.profiles, self.bound), self.factors
+        full, p = explicit(calls.clients, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in blocks(n, m * p):
-            own, part = single.streams.take(block), sparse.csr_array(full[block])
+            own, part = calls.streams.take(block), sparse.csr_array(full[block])
             first, table = begin(block, part, own)
             part = self.trim_alone(part, own)
             scale = np.broadcast_to(self.step_scale(1, m, np.diff(part.indptr)), len(block))
@@ -276,7 +266,7 @@ class PartyMf(System):
         ``shared`` are the first shared embeddings, to which own ones may be fitted.
         """
         table = explicit(interactions, self.bound)
-        dealt = self.holding.deal(interactions, rng)
+        dealt = self.holding.deal(self, interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
             own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))

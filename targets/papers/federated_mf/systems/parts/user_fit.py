@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project
+from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, project
 
 FAINT = 1e-4
 """Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""
@@ -48,6 +50,13 @@ def fit_users(
         gram = (held @ outer).reshape(-1, factors, factors)
         out[first : first + _USERS] = _descend(gram, table @ v, bound, steps)
     return out
+
+
+def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
+    """Predicted ratings u.v, (n_users, n_items), each user fitted to these items."""
+    ratings = explicit(interactions, bound)
+    with one_thread():
+        return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
 def turned_users(

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.network import LAYERS, 
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import Trained, Training, Unperturbed
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training, Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -151,21 +151,13 @@ class MetaLearned(Unperturbed):
             del sent, uploads  # before the next round's are made
         return Trained(model, {**model, _SEED: rng.integers(0, 2**63)})
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> Uploads:
+    def messages(self, calls: Calls) -> Messages:
         """Every component's change (``ClientUpdate``), the devices taken 32 at a time.
 
         ``rng`` gives one seed a device. Memory beyond the result: 32 devices' examples and models.
         """
-        model = self.network.check(broadcast, profiles)
-        users = np.repeat(np.arange(profiles.n_users), size)
-        streams = Streams.spawn(rng, len(users))
+        profiles, users, compute = calls.profiles, calls.owners, calls.compute
+        model, streams = self.network.check(calls.broadcast, profiles), calls.streams
         blocks = []
         with torch_threads(compute.threads):
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
@@ -174,7 +166,7 @@ class MetaLearned(Unperturbed):
                 held = profiles.take(users[np.sort(chosen)])
                 examples = devices.examples.take(back)
                 blocks.append(messages(change, examples, held, model, self.kind, self.step_size))
-        return Uploads(users, joined(blocks, model, self.kind, self.step_size))
+        return joined(blocks, model, self.kind, self.step_size)
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]

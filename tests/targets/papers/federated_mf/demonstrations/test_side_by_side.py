@@ -55,7 +55,7 @@ def test_without_noise_every_copy_shows_its_gradient() -> None:
 def test_copies_have_noise_of_their_own() -> None:
     """Standard deviation and correlations of neighbours within 6 standard errors."""
     copies = SideBySide(system=replace(SLOW, local_steps=1), ratings=RATINGS, first=FIRST)
-    noise = copies.gradients(np.random.default_rng(0))[0] / SLOW.sigma
+    noise = copies.gradients(np.random.default_rng(0))[0] / SLOW.noise(1).sigma
     noise -= noise.mean(axis=0)
     assert abs(noise.std() - 1) < 6 / np.sqrt(2 * noise.size)
     between = noise[:-1] * noise[1:]

@@ -21,8 +21,8 @@ SOME = Population(n_users=6000, n_items=1000)
 def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     by_hand = 60 / 6000 * math.sqrt(128 * 1000)
     by_hand *= math.sqrt(math.log(5 * 1000 * 60 / 2e-5) * math.log(2 / 1e-5))
-    assert DpSgld().multiplier(6000) == pytest.approx(by_hand)
-    assert DpSgld(epsilon=4.0).multiplier(6000) == pytest.approx(by_hand / 4)
+    assert DpSgld().noise(6000).z == pytest.approx(by_hand)
+    assert DpSgld(epsilon=4.0).noise(6000).z == pytest.approx(by_hand / 4)
     descent = DpSgld(unit="user").descent(6000)
     assert descent.langevin
     assert (
@@ -34,7 +34,7 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
 
 def test_more_noise_than_the_moments_accountant_asks_for() -> None:
     """The paper's remark in section 4.3."""
-    assert accounted(DpSgld().multiplier(6000), 0.01, 1000, 1e-5) < 0.05
+    assert accounted(DpSgld().noise(6000).z, 0.01, 1000, 1e-5) < 0.05
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])

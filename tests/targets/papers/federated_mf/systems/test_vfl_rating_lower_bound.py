@@ -17,10 +17,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Single
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
-from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import Calls
 
 LARGE = Population(n_users=1000, n_items=1682)
 ITEMS = 400
@@ -66,9 +65,8 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     sigma = target.descent(1).user_sigma
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
-    streams = Streams.spawn(np.random.default_rng(1), 2 * runs)
     sent, items = target.alone(
-        Single(both, np.arange(2 * runs), 2 * runs, {}, streams),
+        Calls(both, 1, {}, np.random.default_rng(1)),
         1,
         lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
     )

@@ -74,17 +74,6 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
     assert size == pytest.approx(0.01, rel=1e-5)
 
 
-def test_whoever_keeps_a_users_messages_has_the_history() -> None:
-    """Rows of own items come again, those of pseudo items hardly do."""
-    data = Synthetic(n_users=20, n_items=300, profile=12).load()
-    run = FedGnn(dimension=2, pseudo=60, rounds=4).run(data, np.random.default_rng(0))
-    sent = [r.uploads.components["item"].sent(np.arange(20)) for r in run.transcript.rounds]
-    met, found = data.ratings.toarray() > 0, np.logical_and.reduce(sent)
-    assert (found[met]).all()
-    assert 2 * (found & met).sum() / (found.sum() + met.sum()) > 0.95
-    assert 2 * (sent[0] & met).sum() / (sent[0].sum() + met.sum()) < 0.4
-
-
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
     model = system.initial(9, np.random.default_rng(0))

@@ -252,8 +252,7 @@ def slow(
 @settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
-    st.booleans(),
-    st.sampled_from(["rating", "user"]),
+    st.sampled_from(["row", "rating", "user"]),
     st.sampled_from([0.0, 0.5]),
     st.sampled_from([0.0, 0.7]),
     st.sampled_from([0.0, 0.3]),
@@ -261,15 +260,14 @@ def slow(
 )
 def test_compiled_steps_are_the_plain_ones(
     seed: int,
-    independent: bool,
-    unit: str,
+    sampled: str,
     weight: float,
     sigma: float,
     user_sigma: float,
     bound: float,
 ) -> None:
     clipping = Clipping() if bound == math.inf else Clipping.of_embeddings(bound)
-    steps = replace(STEPS, independent=independent, unit=unit, clipping=clipping)
+    steps = replace(STEPS, sampled=sampled, clipping=clipping)
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
     ratings = table(np.random.default_rng(seed), 6, 8)
@@ -293,11 +291,10 @@ def test_compiled_steps_are_the_plain_ones(
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("unit", ["rating", "user"])
-@pytest.mark.parametrize("independent", [False, True])
-def test_parties_of_one_user_step_as_parties_do(unit: str, independent: bool) -> None:
+@pytest.mark.parametrize("sampled", ["row", "rating", "user"])
+def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     """Held to the plain loops, party by party, on what their own streams draw."""
-    steps = replace(STEPS, unit=unit, independent=independent, user_sigma=0.3)
+    steps = replace(STEPS, sampled=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
     users, items = start(rng.random((6, 3)), 5.0), start(rng.random((48, 3)), 5.0)
@@ -361,7 +358,7 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_units_are_drawn_by_themselves(unit: str) -> None:
     """Every one at the rate, pairs at its square: by a party and by parties of one user."""
-    steps = replace(STEPS, unit=unit, independent=True, rate=0.3)
+    steps = replace(STEPS, sampled=unit, rate=0.3)
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)

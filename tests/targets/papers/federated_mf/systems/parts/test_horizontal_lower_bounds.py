@@ -79,7 +79,7 @@ def played(
     step_scale = float(target.step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
-    size = target.learning_rate * step_scale * target.sigma * math.sqrt(target.local_steps)
+    size = target.learning_rate * step_scale * target.noise(1).sigma * math.sqrt(target.local_steps)
     for k in range(trials):
         _, sent = steps.train(
             users,
@@ -115,7 +115,7 @@ def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(ste
     count = ITEMS // 2 - 1
     there, gone, first, along = worlds(count)
     unit = law.noise_multiplier * math.sqrt(steps)
-    start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.sigma * math.sqrt(steps)
+    start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.noise(1).sigma * math.sqrt(steps)
     for table, shift in ((there, 1 / unit), (gone, -law.opposite / unit)):
         seen = played(target, table, first, along, trials, start)
         draws = np.rint(np.abs(seen) / abs(shift) / 1.02)

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN, Descent, Drawn
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_users import NoisyUsers, reach
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import reach
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
@@ -112,7 +112,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
     assert all(isinstance(part, Randomized) for part in parts)
     noise = np.concatenate([part.dense(np.arange(10)).ravel() for part in parts])
     expected = 50 * ONE * (10 if unit == "user" else 1)
-    assert target.sigma == pytest.approx(expected)
+    assert target.noise(1).sigma == pytest.approx(expected)
     assert noise.std() == pytest.approx(expected, rel=6 / math.sqrt(2 * noise.size) + 0.001)
 
 
@@ -157,7 +157,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         tables = sent.components["items"].dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
-        most = reach(target.clipping, scope(), items, None, follows=as_published)
+        most = reach(target.noise(1).clipping, scope(), items, None, follows=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)
@@ -166,8 +166,8 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
 
 
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
-def test_what_is_owed(kind: type[NoisyUsers]) -> None:
-    def leaf(target: NoisyUsers, where: Scope) -> object:
+def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
+    def leaf(target: HflSgdmf | HflSynsgd, where: Scope) -> object:
         event = target.event(where, LARGE)
         assert event.count == 1000
         return event.event
@@ -260,7 +260,7 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
 def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
-    kind: type[NoisyUsers], unit: str
+    kind: type[HflSgdmf | HflSynsgd], unit: str
 ) -> None:
     """Per user the paper's sensitivity is sqrt(theta) too large, which is more than the two that a
     fixed number of rows takes away; of one rating a user it is not. Nor is it where user embeddings
