@@ -305,7 +305,7 @@ class Unperturbed(System):
         return scope.unit is not Unit.ATTRIBUTE
 
 
-class Central(Unperturbed):
+class Central(System):
     """A server that is given everybody's data: devices send nothing, the model is published."""
 
     central = True

@@ -220,8 +220,9 @@ def adapted() -> Iterator[Pair]:
 def number_of_rounds() -> Iterator[Pair]:
     """The same training by N/M and by E1 rounds."""
     for n, m in _TRAINED:
+        fewer = fixed_size_above(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
         yield (
-            fixed_size_above(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6),
+            fewer,
             realisable(clients=m, n_users=n, delta=1e-6),
             {"rounds": n // m, "m": m, "n": n},
         )

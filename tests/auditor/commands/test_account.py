@@ -159,7 +159,7 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
         said = "Table 7, q = 5/50, delta 1e-06: printed 2.0000; counted as printed 3.0000;"
         assert (code, out) == (0, f"{said} holds 1 to 1.5\n")
     code, _, err = cli("account", "fcf", "--tables")
-    assert (code, "alone or with theirs." in err) == (2, True)
+    assert (code, "alone or with dp-privrec or theirs." in err) == (2, True)
 
 
 def test_an_epsilon_of_millions_is_printed() -> None:

@@ -29,6 +29,6 @@ class DpSgdMf(NoisySteps):
     exchange = Published()
     one_party = True
 
-    def noise(self, n_users: int) -> NoiseOnBoth:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled, as in ``local-only``."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

@@ -42,17 +42,14 @@ class DpSgld(NoisySteps):
     exchange = Published()
     one_party = True
 
-    def noise(self, n_users: int) -> NoiseOnBoth:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""
         clipping = Clipping.of_errors(self.bound)
-        count = self.trim if self.unit == "user" else 1
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
-        return NoiseOnBoth(
-            z=drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon,
-            clipping=clipping,
-            claimed=(clipping.sensitivity(count, True), clipping.sensitivity(count, False)),
-        )
+        z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
+        sigma = z * clipping.sensitivity(self.trimmed or 1, joint)
+        return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Steps with noise up to that of Langevin dynamics."""

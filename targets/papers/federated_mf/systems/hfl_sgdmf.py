@@ -54,7 +54,7 @@ class HflSgdmf(NoisySteps):
         """The first stage, unless repaired per rating."""
         return self.fitting if self.noise(1).follows and not self.train_both else 0
 
-    def noise(self, n_users: int) -> NoiseOnItems:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
         """z Delta on V, where user embeddings are fitted before or, with ``train_both``, move."""
         return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
 

@@ -65,7 +65,7 @@ class HflSynsgd(NoisySteps):
         """Gradients are sent instead of tables."""
         return ItemsSummed(self.noise(1).moves, self.tuning, self.tuning_rate)
 
-    def noise(self, n_users: int) -> NoiseOnItems:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
         """z Delta on the gradients in V; user embeddings move in every step."""
         return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
 

@@ -31,6 +31,6 @@ class LocalOnly(NoisySteps):
     holding = Items()
     exchange = Published()
 
-    def noise(self, n_users: int) -> NoiseOnBoth:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

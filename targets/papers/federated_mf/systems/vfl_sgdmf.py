@@ -65,14 +65,11 @@ class VflSgdmf(NoisySteps):
         """Delta of it: twice as well."""
         return 2.0 * self.delta
 
-    def noise(self, n_users: int) -> NoiseOnBoth:
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z times Delta_rating or Delta_user of section 4.2."""
-        one, count = 2.0 * self.bound * math.sqrt(self.bound), self.trimmed or 1
-        return NoiseOnBoth(
-            z=self.noise_multiplier,
-            clipping=Clipping.of_embeddings(self.bound),
-            claimed=(one * math.sqrt(2.0) * count, one * count),
-        )
+        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
+        z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
+        return NoiseOnBoth(z=z, sigma=z * (one * (self.trimmed or 1)), clipping=clipping)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every U that a party sends, of one rating among others of its user.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
@@ -27,22 +27,14 @@ SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnBoth(GradientNoise):
-    """Noise on both tables, of one deviation: where parties hold items.
+    """Noise on both tables: where parties hold items."""
 
-    ``claimed`` are the paper's Delta of a step on both tables, and of one on items alone.
-    """
-
-    claimed: tuple[float, float]
+    in_users: ClassVar[bool] = True
 
     @classmethod
     def scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
         """z C on the sum of joint gradients of every ``unit``, scaled to a norm of C at most."""
-        return cls(z=z, clipping=Clipping.of_gradients(clip, unit), claimed=(clip, clip))
-
-    def sigmas(self, joint: bool) -> tuple[float, float]:
-        """z Delta, in both tables."""
-        sigma = self.z * self.claimed[0 if joint else 1]
-        return sigma, sigma
+        return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
     def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
@@ -92,16 +84,17 @@ class NoiseOnBoth(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnItems(GradientNoise):
-    """Noise of deviation ``sigma`` on V alone: where parties hold users.
+    """Noise on V alone: where parties hold users.
 
     User embeddings that ``follows`` says follow, without noise, from all ratings of the user: one
     rating moves the user's embedding, and with it the gradients of all of that user's items
     (``reach``). Where they move in noisy steps, too (``moves``), those of drawn users do.
     """
 
-    sigma: float
     follows: bool
     moves: bool
+
+    in_users: ClassVar[bool] = False
 
     @classmethod
     def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
@@ -119,10 +112,6 @@ class NoiseOnItems(GradientNoise):
             follows=follows,
             moves=moves and follows,
         )
-
-    def sigmas(self, joint: bool) -> tuple[float, float]:
-        """On the gradients of items."""
-        return 0.0, self.sigma
 
     def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNoise(ABC):
-    """Noise on sums of gradients that ``clipping`` bounds: z Delta on every entry, of all rows.
+    """Noise on sums of gradients that ``clipping`` bounds: ``sigma`` on every entry, of all rows.
 
-    Delta is the sensitivity that the paper claims for the unit; ``z`` is in units of it.
+    That is z Delta, with Delta the sensitivity that the paper claims for the unit. ``in_users``
+    says that the sums in U have it, too.
     """
 
     z: float
+    sigma: float
     clipping: Clipping
 
-    @abstractmethod
-    def sigmas(self, joint: bool) -> tuple[float, float]:
-        """On the sums of a step on both tables (``joint``) or items alone: in U, and in V."""
+    in_users: ClassVar[bool]
 
     @abstractmethod
     def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
@@ -72,8 +72,8 @@ class NoisySteps(PartyMf):
             )
 
     @abstractmethod
-    def noise(self, n_users: int) -> GradientNoise:
-        """The noise of a party of so many users."""
+    def noise(self, n_users: int, joint: bool = True) -> GradientNoise:
+        """That of a party of so many users in a step on both tables, or on items alone."""
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -96,13 +96,12 @@ class NoisySteps(PartyMf):
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Noisy steps with clipped gradients."""
-        noise = self.noise(n_users)
-        in_users, in_items = noise.sigmas(joint)
+        noise = self.noise(n_users, joint)
         return replace(
             super().descent(n_users, joint),
             clipping=noise.clipping,
-            user_sigma=in_users,
-            item_sigma=in_items,
+            user_sigma=noise.sigma if noise.in_users else 0.0,
+            item_sigma=noise.sigma,
         )
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
