@@ -33,6 +33,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     UploadGame,
 )
+from fedrec_auditor.targets.systems.cost import Cost, least_cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
@@ -126,6 +127,13 @@ class System(ABC):
     def sizes(self) -> Sizes:
         """The number of rounds; a system adds what else its settings say."""
         return Sizes(rounds=self.rounds)
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """That of a message a round from every user, and of no more than is known of all systems.
+
+        A system whose model is large, or that takes many steps a round, says so.
+        """
+        return least_cost(interactions, self.length, 0 if self.central else interactions.n_users)
 
     def uses(self, horizon: Horizon) -> int:
         """How often the mechanism of one round is used within ``horizon``."""

@@ -28,6 +28,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Unscored,
 )
+from fedrec_auditor.targets.systems.cost import Cost, least_cost
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
@@ -71,8 +72,9 @@ class WrappedSystem(System):
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
     is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
     length, however much a game shortens it. ``scores(model, history)`` are those of all items.
-    ``upload_seconds`` is what a message costs; ``obeys`` says that devices take any model from the
-    server. ``users`` is the number of users that ``stated`` speaks of, None for any.
+    ``upload_seconds`` and ``upload_bytes`` are what a message costs, as tried; ``obeys`` says that
+    devices take any model from the server. ``users`` is the number of users that ``stated`` speaks
+    of, None for any.
     """
 
     client: Function
@@ -89,6 +91,7 @@ class WrappedSystem(System):
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
     upload_seconds: float = 0.0
+    upload_bytes: int = 0
     obeys: bool = False
     users: int | None = None
     paper: str = "your own system"
@@ -152,6 +155,13 @@ class WrappedSystem(System):
     def name(self) -> str:
         """Its title."""
         return self.title
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of calls of the client, and of what its messages take."""
+        calls = max(1, round(self.share * interactions.n_users))
+        least, size = least_cost(interactions, self.rounds, calls), self.upload_bytes
+        numbers = max(size // 4, interactions.n_items)
+        return replace(least, numbers=numbers, bytes=size, sending=self.upload_seconds)
 
     @property
     def digest(self) -> str:

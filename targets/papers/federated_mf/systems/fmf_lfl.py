@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.cost import Cost, profile
 from fedrec_auditor.targets.systems.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -32,6 +34,16 @@ class FmfLfl(Unperturbed, LocalMf):
 
     learning_rate: float = 10.0
     local_steps: int = 10
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of the rows of rated items, after so many local steps a round."""
+        plain, extra = super().cost(interactions), self.rounds * (self.local_steps - 1)
+        return replace(
+            plain,
+            bytes=(4 * self.factors + 8) * profile(interactions),
+            updates=plain.updates + extra * interactions.ratings.nnz * self.factors,
+            steps=plain.steps + extra,
+        )
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

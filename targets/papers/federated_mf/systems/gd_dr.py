@@ -19,6 +19,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import Lo
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import UploadGame
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -54,6 +55,11 @@ class GdDr(Reporting, LocalMf):
                 f"{self.epsilon!r} for rounds={self.rounds}. Doubles do not hold the rates of "
                 "another: choose one."
             )
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of one report a round, and of directions that everybody knows."""
+        plain = super().cost(interactions)
+        return replace(plain, bytes=5, held=plain.held + 2 * self.rows * interactions.n_items)
 
     @property
     def each(self) -> float:

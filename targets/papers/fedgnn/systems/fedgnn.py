@@ -19,6 +19,7 @@ from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Rati
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
+from fedrec_auditor.targets.systems.cost import Cost, profile
 from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
 from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -65,6 +66,14 @@ class FedGnn(RatingGraph):
     def epsilon(self) -> float:
         """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of the rows that a cohort sends, and of their numbers."""
+        whole, items = super().cost(interactions), interactions.n_items
+        rows = min(items, self.pseudo + profile(interactions))
+        unsent = (items - rows) * 4 * self.dimension
+        senders = min(self.cohort, interactions.n_users)
+        return replace(whole, senders=senders, bytes=whole.bytes - unsent + 8 * rows)
 
     def times(self, population: Population) -> int:
         """A user may be drawn for every round."""

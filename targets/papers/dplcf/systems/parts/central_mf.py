@@ -14,18 +14,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
     flipper,
 )
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive, whole
+from fedrec_auditor.targets.systems.cost import Cost, examples
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -54,6 +56,16 @@ class CentralMf(CollectedBits):
         flipper(self.flip, self.epsilon)
         check_settings(self, factors=whole, epochs=whole, batch=whole, negatives=whole)
         check_settings(self, learning_rate=positive, regularization=not_negative)
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of tables, and of an epoch over all examples."""
+        least, drawn = super().cost(interactions), interactions.ratings.nnz * (1 + self.negatives)
+        return replace(
+            least,
+            held=least.held * self.factors + examples(interactions, self.negatives),
+            updates=self.epochs * drawn * self.factors,
+            steps=self.epochs,
+        )
 
     @property
     def randomizer(self) -> BitFlip | None:

@@ -8,7 +8,7 @@ neighbourhood; the device scores items by its own true history (equation 12).
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.systems.base import Model
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -47,6 +48,11 @@ class ItemKnn(CollectedBits):
     def printed_inverse(self) -> NDArray[np.float64] | None:
         """The paper's A^-1 with its misprints, where a system estimates by that one."""
         return None
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of every user's pairs of items, counted 64 users at once (``PackedCounts``)."""
+        pairs = interactions.n_users * interactions.n_items**2 / 3000
+        return replace(super().cost(interactions), updates=interactions.ratings.nnz + pairs)
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Every item's neighbours with their similarities; ``rng`` is not drawn from."""

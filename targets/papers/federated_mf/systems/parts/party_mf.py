@@ -28,6 +28,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
@@ -94,6 +95,7 @@ class Exchange(ABC):
     """How a system of parties trains; with ``once``, in one step, between which nothing crosses."""
 
     once: ClassVar[bool] = False
+    tuning: int = 0
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
@@ -165,6 +167,21 @@ class PartyMf(System):
     def length(self) -> int:
         """A step a round, or one where nothing crosses between."""
         return 1 if self.exchange.once else self.rounds
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """Of a table a party and round, and of the rows that are drawn in each step."""
+        users, items = interactions.n_users, interactions.n_items
+        numbers = self.factors * max(users, items)
+        steps = self.steps + self.pretrained + self.exchange.tuning
+        return Cost(
+            rounds=self.length,
+            senders=0 if self.central else self.holding.count(interactions),
+            numbers=numbers,
+            bytes=4 * numbers,
+            held=self.factors * (users + items + self.parties),
+            updates=steps * self.rate * interactions.ratings.nnz * self.factors,
+            steps=steps,
+        )
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """How a party of so many users steps, on both tables or (not ``joint``) on items alone.
