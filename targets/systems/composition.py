@@ -34,7 +34,6 @@ from fedrec_auditor.targets.settings import (
     whole,
 )
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
-from fedrec_auditor.targets.systems.cost import Cost, examples, profile
 from fedrec_auditor.targets.systems.system import System
 
 if TYPE_CHECKING:
@@ -110,22 +109,18 @@ class Composition(System):
             found[name.partition(".")[0]] += math.prod(shape)
         return found
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of all parameters and, where a device has not touched them, of no row of an item."""
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Local epochs of those drawn, who send the rows that they trained, and all else."""
         users, items = interactions.n_users, interactions.n_items
         entries = self.entries(Population(n_users=users, n_items=items))
-        numbers, width = sum(entries.values()), entries["item"] / max(1, items)
-        drawn = profile(interactions) * (1 + self.negatives)
-        passes = self.rounds * self.epochs
-        return Cost(
-            rounds=self.rounds,
-            senders=self.senders(users),
-            numbers=numbers,
-            bytes=4 * (numbers - entries["item"]) + (4 * width + 8) * min(items, drawn),
-            held=numbers + width * users + examples(interactions, self.negatives),
-            updates=passes * self.senders(users) * drawn * width,
-            steps=passes,
-        )
+        table, senders = entries["item"], self.senders(users)
+        return {
+            "senders": senders,
+            "width": table / max(1, items),
+            "dense": sum(entries.values()) - table,
+            "negatives": self.negatives,
+            "passes": self.rounds * self.epochs * senders / max(1, users),
+        }
 
     def senders(self, n_users: int) -> int:
         """Users of one round: at least one where there are any."""

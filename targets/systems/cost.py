@@ -12,9 +12,10 @@ from fedrec_auditor.targets.datasets.base import Interactions
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
-_RATE, _STEP = 1e8, 1e-5
-"""Numbers of a model that one thread updates in a second, as FedRec does on MovieLens 1M; and
-seconds of a step, however little it updates."""
+RATE = 1e8
+"""Numbers of a model that one thread updates in a second, as FedRec does on MovieLens 1M."""
+_PASS = 1e3
+"""As many as these a pass takes, however little it updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +24,65 @@ class Cost:
 
     In each of ``rounds`` rounds ``senders`` send a message of so many ``numbers``, which is kept in
     so many ``bytes``. Beside messages ``held`` numbers of 4 bytes are in memory: tables of the
-    model, examples of the largest device. The training takes ``steps`` one after another, in which
-    so many numbers of a model are updated in all (``updates``). ``sending`` are seconds of making
-    one message, where they were measured.
+    model, examples of the largest device. So many numbers of a model are updated (``updates``).
     """
 
-    rounds: int
+    rounds: float
     senders: float
     numbers: float
     bytes: float
     held: float
     updates: float
-    steps: float
-    sending: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        interactions: Interactions,
+        *,
+        rounds: float,
+        senders: float,
+        width: float = 1,
+        passes: float | None = None,
+        negatives: float = 0,
+        reports: float = 0,
+        dense: float | None = None,
+        numbers: float | None = None,
+        bytes: float | None = None,
+        held: float = 0,
+        made: float = 0,
+    ) -> Cost:
+        """By what a system says of itself; what it does not say is as in most systems.
+
+        Parameters
+        ----------
+        width : numbers of a user or an item in the model.
+        passes : over all interactions, and ``negatives`` for each; by default one a round.
+        reports : of one randomized number each, in a message.
+        dense : numbers of a message beside rows of the items that its sender trained on; by
+            default a message is a table of all items, kept as a number an interaction.
+        numbers, bytes : of a message, where they are not as said.
+        held : more numbers of 4 bytes in memory.
+        made : numbers that are calculated to make a message, beside training.
+        """
+        users, items = interactions.n_users, interactions.n_items
+        profiles = np.diff(interactions.ratings.indptr)
+        examples = float(profiles.sum()) * (1 + negatives)
+        table = width * items
+        usual = 12 * profiles.sum() / max(1, users) + 4 * width + 5 * reports
+        if dense is not None:
+            table += dense
+            usual = 4 * dense + (4 * width + 8) * min(items, examples / max(1, users))
+        each_pass = max(examples * width, _PASS)
+        largest = 3 * float(profiles.max(initial=0)) * (1 + negatives)
+        return cls(
+            rounds=rounds,
+            senders=senders,
+            numbers=table if numbers is None else numbers,
+            bytes=usual if bytes is None else bytes,
+            held=width * users + table + largest + held,
+            updates=(rounds if passes is None else passes) * each_pass
+            + rounds * senders * (made + 30 * reports),
+        )
 
     @property
     def messages(self) -> float:
@@ -45,38 +92,14 @@ class Cost:
     @property
     def seconds(self) -> float:
         """Of one thread."""
-        return self.sending * self.messages + _STEP * self.steps + self.updates / _RATE
-
-
-def profile(interactions: Interactions) -> float:
-    """How many interactions a user has on average."""
-    return interactions.ratings.nnz / max(1, interactions.n_users)
-
-
-def least_cost(interactions: Interactions, rounds: int, senders: float) -> Cost:
-    """Of a system that says no more: a number an interaction is sent, and one is updated."""
-    users, items = interactions.n_users, interactions.n_items
-    return Cost(
-        rounds=rounds,
-        senders=senders,
-        numbers=items,
-        bytes=12.0 * profile(interactions),
-        held=users + items,
-        updates=rounds * senders * profile(interactions),
-        steps=rounds,
-    )
+        return self.updates / RATE
 
 
 def cost_of(target: Target, interactions: Interactions) -> Cost:
-    """What a training of ``target`` takes, who need not say."""
+    """What a training of ``target`` takes, which need not say it."""
     said = getattr(target, "cost", None)
     if said is None:
-        return least_cost(interactions, target.sizes.rounds or 1, interactions.n_users)
+        rounds = target.sizes.rounds or 1
+        return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
     cost: Cost = said(interactions)
     return cost
-
-
-def examples(interactions: Interactions, negatives: int) -> float:
-    """Numbers of 4 bytes that hold the training examples of the user who has most."""
-    longest = int(np.diff(interactions.ratings.indptr).max(initial=0))
-    return 3.0 * longest * (1 + negatives)

@@ -33,7 +33,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     UploadGame,
 )
-from fedrec_auditor.targets.systems.cost import Cost, least_cost
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
@@ -129,11 +129,17 @@ class System(ABC):
         return Sizes(rounds=self.rounds)
 
     def cost(self, interactions: Interactions) -> Cost:
-        """That of a message a round from every user, and of no more than is known of all systems.
+        """A message a round from every user, and what the system says that it ``takes``."""
+        usual = {
+            "rounds": self.length,
+            "senders": 0 if self.central else interactions.n_users,
+            "reports": self.sizes.reports or 0,
+        }
+        return Cost.of(interactions, **usual | self.takes(interactions))
 
-        A system whose model is large, or that takes many steps a round, says so.
-        """
-        return least_cost(interactions, self.length, 0 if self.central else interactions.n_users)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """What is not as usual in the cost of a training: arguments of ``Cost.of``."""
+        return {}
 
     def uses(self, horizon: Horizon) -> int:
         """How often the mechanism of one round is used within ``horizon``."""

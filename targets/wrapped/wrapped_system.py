@@ -28,7 +28,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Unscored,
 )
-from fedrec_auditor.targets.systems.cost import Cost, least_cost
+from fedrec_auditor.targets.systems.cost import RATE
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
@@ -156,12 +156,14 @@ class WrappedSystem(System):
         """Its title."""
         return self.title
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of calls of the client, and of what its messages take."""
-        calls = max(1, round(self.share * interactions.n_users))
-        least, size = least_cost(interactions, self.rounds, calls), self.upload_bytes
-        numbers = max(size // 4, interactions.n_items)
-        return replace(least, numbers=numbers, bytes=size, sending=self.upload_seconds)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Calls of the client, and its messages."""
+        return {
+            "senders": max(1, round(self.share * interactions.n_users)),
+            "numbers": self.upload_bytes // 4,
+            "bytes": self.upload_bytes,
+            "made": self.upload_seconds * RATE,
+        }
 
     @property
     def digest(self) -> str:

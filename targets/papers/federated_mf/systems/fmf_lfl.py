@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.cost import Cost, profile
 from fedrec_auditor.targets.systems.system import Unperturbed
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -35,15 +34,10 @@ class FmfLfl(Unperturbed, LocalMf):
     learning_rate: float = 10.0
     local_steps: int = 10
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of the rows of rated items, after so many local steps a round."""
-        plain, extra = super().cost(interactions), self.rounds * (self.local_steps - 1)
-        return replace(
-            plain,
-            bytes=(4 * self.factors + 8) * profile(interactions),
-            updates=plain.updates + extra * interactions.ratings.nnz * self.factors,
-            steps=plain.steps + extra,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The rows of rated items, after so many local steps a round."""
+        passes = self.rounds * self.local_steps + self.fitting
+        return {"width": self.factors, "dense": 0, "passes": passes}
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

@@ -19,7 +19,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import Lo
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import UploadGame
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -56,10 +55,10 @@ class GdDr(Reporting, LocalMf):
                 "another: choose one."
             )
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of one report a round, and of directions that everybody knows."""
-        plain = super().cost(interactions)
-        return replace(plain, bytes=5, held=plain.held + 2 * self.rows * interactions.n_items)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """One report a round, and directions that everybody knows."""
+        directions = 2 * self.rows * interactions.n_items
+        return super().takes(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def each(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import ch
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
 
 
@@ -37,15 +36,9 @@ class LflPretrained(Silent):
     def __post_init__(self) -> None:
         check(self)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of tables, and of steps that fit users."""
-        least, updates = super().cost(interactions), self.fitting * interactions.ratings.nnz
-        return replace(
-            least,
-            held=self.factors * least.held,
-            updates=self.factors * updates,
-            steps=self.fitting,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Steps that fit users."""
+        return {"width": self.factors, "passes": self.fitting}
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -19,7 +19,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.settings import ch
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
@@ -71,18 +70,10 @@ class ObjPertb(System):
             return NonPrivateDpEvent()
         return PureDpEvent(self._share)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of a table that the curator publishes, and of sweeps over all ratings."""
-        least, numbers = super().cost(interactions), self.factors * interactions.n_items
-        return replace(
-            least,
-            senders=1,
-            numbers=numbers,
-            bytes=4 * numbers,
-            held=self.factors * least.held,
-            updates=self.sweeps * interactions.ratings.nnz * self.factors,
-            steps=self.sweeps,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A table that the curator publishes, and sweeps over all ratings."""
+        size = 4 * self.factors * interactions.n_items
+        return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -19,7 +19,6 @@ from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Rati
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
-from fedrec_auditor.targets.systems.cost import Cost, profile
 from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
 from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -67,13 +66,15 @@ class FedGnn(RatingGraph):
         """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of the rows that a cohort sends, and of their numbers."""
-        whole, items = super().cost(interactions), interactions.n_items
-        rows = min(items, self.pseudo + profile(interactions))
-        unsent = (items - rows) * 4 * self.dimension
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The rows that a cohort sends."""
         senders = min(self.cohort, interactions.n_users)
-        return replace(whole, senders=senders, bytes=whole.bytes - unsent + 8 * rows)
+        rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
+        sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
+        return super().takes(interactions) | {
+            "senders": senders,
+            "bytes": sent + 4 * self.dimension**2,
+        }
 
     def times(self, population: Population) -> int:
         """A user may be drawn for every round."""

@@ -16,7 +16,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
@@ -63,9 +62,9 @@ class FedPerGnn(RatingGraph):
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of one batch a round."""
-        return replace(super().cost(interactions), senders=1)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """One batch a round."""
+        return super().takes(interactions) | {"senders": 1}
 
     def parties(self, n_users: int) -> int:
         """Batches of an epoch; the users who are left over wait for the next one."""

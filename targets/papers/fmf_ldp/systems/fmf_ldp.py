@@ -23,7 +23,6 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import Impl
 from fedrec_auditor.targets.settings import check_settings, share_or_none, usual
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Population, UploadGame
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
@@ -69,12 +68,6 @@ class FmfLdp(Reporting, ImplicitMf):
     def sizes(self) -> Sizes:
         """Rounds, and reports of a user and round."""
         return Sizes(rounds=self.rounds, reports=self.reports)
-
-    def cost(self, interactions: Interactions) -> Cost:
-        """The gradients that devices report on, and 5 bytes a report."""
-        plain, reports = super().cost(interactions), float(self.reports)
-        drawn = 30 * plain.messages * reports
-        return replace(plain, bytes=plain.bytes + 5 * reports, updates=plain.updates + drawn)
 
     @property
     def round_epsilon(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
 from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import Central, Trained, Training
 
 
@@ -47,10 +46,9 @@ class MfNp(Central):
         """A step an epoch."""
         return self.epochs
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of tables, and of a pass over all interactions an epoch."""
-        least, updates = super().cost(interactions), self.epochs * interactions.ratings.nnz
-        return replace(least, held=least.held * self.factors, updates=updates * self.factors)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A pass over all interactions an epoch."""
+        return {"width": self.factors, "passes": self.epochs}
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     flipper,
 )
 from fedrec_auditor.targets.settings import check_settings, not_negative, positive, whole
-from fedrec_auditor.targets.systems.cost import Cost, examples
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -57,15 +56,9 @@ class CentralMf(CollectedBits):
         check_settings(self, factors=whole, epochs=whole, batch=whole, negatives=whole)
         check_settings(self, learning_rate=positive, regularization=not_negative)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of tables, and of an epoch over all examples."""
-        least, drawn = super().cost(interactions), interactions.ratings.nnz * (1 + self.negatives)
-        return replace(
-            least,
-            held=least.held * self.factors + examples(interactions, self.negatives),
-            updates=self.epochs * drawn * self.factors,
-            steps=self.epochs,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The server's epochs over what it collected."""
+        return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
     @property
     def randomizer(self) -> BitFlip | None:

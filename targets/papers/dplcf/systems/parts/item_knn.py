@@ -8,7 +8,7 @@ neighbourhood; the device scores items by its own true history (equation 12).
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
 from fedrec_auditor.targets.settings import check_settings, whole
 from fedrec_auditor.targets.systems.base import Model
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -49,10 +48,9 @@ class ItemKnn(CollectedBits):
         """The paper's A^-1 with its misprints, where a system estimates by that one."""
         return None
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of every user's pairs of items, counted 64 users at once (``PackedCounts``)."""
-        pairs = interactions.n_users * interactions.n_items**2 / 3000
-        return replace(super().cost(interactions), updates=interactions.ratings.nnz + pairs)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Pairs of items of every message, which are counted fast (``PackedCounts``)."""
+        return {"made": interactions.n_items**2 / 3000}
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Every item's neighbours with their similarities; ``rng`` is not drawn from."""

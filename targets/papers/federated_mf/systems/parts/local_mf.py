@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import expl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -45,17 +44,10 @@ class LocalMf(System):
     def __post_init__(self) -> None:
         check(self)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of messages that are a table of items, of which one row is kept, and of fitting users."""
-        least, passes = super().cost(interactions), self.rounds + self.fitting
-        return replace(
-            least,
-            numbers=least.numbers * self.factors,
-            bytes=4 * self.factors + 24,
-            held=least.held * self.factors,
-            updates=passes * interactions.ratings.nnz * self.factors,
-            steps=passes,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Messages of which one row is kept, and steps that fit users."""
+        passes = self.rounds + self.fitting
+        return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) before the first round, all alike; they never leave the devices.

@@ -28,7 +28,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Split
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Uploads
 
@@ -168,20 +167,18 @@ class PartyMf(System):
         """A step a round, or one where nothing crosses between."""
         return 1 if self.exchange.once else self.rounds
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of a table a party and round, and of the rows that are drawn in each step."""
-        users, items = interactions.n_users, interactions.n_items
-        numbers = self.factors * max(users, items)
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A table a party and round, and the rows that are drawn in each step."""
+        numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.pretrained + self.exchange.tuning
-        return Cost(
-            rounds=self.length,
-            senders=0 if self.central else self.holding.count(interactions),
-            numbers=numbers,
-            bytes=4 * numbers,
-            held=self.factors * (users + items + self.parties),
-            updates=steps * self.rate * interactions.ratings.nnz * self.factors,
-            steps=steps,
-        )
+        return {
+            "senders": 0 if self.central else self.holding.count(interactions),
+            "width": self.factors,
+            "numbers": numbers,
+            "bytes": 4 * numbers,
+            "held": self.factors * self.parties,
+            "passes": steps * self.rate,
+        }
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """How a party of so many users steps, on both tables or (not ``joint``) on items alone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +21,6 @@ from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.settings import check_choice, check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, received
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -133,18 +132,11 @@ class RatingGraph(System):
         spent += self.extra * (1 if one else population.n_items * self.dimension)
         return SelfComposedDpEvent(PureDpEvent(spent), self.times(population) if training else 1)
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of messages of all numbers of the model, and of a pass over a sender's interactions."""
-        users, items = interactions.n_users, interactions.n_items
-        least = super().cost(interactions)
-        numbers = self.weights(Population(n_users=users, n_items=items))
-        return replace(
-            least,
-            numbers=numbers,
-            bytes=4 * numbers,
-            held=numbers + users * self.dimension,
-            updates=least.updates * self.dimension,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Messages of all numbers of the model."""
+        sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
+        numbers = self.weights(sizes)
+        return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def weights(self, population: Population) -> int:
         """Numbers of the model: the item table and the layer."""

@@ -25,7 +25,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 from fedrec_auditor.targets.settings import check_settings, usual
 from fedrec_auditor.targets.systems.base import Evaluation, Model
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
@@ -60,17 +59,9 @@ class ImplicitMf(System):
         """The public distribution of one randomized entry; None without any."""
         return None
 
-    def cost(self, interactions: Interactions) -> Cost:
-        """Of gradients of rank one, and a pass over all interactions in every step."""
-        least, steps = super().cost(interactions), self.rounds * self.server_steps
-        return replace(
-            least,
-            numbers=least.numbers * self.factors,
-            bytes=least.bytes + 4 * self.factors,
-            held=least.held * self.factors,
-            updates=steps * self.factors * interactions.ratings.nnz,
-            steps=steps,
-        )
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A pass over all interactions in every step of the server."""
+        return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
