@@ -8,6 +8,8 @@ import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase
+from fedrec_auditor.targets.spill import kept_bytes
+from fedrec_auditor.targets.systems.cost import cost_of
 
 
 @pytest.fixture(scope="module", params=FAMILIES["targets"].names())
@@ -24,3 +26,16 @@ def test_every_target_is_called_as_it_is_found() -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase], None]) -> None:
     check(case)
+
+
+def test_messages_are_kept_in_what_its_cost_says(case: TargetCase) -> None:
+    """Within a factor of two, and 64 bytes of overhead each."""
+    cost, rounds = cost_of(case.short, case.interactions), case.run.transcript.rounds
+    messages = sum(len(one.uploads.users) for one in rounds)
+    shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}
+    parts = [part for one in rounds for part in one.uploads.components.values()]
+    kept = sum(kept_bytes(part, shared) for part in parts)
+    assert cost.messages == pytest.approx(messages, abs=2)
+    assert kept <= cost.messages * (2 * cost.bytes + 64)
+    if case.target.name != "hfl-synsgd":  # its noise is drawn when it is read
+        assert cost.messages * cost.bytes <= 2 * kept + 64 * messages
