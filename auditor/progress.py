@@ -91,7 +91,7 @@ class Watch:
             text = f"{step}, round {done + 1:,} of {of:,}"
         if not what:
             self._shares[task] = done / of
-        if not what or (what == TRAINING and done == of):
+        if not what or done == of:
             text = task if self._shares.get(task) == 0 else ""
         self._running[task] = text
         if not what and done:

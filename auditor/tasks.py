@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.games import (
 from fedrec_auditor.auditor.plan import ALL, OBJECT, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
 from fedrec_auditor.auditor.stage import TRAINING
-from fedrec_auditor.auditor.workload import Workload, check_workload
+from fedrec_auditor.auditor.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,
     DemonstrationRow,
@@ -41,7 +41,6 @@ from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.systems.cost import cost_of
 from fedrec_auditor.targets.wrapped.probe import probed
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 

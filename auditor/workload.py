@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.systems.cost import cost_of
+from fedrec_auditor.targets.systems.cost import Cost
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +80,16 @@ class Workload:
     def held(self, compute: Compute) -> float:
         """Bytes that a worker holds at most, messages included as far as ``compute`` keeps them."""
         return self.memory + min(self.kept, compute.memory)
+
+
+def cost_of(target: Target, interactions: Interactions) -> Cost:
+    """What a training of ``target`` takes, which need not say it."""
+    said = getattr(target, "cost", None)
+    if said is None:
+        rounds = target.sizes.rounds or 1
+        return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
+    cost: Cost = said(interactions)
+    return cost
 
 
 def settings(part: Any) -> Iterator[tuple[str, float, float]]:

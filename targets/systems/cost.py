@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedrec_auditor.targets.datasets.base import Interactions
-
-if TYPE_CHECKING:
-    from fedrec_auditor.targets.systems.base import Target
 
 RATE = 1e8
 """Numbers of a model that one thread updates in a second, as FedRec does on MovieLens 1M."""
@@ -93,13 +89,3 @@ class Cost:
     def seconds(self) -> float:
         """Of one thread."""
         return self.updates / RATE
-
-
-def cost_of(target: Target, interactions: Interactions) -> Cost:
-    """What a training of ``target`` takes, which need not say it."""
-    said = getattr(target, "cost", None)
-    if said is None:
-        rounds = target.sizes.rounds or 1
-        return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
-    cost: Cost = said(interactions)
-    return cost

@@ -8,8 +8,8 @@ import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase
+from fedrec_auditor.auditor.workload import cost_of
 from fedrec_auditor.targets.spill import kept_bytes
-from fedrec_auditor.targets.systems.cost import cost_of
 
 
 @pytest.fixture(scope="module", params=FAMILIES["targets"].names())
