@@ -231,7 +231,7 @@ def show(console: Console) -> Iterator[Observer]:
         yield _log(console)
         return
     columns = (
-        TextColumn("{task.description:<23}"),
+        TextColumn("{task.description:<19}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -322,7 +322,7 @@ def left_words(standing: Standing) -> str:
     if standing.done == standing.total:
         return "done"
     if seconds is None or standing.elapsed < _SURE:
-        return "time left not known yet"
+        return "time left not known"
     if seconds < 50:
         return "under a minute left"
     minutes = seconds / 60

@@ -41,8 +41,8 @@ def standing(**changes: Any) -> Standing:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"left": None}, "fcf bounds; 1 min so far, time left not known yet"),
-        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known yet"),
+        ({"left": None}, "fcf bounds; 1 min so far, time left not known"),
+        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known"),
         ({}, "fcf bounds; 1 min so far, about 3 min left"),
         ({"left": 12.0}, "fcf bounds; 1 min so far, under a minute left"),
         ({"done": 4}, "fcf bounds; 1 min so far, done"),
@@ -68,14 +68,15 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
     assert file.getvalue().splitlines() == [line] * 3
 
 
-def test_a_terminal_names_what_runs_below_the_bar() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=60)
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
     runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
     with show(console) as observe:
-        observe(standing(running=runs))
+        observe(standing(running=runs, total=144))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
-    for said in ("about 3 min left", "1/4", "target-0 training, round 12 of 300", "and 5 more"):
+    for said in ("about 3 min left", "1/144 0:00:00", "target-0 training, round 12 of 300", "and 5 more"):
         assert said in text
     assert "target-4" not in text
 
