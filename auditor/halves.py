@@ -48,7 +48,7 @@ class Halves:
         included[:, 0] |= ~included.any(axis=1)
         views: dict[Vantage, list[View]] = {vantage: [] for vantage in vantages}
         for number, one in enumerate(included):
-            stage("training on half of the users,", number + 1, count)
+            stage("training on halves of the users,", number, count)
             some = interactions.take(np.flatnonzero(one))
             transcript = target.run(some, rng, None, compute).transcript
             for vantage, found in views.items():

@@ -14,10 +14,9 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.audited_target import AuditedTarget
 from fedrec_auditor.auditor.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.plan import ALL, Plan, Resources, make_plan, make_resources
-from fedrec_auditor.auditor.progress import shown
+from fedrec_auditor.auditor.progress import Observer, shown
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory, load_data
-from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.auditor.tasks import Audit
 from fedrec_auditor.auditor.workload import check_recording

@@ -14,12 +14,11 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import checkpoints
 from fedrec_auditor.auditor.checkpoints import Checkpoints
-from fedrec_auditor.auditor.pace import Pace, TimedStep
+from fedrec_auditor.auditor.progress import Observer, Watch
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.auditor.reproductions.reproduction import names as reproduction_names
 from fedrec_auditor.auditor.reproductions.reproduction import reproduction
 from fedrec_auditor.auditor.sources import load_data
-from fedrec_auditor.auditor.standing import Observer, Standing
 from fedrec_auditor.auditor.tasks import Task, TaskResult
 from fedrec_auditor.auditor.versions import source_digest, versions
 from fedrec_auditor.auditor.workers import results
@@ -67,24 +66,13 @@ def reproduce(
         for task in parts
         if task not in found
     ]
-    steps = [TimedStep(task.target, task.step) for task, *_ in missing]
-    pace = Pace([[step] for step in steps], dict.fromkeys(steps, _PART), workers=jobs)
-    started = time.monotonic()
+    weights = {part.name: _PART for _, part, *_ in missing}
+    watch = Watch(observe, weights, done=len(found), total=len(parts), workers=jobs)
     for task, result in results(_measured, missing, jobs=jobs):
         found[task] = result
         if not result.errors:
             kept.put(task, result)
-        pace.finish(TimedStep(task.target, task.step), result.seconds)
-        now = time.monotonic()
-        observe(
-            Standing(
-                done=len(found),
-                total=len(parts),
-                finished=parts[task].name,
-                elapsed=now - started,
-                left=pace.left(now),
-            )
-        )
+        watch.at(parts[task].name, "", 1, 1)
     pages = [
         reproductions.Page(
             name=name,

@@ -14,8 +14,8 @@ import platform
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,20 +29,15 @@ from fedrec_auditor.auditor.accounting import with_untested, without_refuted_pro
 from fedrec_auditor.auditor.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.checkpoints import Checkpoints
 from fedrec_auditor.auditor.clusters import Cluster
-from fedrec_auditor.auditor.costs import costs
-from fedrec_auditor.auditor.diary import StageNotes, diary, note
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.games.play import HORIZONS
 from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
-from fedrec_auditor.auditor.pace import Pace, TimedStep
 from fedrec_auditor.auditor.plan import Plan, Resources, Setting, make_plan, make_resources
-from fedrec_auditor.auditor.progress import shown
-from fedrec_auditor.auditor.stage import TRAINING, listening
-from fedrec_auditor.auditor.standing import Observer
+from fedrec_auditor.auditor.progress import Observer, Watch, note, noted, shown
+from fedrec_auditor.auditor.stage import TRAINING
 from fedrec_auditor.auditor.tasks import BOUNDS, LOCAL, Audit, Task, TaskResult
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.versions import versions
-from fedrec_auditor.auditor.watch import Watch
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
@@ -211,34 +206,25 @@ def _run(
     left = [task for task in tasks if task not in results]
     todo = audit.jobs(left, jobs)
     shared = _shared(audit, todo) if cluster is None else ()
-    watch = Watch(
-        observe,
-        {str(task): _step(task) for task in left},
-        _pace(audit, todo, [task for task in left if task.wide], shared, jobs),
-        len(results),
-        len(tasks),
-    )
+    watch = Watch(observe, audit.weights(left), done=len(results), total=len(tasks), workers=jobs)
     call = workers.results if cluster is None else cluster.results
-    with diary(watch.read, watch.pulse) as path:
+    with watch.notes() as path:
         keep = functools.partial(_keep, checkpoints, path)
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
         there = keep if cluster is None else None
         notes = path if cluster is None else None
-        first = {job[0].target: job[0] for job in reversed(todo) if _trains(job)}
         trained = {
-            target: made for target in shared if (made := _trained(audit, first[target], path))
+            target: made for target in shared if (made := _trained(audit, target, path)) is not None
         }
         given = [(audit, job, there, trained.get(job[0].target), notes) for job in todo]
-        finished = call(_job, given, jobs=min(jobs, len(todo)))
-        for more in finished:
+        for more in call(_job, given, jobs=min(jobs, len(todo))):
             results |= more
             if cluster is not None:
                 for task, result in more.items():
                     keep(task, result)
         for task in left:
             if task.wide:
-                note(path, f"begin\t{task}")
-                with listening(StageNotes(path, str(task))):
+                with noted(path, str(task)):
                     results[task] = _wide(audit, task, jobs, checkpoints, call)
                 keep(task, results[task])
     return {task: results[task] for task in tasks}
@@ -248,7 +234,7 @@ def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskR
     """Keep a finished task, and note it in a diary."""
     if checkpoints is not None and not result.errors:
         checkpoints.put(task, result)
-    note(path, f"end\t{task}\t{result.seconds}")
+    note(path, str(task), "", 1, 1)
 
 
 def _shared(audit: Audit, jobs: Sequence[Sequence[Task]]) -> tuple[str, ...]:
@@ -263,53 +249,16 @@ def _trains(job: Sequence[Task]) -> bool:
     return job[0].step not in (BOUNDS, LOCAL)
 
 
-def _trained(audit: Audit, task: Task, path: Path) -> tuple[Held, Run] | None:
-    """The training of a task's target for several workers, who map one set of files."""
+def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
+    """The training of a target for several workers, who map one set of files."""
     on_disk = replace(audit, compute=replace(audit.compute, memory=0))
+    name = f"{target} {TRAINING}"
     # What fails here fails again in each task, which then tells it.
-    told = listening(StageNotes(path, str(task)))
-    with threadpoolctl.threadpool_limits(1), told, suppress(Exception):
-        held, run = AuditedTarget(on_disk, task.target).trained
+    with threadpoolctl.threadpool_limits(1), noted(path, name), suppress(Exception):
+        held, run = AuditedTarget(on_disk, target).trained
         return mapped(held), run
+    note(path, name, TRAINING, 1, 1)
     return None
-
-
-def _step(task: Task) -> TimedStep:
-    return TimedStep(task.target, task.step)
-
-
-def _pace(
-    audit: Audit,
-    jobs: Sequence[Sequence[Task]],
-    wide: Sequence[Task],
-    shared: Sequence[str],
-    workers: int,
-) -> Pace:
-    """The pace of jobs, each with the training that it begins with, and of what is before them."""
-    steps = []
-    for job in jobs:
-        alone = audit.interactions is None or not _trains(job) or job[0].target in shared
-        training = [] if alone else [TimedStep(job[0].target, TRAINING)]
-        steps.append([*training, *map(_step, job)])
-    return Pace(
-        steps,
-        costs(audit, [*(task for job in jobs for task in job), *wide]),
-        workers=min(workers, max(len(jobs), 1)),
-        before=[TimedStep(target, TRAINING) for target in shared],
-        after=[_step(task) for task in wide],
-        apart=(BOUNDS, LOCAL, TRAINING, *(task.step for task in wide)),
-    )
-
-
-@contextmanager
-def _noted(path: Path | None, task: Task) -> Iterator[None]:
-    """A context in which a task is noted in a diary, and where it is."""
-    if path is None:
-        yield
-        return
-    note(path, f"begin\t{task}")
-    with listening(StageNotes(path, str(task))):
-        yield
 
 
 def _job(
@@ -326,7 +275,7 @@ def _job(
     audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
     alone = len(audit.targets) == 1
     for task in tasks:
-        with threadpoolctl.threadpool_limits(1), _noted(notes, task):
+        with threadpoolctl.threadpool_limits(1), noted(notes, str(task)):
             run = functools.partial(audited.run, task.step)
             results[task] = result = _timed(run, task, alone=alone)
         if keep is not None:

@@ -22,7 +22,8 @@ from fedrec_auditor.auditor.games import (
 )
 from fedrec_auditor.auditor.plan import ALL, OBJECT, Plan, make_target
 from fedrec_auditor.auditor.sources import load_data
-from fedrec_auditor.auditor.workload import Workload, check_workload
+from fedrec_auditor.auditor.stage import TRAINING
+from fedrec_auditor.auditor.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,
     DemonstrationRow,
@@ -51,6 +52,9 @@ BY = ("round", "training")
 """Games in which the adversary may guess by an attack."""
 SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
 QUICK_ROUNDS = 20
+_BOUNDS, _WIDE, _DRAWN, _READ, _LAID_OUT = 0.5, 120.0, 1e-3, 1e-7, 2e-6
+"""Seconds of bounds and of a game of many clients, and of each number of one message in the local
+game, of all messages in an attack, and of users times items; on one core, of quick audits."""
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
 
 
@@ -206,6 +210,29 @@ class Audit:
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         return [*alone, *filter(None, dealt)]
+
+    def weights(self, tasks: Sequence[Task]) -> dict[str, float]:
+        """Rough seconds of each task, and of each target's training, by name.
+
+        An attack reads every number of every message, and lays out users times items; the local
+        game draws one message many times; the time of a game of many clients is its own.
+        """
+        data, plan = self.interactions, self.plan
+        if data is None:
+            return {str(task): 1.0 for task in tasks}
+        costs = {n: cost_of(as_trained(t, plan), data) for n, t in self.targets.items()}
+        found = {f"{name} {TRAINING}": cost.seconds for name, cost in costs.items()}
+        pairs = data.n_users * data.n_items
+        for task in tasks:
+            cost = costs[task.target]
+            found[str(task)] = {
+                BOUNDS: _BOUNDS,
+                LOCAL: _DRAWN * cost.numbers,
+                UTILITY: _LAID_OUT * pairs,
+            }.get(task.step, _LAID_OUT * pairs + _READ * cost.messages * cost.numbers)
+            if task.wide:
+                found[str(task)] = _WIDE
+        return found
 
     def workers(self, most: int, memory: float) -> int:
         """How many of ``most`` workers may train at once within ``memory`` bytes together."""

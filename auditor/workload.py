@@ -22,35 +22,27 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.cost import Cost
 
 logger = logging.getLogger(__name__)
 
 HOUR, LONGEST = 3600.0, 30 * 86_400.0
 """Seconds from which a training is announced, and beyond which it is refused."""
-_WIDTHS = ("factors", "dimension", "embedding")
-_REPEATS = ("rounds", "epochs", "local_epochs", "local_steps", "server_steps", "sweeps")
-_MORE = ("fitting", "tuning")
-_RATE, _STEP, _DENSE = 1e8, 1e-5, 10.0
-"""Coordinates of a model that one thread updates in a second, as FedRec does on MovieLens 1M;
-seconds of a step, however little it updates; how many times as fast those of a dense layer are."""
 _PROCESS = 2**29
 """Bytes of a worker before it trains, torch and numba imported."""
 _ENTRY, _GUESSED = 40.0, 48.0
 """Bytes of an interaction, of the data and of what is not held out of them, and of each number
 (user times item) that attacks guess and that utility scores at once."""
-_PAIRS = 3e11
-"""Users times pairs of items that are counted in a second, 64 users at once (``PackedCounts``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Bytes held in memory, bytes of messages kept (on disk where memory is short), and seconds.
 
-    All are rough: of memory the process, the interactions, tables of the model, the training
-    examples of the largest device and one round's reports, what attacks and utility hold of some
-    users' items, and where users have attributes, what the largest attack holds of messages that
-    are a table of items; of time every example once an epoch in every coordinate, and of
-    neighbourhoods every user's pairs of items.
+    All follow from what the target declares (``Cost``), and are rough: of memory the process, the
+    interactions, the model, a round's messages, what attacks and utility hold of some users' items,
+    and where users have attributes, what the largest attack holds of messages. Messages kept are
+    told within a factor of 2, but for some that are drawn when they are read.
     On MovieLens 100K twelve systems took .05 to 16 times the time told.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -66,50 +58,38 @@ class Workload:
 
     @classmethod
     def of(cls, target: Target, interactions: Interactions) -> Workload:
-        """That of the training of ``target``, by the settings that size it and its parts."""
-        size = {name: float(value) for name, value, _ in settings(target)}
-        users, items = interactions.n_users, interactions.n_items
-        profiles = np.diff(interactions.ratings.indptr)
-        width = max((size[name] for name in _WIDTHS if name in size), default=1.0)
-        share = size.get("share", 1.0) or (0.5 if users <= 1000 else 0.1)  # 0 is the paper's share
-        if "clients" in size:
-            share = min(size["clients"] / users, 1.0)
-        drawn = share * size.get("rate", 1.0) * float(profiles.sum())
-        examples = 1.0 + size.get("negatives", 0.0)
-        reports, rounds = size.get("reports", 0.0), size.get("rounds", 1.0)
-        held = width * (users + items + size.get("width", 0.0) + size.get("parties", 0.0))
-        message = 4 * width + 5 * reports
-        if "negatives" not in size and "reports" not in size:  # a number for each interaction
-            message += 12 * float(profiles.sum()) / max(1, users)
-        if "negatives" in size:  # a row for each item that the device trains on
-            message += 4 * width * float(profiles.sum()) / max(1, users) * examples
-        attack = most_held(users, int(width) * items) if interactions.attributes else 0.0
-        repeats = math.prod(size[name] for name in _REPEATS if name in size)
-        steps = repeats + sum(size.get(name, 0.0) for name in _MORE)
-        coordinates = width * (1.0 + size.get("width", 0.0) / _DENSE)
-        largest = float(profiles.max(initial=0))
-        pairs = users * items**2 if "neighbours" in size else 0.0
+        """That of the training of ``target``."""
+        cost, users, items = (
+            cost_of(target, interactions),
+            interactions.n_users,
+            interactions.n_items,
+        )
         guessed = min(users * items, max(NUMBERS, FEWEST * items))
+        attack = most_held(users, int(cost.numbers)) if interactions.attributes else 0.0
         return cls(
             memory=_PROCESS
-            + _ENTRY * float(profiles.sum())
+            + _ENTRY * interactions.ratings.nnz
             + _GUESSED * guessed
-            + 4 * held
-            + 8 * size.get("rows", 0.0) * items
-            + 12 * largest * examples
-            + attack
-            + 5 * share * users * reports,
-            kept=rounds * share * users * message,
-            seconds=target.upload_seconds * rounds * share * users
-            + _STEP * steps
-            + pairs / _PAIRS
-            + steps * drawn * examples * coordinates / _RATE
-            + 30 * rounds * share * users * reports / _RATE,
+            + 4 * cost.held
+            + cost.senders * cost.bytes
+            + attack,
+            kept=cost.messages * cost.bytes,
+            seconds=cost.seconds,
         )
 
     def held(self, compute: Compute) -> float:
         """Bytes that a worker holds at most, messages included as far as ``compute`` keeps them."""
         return self.memory + min(self.kept, compute.memory)
+
+
+def cost_of(target: Target, interactions: Interactions) -> Cost:
+    """What a training of ``target`` takes, which need not say it."""
+    said = getattr(target, "cost", None)
+    if said is None:
+        rounds = target.sizes.rounds or 1
+        return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
+    cost: Cost = said(interactions)
+    return cost
 
 
 def settings(part: Any) -> Iterator[tuple[str, float, float]]:

@@ -10,10 +10,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.auditor.objects import as_target, stating
 from fedrec_auditor.auditor.plan import make_plan, make_resources
-from fedrec_auditor.auditor.progress import shown
+from fedrec_auditor.auditor.progress import Observer, shown
 from fedrec_auditor.auditor.runner import run_plan
 from fedrec_auditor.auditor.sources import in_memory
-from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.stated_claim import Claims, listed
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind

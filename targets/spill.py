@@ -50,7 +50,7 @@ class Spill:
     def keep(self, one: Round) -> Round:
         """The same round, its uploads mapped from disk if the bound is reached."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
-        size = sum(_size(c, shared) for c in one.uploads.components.values())
+        size = sum(kept_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
         self._let_go()
         if self._left >= 0:
@@ -97,11 +97,12 @@ def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
     """Nothing: being called last is enough, for until then the folder is referred to."""
 
 
-def _size(value: Component | Any, shared: set[int]) -> int:
+def kept_bytes(value: Component | Any, shared: set[int]) -> int:
+    """Bytes of the arrays of a component, but for those that are ``shared`` (by ``id``)."""
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
         return 0 if id(value) in shared else int(value.nbytes)
     if is_dataclass(value) and not isinstance(value, type):
-        return sum(_size(getattr(value, f.name), shared) for f in fields(value))
+        return sum(kept_bytes(getattr(value, f.name), shared) for f in fields(value))
     return 0

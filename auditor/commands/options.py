@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
 
 if TYPE_CHECKING:
-    from fedrec_auditor.auditor.standing import Observer
+    from fedrec_auditor.auditor.progress import Observer
 
 
 class Allowed(StrEnum):

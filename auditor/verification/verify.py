@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.auditor.progress import shown_stages
+from fedrec_auditor.auditor.progress import Observer, shown_stages
 from fedrec_auditor.auditor.sampler import (
     LEAST_TOGETHER,
     ONE_REPORT,
@@ -36,7 +36,6 @@ from fedrec_auditor.auditor.sampler import (
     Sampler,
     beginning_again,
 )
-from fedrec_auditor.auditor.standing import Observer
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.fit import check_fit

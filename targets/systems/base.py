@@ -19,6 +19,7 @@ from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Channel, Transcript, Uploads
 
 if TYPE_CHECKING:
@@ -204,6 +205,10 @@ class Target(Protocol):
     @property
     def upload_seconds(self) -> float:
         """What one client's message costs to simulate, where it is much; else 0."""
+        ...
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """What a training on these data takes."""
         ...
 
     @property

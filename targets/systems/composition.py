@@ -99,6 +99,19 @@ class Composition(System):
             found[name.partition(".")[0]] += math.prod(shape)
         return found
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Local epochs of those drawn, who send the rows that they trained, and all else."""
+        users, items = interactions.n_users, interactions.n_items
+        entries = self.entries(Population(n_users=users, n_items=items))
+        table, senders = entries["item"], self.senders(users)
+        return {
+            "senders": senders,
+            "width": table / max(1, items),
+            "dense": sum(entries.values()) - table,
+            "negatives": self.negatives,
+            "passes": self.rounds * self.epochs * senders / max(1, users),
+        }
+
     def senders(self, n_users: int) -> int:
         """Users of one round: at least one where there are any."""
         share = self.share or (0.5 if n_users <= 1000 else 0.1)

@@ -35,6 +35,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     UploadGame,
 )
+from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 if TYPE_CHECKING:
@@ -161,6 +162,19 @@ class System(Checked, ABC):
     def sizes(self) -> Sizes:
         """The number of rounds; a system adds what else its settings say."""
         return Sizes(rounds=self.rounds)
+
+    def cost(self, interactions: Interactions) -> Cost:
+        """A message a round from every user, and what the system says that it ``takes``."""
+        usual = {
+            "rounds": self.length,
+            "senders": 0 if self.central else interactions.n_users,
+            "reports": self.sizes.reports or 0,
+        }
+        return Cost.of(interactions, **usual | self.takes(interactions))
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """What is not as usual in the cost of a training: arguments of ``Cost.of``."""
+        return {}
 
     def uses(self, horizon: Horizon) -> int:
         """How often the mechanism of one round is used within ``horizon``."""

@@ -252,6 +252,8 @@ def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSy
     found = probe(system, interactions)
     n_items = system.n_items if found.any_items else interactions.n_items
     coarse = 2.0 ** round(math.log2(max(found.seconds, 1e-6)))  # the same one day and the next
-    kept = replace(system, kinds=found.kinds, upload_seconds=coarse, n_items=n_items)
+    size = sum(part.nbytes for part in found.sent[0].values())
+    told = replace(system, upload_seconds=coarse, upload_bytes=size)
+    kept = replace(told, kinds=found.kinds, n_items=n_items)
     believed, doubt = kept.doubted(found.sent)
     return believed, replace(found, notes=(*found.notes, doubt) if doubt else found.notes)

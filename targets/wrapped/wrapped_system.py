@@ -19,7 +19,15 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
 from fedrec_auditor.targets.components import Floats, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import TITLE, TITLED, NotNegative, Share, Whole, check
+from fedrec_auditor.targets.settings import (
+    TITLE,
+    TITLED,
+    NotNegative,
+    Share,
+    Whole,
+    WholeOrNone,
+    check,
+)
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -28,6 +36,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Unscored,
 )
+from fedrec_auditor.targets.systems.cost import RATE
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
@@ -71,8 +80,9 @@ class WrappedSystem(System):
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
     is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
     length, however much a game shortens it. ``scores(model, history)`` are those of all items.
-    ``upload_seconds`` is what a message costs; ``obeys`` says that devices take any model from the
-    server. ``users`` is the number of users that ``stated`` speaks of, None for any.
+    ``upload_seconds`` and ``upload_bytes`` are what a message costs, as tried; ``obeys`` says that
+    devices take any model from the server. ``users`` is the number of users that ``stated`` speaks
+    of, None for any.
     """
 
     client: Function
@@ -89,6 +99,7 @@ class WrappedSystem(System):
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
     upload_seconds: NotNegative = 0.0
+    upload_bytes: WholeOrNone = 0
     obeys: bool = False
     users: int | None = None
     paper: str = "your own system"
@@ -146,6 +157,15 @@ class WrappedSystem(System):
     def name(self) -> str:
         """Its title."""
         return self.title
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Calls of the client, and its messages."""
+        return {
+            "senders": max(1, round(self.share * interactions.n_users)),
+            "numbers": self.upload_bytes // 4,
+            "bytes": self.upload_bytes,
+            "made": self.upload_seconds * RATE,
+        }
 
     @property
     def digest(self) -> str:

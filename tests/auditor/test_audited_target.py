@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.audited_target import AuditedTarget, draws_needed
 from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.halves import QUICK_COUNT
 from fedrec_auditor.auditor.plan import Plan, Resources
-from fedrec_auditor.auditor.tasks import BOUNDS, Audit, Task
+from fedrec_auditor.auditor.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.workload import Workload
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
@@ -93,11 +93,12 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     audit = Audit.of(plan, replace(data, attributes={}))
     assert runner._shared(audit, audit.jobs(audit.tasks(), 1)) == ()
     assert runner._shared(audit, audit.jobs(audit.tasks(), 2)) == ("fcf",)
-    (tmp_path / "diary").touch()
-    shared = runner._trained(audit, Task("fcf", "utility"), tmp_path / "diary")
-    told = (tmp_path / "diary").read_text("utf-8").splitlines()
-    assert told[0] == "at\tfcf utility\trounds\t0\t2"
-    assert told[-1].startswith("at\tfcf utility\trounds\t")
+    notes = tmp_path / "notes"
+    notes.touch()
+    shared = runner._trained(audit, "fcf", notes)
+    told = notes.read_text("utf-8").splitlines()
+    assert told[1] == '["fcf training", "training", 0, 2]'
+    assert told[-1] == '["fcf training", "training", 1, 1]'
     assert shared is not None
     _, expected = AuditedTarget(audit, "fcf").trained
     _, found = shared

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor import clusters, runner
 from fedrec_auditor.auditor.checkpoints import FOLDER
 from fedrec_auditor.auditor.clusters import Cluster
 from fedrec_auditor.auditor.plan import Plan, Resources, make_resources
-from fedrec_auditor.auditor.standing import Standing
+from fedrec_auditor.auditor.progress import Standing
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
 

@@ -1,10 +1,13 @@
-"""Progress: what runs now, every task as it ends, and no time left that nobody knows."""
+"""Progress: what runs now and where it is, every task as it ends, and about how long is left."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
+import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,9 @@ import fedrec_auditor
 from fedrec_auditor.auditor import progress
 from fedrec_auditor.auditor.plan import make_resources
 from fedrec_auditor.auditor.plan_file import read_plan
-from fedrec_auditor.auditor.progress import left_words, show, shown
+from fedrec_auditor.auditor.progress import Standing, Watch, left_words, note, noted, show, shown
 from fedrec_auditor.auditor.runner import run_plan
-from fedrec_auditor.auditor.standing import Standing
+from fedrec_auditor.auditor.stage import TRAINING, stage
 
 
 def standing(**changes: Any) -> Standing:
@@ -38,8 +41,8 @@ def standing(**changes: Any) -> Standing:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"left": None}, "fcf bounds; 1 min so far, time left not known yet"),
-        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known yet"),
+        ({"left": None}, "fcf bounds; 1 min so far, time left not known"),
+        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known"),
         ({}, "fcf bounds; 1 min so far, about 3 min left"),
         ({"left": 12.0}, "fcf bounds; 1 min so far, under a minute left"),
         ({"done": 4}, "fcf bounds; 1 min so far, done"),
@@ -65,14 +68,16 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
     assert file.getvalue().splitlines() == [line] * 3
 
 
-def test_a_terminal_names_what_runs_below_the_bar() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=60)
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
     runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
     with show(console) as observe:
-        observe(standing(running=runs))
+        observe(standing(running=runs, total=44))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
-    for said in ("about 3 min left", "1/4", "target-0 training, round 12 of 300", "and 5 more"):
+    first = "target-0 training, round 12 of 300"
+    for said in ("about 3 min left", "1/44 0:00:00", first, "and 5 more"):
         assert said in text
     assert "target-4" not in text
 
@@ -167,5 +172,99 @@ def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -
 
     asked: dict[str, Any] = {"epsilon": 1.2, "samples": 40_000}
     found = fedrec_auditor.verify_ldp(flip, **asked, progress=seen.append)
-    assert re.fullmatch(r"verifying, [\d,]+ of [\d,]+ draws", seen[0].running[0])
+    assert re.fullmatch(r"verifying, draw [\d,]+ of [\d,]+", seen[0].running[0])
     assert repr(fedrec_auditor.verify_ldp(flip, **asked, progress=False)) == repr(found)
+
+
+def watched(workers: int = 1, **weights: float) -> tuple[Watch, list[Standing]]:
+    seen: list[Standing] = []
+    named = {name.replace("_", " "): weight for name, weight in weights.items()}
+    return Watch(seen.append, named, done=3, total=5, workers=workers), seen
+
+
+def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
+    watch, seen = watched(fcf_bounds=1.0, fcf_training=10.0, fcf_utility=1.0)
+
+    def told(task: str, *at: Any) -> tuple[str, ...]:
+        watch.at(task, *at)
+        watch.tell()
+        return seen[-1].running
+
+    bounds, utility = "fcf bounds", "fcf utility"
+    assert told("fcf training", TRAINING, 5, 300) == ("fcf training, round 6 of 300",)
+    assert told("fcf training", TRAINING, 1, 1) == ()
+    assert told(bounds, "", 0, 1) == (bounds,)
+    assert told(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
+    assert told(bounds, "", 1, 1) == ()
+    assert (seen[-2].finished, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
+    assert told(utility, "", 0, 1) == (utility,)
+    assert told(utility, TRAINING, 11, 300) == ("fcf training, round 12 of 300",)
+    assert told(utility, TRAINING, 300, 300) == (utility,)
+    told(utility, "", 1, 1)
+    assert (seen[-1].done, seen[-1].running, seen[-1].left) == (5, (), 0.0)
+
+
+def test_the_time_left_is_told_by_weights_and_corrected_by_what_is_done() -> None:
+    weights = {"fcf_training": 100.0, "fcf_utility": 20.0}
+    assert watched(**weights)[0].left(0.0) == 120.0
+    assert watched(2, **weights)[0].left(0.0) == 60.0
+    watch, _ = watched(**weights)
+    late = [watch.left(elapsed) for elapsed in (60.0, 120.0, 600.0)]
+    assert late == sorted(late)
+    assert late[0] > 120.0  # nothing is done: it is slower than thought
+    watch.at("fcf utility", TRAINING, 150, 300)
+    assert 500.0 < watch.left(600.0) < 700.0  # 50 took as long, and 70 are left
+    quick, _ = watched(one=0.01, other=60.0)
+    quick.at("one", "", 1, 1)
+    assert quick.left(0.01) == pytest.approx(60.0, rel=0.01)
+
+
+def test_what_another_process_notes_is_read_as_it_comes() -> None:
+    """Before the process ends, and all of it in order."""
+    watch, seen = watched(**{f"step{number}": 1.0 for number in range(51)})
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fedrec_auditor.auditor.progress import note\n"
+        "for number in range(50): note(Path(sys.argv[1]), f'step{number}', '', 1, 1)\n"
+        "sys.stdin.read(); note(Path(sys.argv[1]), 'step50', '', 1, 1)"
+    )
+
+    def ended() -> list[str]:
+        return [each.finished for each in seen if each.finished]
+
+    with watch.notes() as path:
+        other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)
+        until = time.monotonic() + 60
+        while len(ended()) < 50 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert ended() == [f"step{number}" for number in range(50)]
+        other.communicate()
+    assert ended()[50:] == ["step50"]
+    assert not path.parent.exists()
+    note(path, "step0", "", 1, 1)  # lost, and no error
+    assert not path.exists()
+
+
+def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.touch()
+    with noted(path, "fcf utility"):
+        for done in range(1001):
+            stage(TRAINING, done, 1000)
+        stage("draw", 5, 10)
+    lines = [json.loads(line)[1:] for line in path.read_text("utf-8").splitlines()]
+    assert lines[:2] == [["", 0, 1], [TRAINING, 0, 1000]]
+    assert lines[-2:] == [[TRAINING, 1000, 1000], ["draw", 5, 10]]
+    assert len(lines) < 20
+
+
+def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(standing: Standing) -> None:
+        raise RuntimeError("no screen")
+
+    watch = Watch(broken, {}, done=0, total=1, workers=1)
+    watch.tell()
+    watch.tell()
+    assert [record.message for record in caplog.records] == [
+        "What shows the progress failed, and is told no more"
+    ]

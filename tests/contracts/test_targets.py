@@ -9,9 +9,11 @@ import pytest
 
 from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase, assert_one_by_one, data
+from fedrec_auditor.auditor.workload import cost_of
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.spill import kept_bytes
 from fedrec_auditor.targets.systems.base import Target
 
 
@@ -45,3 +47,16 @@ def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase
 )
 def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
     assert_one_by_one(target, data(), None)
+
+
+def test_messages_are_kept_in_what_its_cost_says(case: TargetCase) -> None:
+    """Within a factor of two, and 64 bytes of overhead each."""
+    cost, rounds = cost_of(case.short, case.interactions), case.run.transcript.rounds
+    messages = sum(len(one.uploads.users) for one in rounds)
+    shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}
+    parts = [part for one in rounds for part in one.uploads.components.values()]
+    kept = sum(kept_bytes(part, shared) for part in parts)
+    assert cost.messages == pytest.approx(messages, abs=2)
+    assert kept <= cost.messages * (2 * cost.bytes + 64)
+    if case.target.name != "hfl-synsgd":  # its noise is drawn when it is read
+        assert cost.messages * cost.bytes <= 2 * kept + 64 * messages

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component, Floats, Kind, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks
@@ -33,6 +34,11 @@ class FmfLfl(Unperturbed, LocalMf):
 
     learning_rate: float = 10.0
     local_steps: Whole = 10
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The rows of rated items, after so many local steps a round."""
+        passes = self.rounds * self.local_steps + self.fitting
+        return {"width": self.factors, "dense": 0, "passes": passes}
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

@@ -56,6 +56,11 @@ class GdDr(Reporting, LocalMf):
                 "another: choose one."
             )
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """One report a round, and directions that everybody knows."""
+        directions = 2 * self.rows * interactions.n_items
+        return super().takes(interactions) | {"bytes": 5, "held": directions}
+
     @property
     def each(self) -> float:
         """Epsilon of one report."""

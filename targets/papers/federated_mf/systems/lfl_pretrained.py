@@ -32,6 +32,10 @@ class LflPretrained(Silent):
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Steps that fit users."""
+        return {"width": self.factors, "passes": self.fitting}
+
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:

@@ -67,6 +67,11 @@ class ObjPertb(System):
             return PureDpEvent(self._share)
         return NonPrivateDpEvent()
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A table that the curator publishes, and sweeps over all ratings."""
+        size = 4 * self.factors * interactions.n_items
+        return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
+
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:

@@ -68,6 +68,16 @@ class FedGnn(RatingGraph):
         """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The rows that a cohort sends."""
+        senders = min(self.cohort, interactions.n_users)
+        rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
+        sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
+        return super().takes(interactions) | {
+            "senders": senders,
+            "bytes": sent + 4 * self.dimension**2,
+        }
+
     def times(self, population: Population) -> int:
         """A user may be drawn for every round."""
         return self.rounds

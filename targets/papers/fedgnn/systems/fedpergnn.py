@@ -63,6 +63,10 @@ class FedPerGnn(RatingGraph):
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """One batch a round."""
+        return super().takes(interactions) | {"senders": 1}
+
     def parties(self, n_users: int) -> int:
         """Batches of an epoch; the users who are left over wait for the next one."""
         return max(1, n_users // self.batch)

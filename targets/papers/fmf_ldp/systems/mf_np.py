@@ -43,6 +43,10 @@ class MfNp(Central):
         """A step an epoch."""
         return self.epochs
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A pass over all interactions an epoch."""
+        return {"width": self.factors, "passes": self.epochs}
+
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:

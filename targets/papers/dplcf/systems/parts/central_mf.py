@@ -55,6 +55,10 @@ class CentralMf(CollectedBits):
     init_scale = 0.01
     """Standard deviation of the first vectors, as in the GMF paper."""
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The server's epochs over what it collected."""
+        return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
+
     @property
     def randomizer(self) -> BitFlip | None:
         """The distribution of one uploaded bit; None without a flip."""

@@ -46,6 +46,10 @@ class ItemKnn(CollectedBits):
         """The paper's A^-1 with its misprints, where a system estimates by that one."""
         return None
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Pairs of items of every message, which are counted fast (``PackedCounts``)."""
+        return {"made": interactions.n_items**2 / 3000}
+
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
         """Every item's neighbours with their similarities; ``rng`` is not drawn from."""
         flip = self.randomizer if self.estimated else None

@@ -41,6 +41,11 @@ class LocalMf(System):
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Messages of which one row is kept, and steps that fit users."""
+        passes = self.rounds + self.fitting
+        return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
+
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) before the first round, all alike; they never leave the devices.
 

@@ -93,6 +93,7 @@ class Exchange(ABC):
     """How a system of parties trains; with ``once``, in one step, between which nothing crosses."""
 
     once: ClassVar[bool] = False
+    tuning: int = 0
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
@@ -162,6 +163,19 @@ class PartyMf(System):
     def length(self) -> int:
         """A step a round, or one where nothing crosses between."""
         return 1 if self.exchange.once else self.rounds
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A table a party and round, and the rows that are drawn in each step."""
+        numbers = self.factors * max(interactions.n_users, interactions.n_items)
+        steps = self.steps + self.pretrained + self.exchange.tuning
+        return {
+            "senders": 0 if self.central else self.holding.count(self, interactions),
+            "width": self.factors,
+            "numbers": numbers,
+            "bytes": 4 * numbers,
+            "held": self.factors * self.parties,
+            "passes": steps * self.rate,
+        }
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """How a party of so many users steps, on both tables or (not ``joint``) on items alone.

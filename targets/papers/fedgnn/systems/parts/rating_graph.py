@@ -128,6 +128,12 @@ class RatingGraph(System):
         spent += self.extra * (1 if one else population.n_items * self.dimension)
         return SelfComposedDpEvent(PureDpEvent(spent), self.times(population) if training else 1)
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Messages of all numbers of the model."""
+        sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
+        numbers = self.weights(sizes)
+        return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
+
     def weights(self, population: Population) -> int:
         """Numbers of the model: the item table and the layer."""
         return self.dimension * (population.n_items + self.dimension)

@@ -56,6 +56,10 @@ class ImplicitMf(System):
         """The public distribution of one randomized entry; None without any."""
         return None
 
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A pass over all interactions in every step of the server."""
+        return {"width": self.factors, "passes": self.rounds * self.server_steps}
+
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """The server's next V."""

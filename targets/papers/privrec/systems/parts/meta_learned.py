@@ -13,6 +13,7 @@ not sent (``Rows``), which carries the same information.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,12 @@ from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, messages
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import LAYERS, Network, genre_flags
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import (
+    ITEM,
+    LAYERS,
+    Network,
+    genre_flags,
+)
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
@@ -81,6 +87,19 @@ class MetaLearned(Unperturbed):
                 f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "
                 "The default is 64."
             )
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Local epochs of those drawn; dense layers are ten times as fast as embeddings."""
+        shapes = self.network.shapes(interactions)
+        senders = self.drawn(interactions)
+        epochs = self.rounds * self.local_epochs * senders / max(1, interactions.n_users)
+        return {
+            "senders": 0 if self.central else senders,
+            "width": self.embedding,
+            "dense": sum(math.prod(shape) for name, shape in shapes.items() if name != ITEM),
+            "negatives": self.negatives,
+            "passes": epochs * (1 + self.width / 10),
+        }
 
     @property
     def step_size(self) -> float:
