@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,12 +13,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.families import FAMILIES, check_name, papers
+from fedrec_auditor.auditor.families import FAMILIES, check_name, demonstrated
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.rows import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
-from fedrec_auditor.targets.declarations.paper import Paper, paper_of
+from fedrec_auditor.targets.declarations.paper import paper_of
 from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
@@ -37,7 +36,7 @@ class Shown:
 def demonstration(name: str) -> Demonstration:
     """The demonstration of this name; InputError with near names if there is none."""
     check_name("demonstrations", name, names())
-    place = f"{_papers()[name].package}.demonstrations"
+    place = f"{demonstrated()[name].package}.demonstrations"
     declared = importlib.import_module(place).DEMONSTRATIONS
     if name not in declared:
         raise InputError(f"Expected {name} in {place}, as claims.toml has it, got none. Add it.")
@@ -47,7 +46,7 @@ def demonstration(name: str) -> Demonstration:
 
 def names(targets: Sequence[str] = ()) -> tuple[str, ...]:
     """The demonstrations on these targets, on all if none is named, in order of name."""
-    found = sorted(_papers())
+    found = sorted(demonstrated())
     return tuple(n for n in found if not targets or demonstration(n).target in targets)
 
 
@@ -55,11 +54,6 @@ def runs(name: str) -> int:
     """Runs a world of a demonstration and its control: how long it takes, roughly."""
     shown = demonstration(name)
     return sum(side.samples for side in (shown.violation, shown.control))
-
-
-def summary(name: str) -> str:
-    """What the demonstration shows, in a line."""
-    return _papers()[name].demonstrations[name]
 
 
 def show(
@@ -135,19 +129,6 @@ def claim_of(side: DistinguishingGame) -> Claim:
         f"Expected a claim of {system.name} that covers [{side.scope}] at delta={side.delta}, got "
         "none. Ask in a scope of which it speaks."
     )
-
-
-def _papers() -> Mapping[str, Paper]:
-    """The paper of each demonstration; nothing is imported to name them."""
-    found: dict[str, Paper] = {}
-    for paper in papers().values():
-        if taken := found.keys() & paper.demonstrations.keys():
-            raise InputError(
-                f"Expected one demonstration called {min(taken)!r}, got another of the paper "
-                f"{paper.name}. Rename one."
-            )
-        found |= dict.fromkeys(paper.demonstrations, paper)
-    return found
 
 
 def _size(side: DistinguishingGame, quick: bool) -> int:
