@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,13 +13,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import accounting
-from fedrec_auditor.auditor.families import FAMILIES, check_name, papers
+from fedrec_auditor.auditor.families import FAMILIES, check_name, demonstrated
 from fedrec_auditor.auditor.measure import Measured, measure
 from fedrec_auditor.auditor.worlds import Worlds
 from fedrec_auditor.reports.rows import DemonstrationRow, Finding, TrialRow
 from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
-from fedrec_auditor.targets.declarations.paper import Paper, paper_of
+from fedrec_auditor.targets.declarations.paper import paper_of
 from fedrec_auditor.targets.systems.base import ScopedClaim, Target
 
 QUICK_SHARE, QUICK_LEAST = 10, 20_000
@@ -35,41 +33,27 @@ class Shown:
     errors: tuple[str, ...]
 
 
-def demonstrations() -> Mapping[str, Callable[[], Demonstration]]:
-    """What makes the demonstration of each name, of all papers."""
-    found: dict[str, Callable[[], Demonstration]] = {}
-    for paper in _shown():
-        declared = importlib.import_module(f"{paper.package}.demonstrations").DEMONSTRATIONS
-        if taken := found.keys() & declared.keys():
-            raise InputError(
-                f"Expected one demonstration called {min(taken)!r}, got another of the paper "
-                f"{paper.name}. Rename one."
-            )
-        found |= declared
-    return dict(sorted(found.items(), key=lambda item: item[0]))
-
-
 def demonstration(name: str) -> Demonstration:
     """The demonstration of this name; InputError with near names if there is none."""
-    check_name("demonstrations", name, tuple(demonstrations()))
-    return demonstrations()[name]()
+    check_name("demonstrations", name, names())
+    place = f"{demonstrated()[name].package}.demonstrations"
+    declared = importlib.import_module(place).DEMONSTRATIONS
+    if name not in declared:
+        raise InputError(f"Expected {name} in {place}, as claims.toml has it, got none. Add it.")
+    made: Demonstration = declared[name]()
+    return made
 
 
 def names(targets: Sequence[str] = ()) -> tuple[str, ...]:
     """The demonstrations on these targets, on all if none is named, in order of name."""
-    return tuple(n for n in demonstrations() if not targets or demonstration(n).target in targets)
+    found = sorted(demonstrated())
+    return tuple(n for n in found if not targets or demonstration(n).target in targets)
 
 
 def runs(name: str) -> int:
     """Runs a world of a demonstration and its control: how long it takes, roughly."""
     shown = demonstration(name)
     return sum(side.samples for side in (shown.violation, shown.control))
-
-
-def summary(name: str) -> str:
-    """What the demonstration says of itself in its first docstring line."""
-    made = demonstrations()[name]
-    return (getattr(made, "func", made).__doc__ or "").partition("\n")[0]
 
 
 def show(
@@ -147,13 +131,6 @@ def claim_of(side: DistinguishingGame) -> Claim:
     )
 
 
-def _shown() -> Iterator[Paper]:
-    """The papers that have demonstrations."""
-    for paper in papers().values():
-        if importlib.util.find_spec(f"{paper.package}.demonstrations") is not None:
-            yield paper
-
-
 def _size(side: DistinguishingGame, quick: bool) -> int:
     if not quick:
         return side.samples
@@ -162,6 +139,8 @@ def _size(side: DistinguishingGame, quick: bool) -> int:
 
 def _finding(side: DistinguishingGame, claim: Claim, measured: Measured) -> Finding:
     """The claim judged by this bound, and by what an accountant proves of the same system."""
+    from fedrec_auditor.auditor import accounting  # slow to import, and names are listed without
+
     bound = measured.bound
     if not side.proved:
         return Finding.of(

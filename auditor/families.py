@@ -243,6 +243,19 @@ def papers() -> dict[str, Paper]:
     return {name: each for name, each in (theirs | ours).items() if isinstance(each, Paper)}
 
 
+def demonstrated() -> dict[str, Paper]:
+    """The paper of each demonstration, by name; none is imported."""
+    found: dict[str, Paper] = {}
+    for paper in papers().values():
+        if taken := found.keys() & paper.demonstrations.keys():
+            raise InputError(
+                f"Expected one demonstration called {min(taken)!r}, got another of the paper "
+                f"{paper.name}. Rename one."
+            )
+        found |= dict.fromkeys(paper.demonstrations, paper)
+    return found
+
+
 FAMILIES = {
     family.kind: family
     for family in (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.overrides import randomizer
 from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
 from fedrec_auditor.auditor.testing.targets import check_target
+from tests.command import cli
 from tests.docs.blocks import blocks
 
 PROJECT = """
@@ -103,7 +103,7 @@ def plugged(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("plugged")
-def test_its_members_are_listed_with_ours(cli: Callable[..., tuple[int, str, str]]) -> None:
+def test_its_members_are_listed_with_ours() -> None:
     for kind, name, value in (
         ("mechanisms", "coin", "their_members:Coin"),
         ("targets", "their-fcf", "their_members:TheirFcf"),
@@ -115,7 +115,7 @@ def test_its_members_are_listed_with_ours(cli: Callable[..., tuple[int, str, str
 
 
 @pytest.mark.usefixtures("plugged")
-def test_its_paper_is_one_folder(cli: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_its_paper_is_one_folder(tmp_path: Path) -> None:
     """The recipe of docs/extending.md, installed: what lists, judges, runs and shows has it."""
     for kind, name in (
         ("papers", "my-paper"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.families import FAMILIES, near_names
+from fedrec_auditor.auditor.families import FAMILIES, demonstrated, near_names
 from fedrec_auditor.reports.paragraph import columns, paragraph
 
 _PAGES = {
@@ -31,11 +32,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
-    from fedrec_auditor.auditor import demonstrations
     from fedrec_auditor.auditor.reproductions import reproduction
 
-    listed = {family.kind: (family.names, family.summary) for family in FAMILIES.values()}
-    listed["demonstrations"] = demonstrations.names, demonstrations.summary
+    listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
+        family.kind: (family.names, family.summary) for family in FAMILIES.values()
+    }
+    shown = {name: paper.demonstrations[name] for name, paper in sorted(demonstrated().items())}
+    listed["demonstrations"] = shown.keys, shown.__getitem__
     listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
     if kind is not None and kind not in listed:
         raise InputError(

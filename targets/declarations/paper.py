@@ -50,9 +50,13 @@ class Heading(Declared):
 
 
 class Claims(Declared):
-    """``claims.toml``: what the paper says of privacy."""
+    """``claims.toml``: what the paper says of privacy.
+
+    ``demonstrations`` are those of its module of that name, each with what it shows in a line.
+    """
 
     paper: Heading
+    demonstrations: Mapping[str, str] = {}
     claim: tuple[Entry, ...]
 
 
@@ -87,6 +91,7 @@ class Paper:
 
     package: str
     heading: Heading
+    demonstrations: Mapping[str, str]
     entries: tuple[Entry, ...]
     printed: Printed
     composed: Systems
@@ -226,7 +231,7 @@ def _read(package: str) -> Paper:
     claims = _parsed(package, CLAIMS, Claims)
     printed = _parsed(package, PRINTED, Printed) if _has(package, PRINTED) else Printed()
     composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
-    return Paper(package, claims.paper, claims.claim, printed, composed)
+    return Paper(package, claims.paper, claims.demonstrations, claims.claim, printed, composed)
 
 
 def _has(package: str, name: str) -> bool:

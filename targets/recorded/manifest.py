@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.recorded.regular_file import check_regular
-from fedrec_auditor.targets.settings import TITLE, TITLED
+from fedrec_auditor.targets.settings import TITLE, TITLED, types
 from fedrec_auditor.targets.systems.reports import ReportDistribution
 from fedrec_auditor.targets.transcript import Channel
 
@@ -164,13 +164,16 @@ def channel_values(channel: Channel | None) -> dict[str, float | str] | None:
 
 
 def _channel(values: Mapping[str, float | str]) -> Channel:
-    given = dict(values)
+    given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
         raise ValueError(f"its name is one of {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
         raise ValueError(f"beside its name it has the numbers {', '.join(sorted(known))}")
+    for name, value in given.items():
+        if types(kind)[name] is int and value % 1.0 == 0.0:  # read as a float
+            given[name] = int(value)
     try:
         made: Channel = kind(**given)
     except (InputError, TypeError) as error:

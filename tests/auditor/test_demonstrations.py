@@ -131,8 +131,7 @@ def test_the_longest_is_begun_first() -> None:
 
 def test_a_name_that_two_papers_bring_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = papers()["dplcf"]
-    for module in (claims, families):
-        monkeypatch.setattr(module, "papers", lambda: {"one": paper, "other": paper})
+    monkeypatch.setattr(families, "papers", lambda: {"one": paper, "other": paper})
     with pytest.raises(InputError, match="one demonstration called 'dplcf-ap-zeros'"):
         claims.names()
     with pytest.raises(InputError, match="one system called 'bpr-mf'"):

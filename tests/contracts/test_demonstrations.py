@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import catalogue
 from fedrec_auditor.auditor.demonstrations import demonstration, names
+from fedrec_auditor.auditor.families import papers
 from fedrec_auditor.auditor.testing.demonstrations import CHECKS, check_demonstration
 from fedrec_auditor.targets.declarations.demonstration import Demonstration
 from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND
@@ -30,6 +33,13 @@ def test_the_demonstration_contract_catches(how: str) -> None:
 
 def test_the_demonstration_contract_passes_the_sound_one() -> None:
     check_demonstration(SOUND)
+
+
+def test_a_paper_declares_what_its_module_demonstrates() -> None:
+    for paper in papers().values():
+        place = f"{paper.package}.demonstrations"
+        module = importlib.import_module(place) if importlib.util.find_spec(place) else None
+        assert paper.demonstrations.keys() == getattr(module, "DEMONSTRATIONS", {}).keys()
 
 
 def test_the_papers_name_demonstrations_that_say_so_themselves() -> None:

@@ -16,6 +16,7 @@ from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import SCHEMA_VERSION
 from fedrec_auditor.reports.schema import IDENTIFIER, schema, schema_text
+from tests.command import cli
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "report.schema.json"
 Validator = Callable[[Any], list[str]]
@@ -30,7 +31,7 @@ def faults() -> Validator:
     return lambda value: [error.json_path for error in validator.iter_errors(value)]
 
 
-def test_it_is_published_as_the_command_prints_it(cli: Callable[..., tuple[int, str, str]]) -> None:
+def test_it_is_published_as_the_command_prints_it() -> None:
     """`auditor schema > docs/report.schema.json` writes it."""
     assert cli("schema") == (0, PUBLISHED.read_text(encoding="utf-8"), "")
 

@@ -19,6 +19,7 @@ from fedrec_auditor.targets.components import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     Masked,
+    PartTakenBack,
     Replacement,
 )
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
@@ -38,8 +39,8 @@ _ROWS = Rows(
 )
 _NOISES: dict[str, Randomizer] = {
     "masked": Masked(1.0),
-    "replaced": Replacement(1.0, 0.5, repaired=False),
-    "repaired": Replacement(1.0, 0.5, repaired=True),
+    "replaced": Replacement(1.0, 0.5),
+    "repaired": PartTakenBack(1.0, 0.5),
     "normal": ClippedNoise(0.5, 0.2, normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }

@@ -25,6 +25,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
+from fedrec_auditor.targets.settings import NotNegative, Positive, WholeOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Calls, Messages
 
@@ -45,9 +46,9 @@ class HflSynsgd(NoisySteps):
     rounds: int = 1000
     local_steps: int = 1
     learning_rate: float = 0.1
-    noise_multiplier: float = 1.7
-    tuning: int = 1000
-    tuning_rate: float = 0.1
+    noise_multiplier: NotNegative = 1.7
+    tuning: WholeOrNone = 1000
+    tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
     holding = Users()
