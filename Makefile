@@ -24,7 +24,7 @@ test-extras:
 	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
 	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray,peers]'
 	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower tests/docs/test_blocks.py \
-		tests/auditor/test_flower_app.py tests/auditor/test_clusters.py \
+		tests/auditor/own/test_flower_app.py tests/auditor/run/test_clusters.py \
 		tests/auditor/verification/test_peers.py
 
 lint: $(VENV)/.ready

@@ -35,7 +35,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
 )
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 
 DELTA = 1e-6
 SCOPE = Scope(

@@ -32,8 +32,8 @@ from benchmarks import Row
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import SUMMARY, condense
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games.attribute import DRAWS
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions

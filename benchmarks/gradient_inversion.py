@@ -27,8 +27,8 @@ from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.parts import inversion
 from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Run, Target
 from fedrec_auditor.targets.transcript import View

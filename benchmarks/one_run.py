@@ -28,12 +28,12 @@ from scipy import optimize, special, stats
 from benchmarks import Row, best_of
 from benchmarks._peers import ERROR, Scores, imported
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.estimators.parts.one_run_guesses import OneRunGuesses
-from fedrec_auditor.auditor.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
+from fedrec_auditor.auditor.worlds.one_run import OneRunScores
 
 DELTA, ALPHA = 1e-5, ERROR
 COUNTS = ((100_000, 1_000, 990), (100_000, 20_000, 16_000), (100_000, 100_000, 80_000))

@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks import Row
 from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
-from fedrec_auditor.auditor.one_run import OneRunScores
-from fedrec_auditor.auditor.plan import Plan, make_target
-from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.plan.sources import load_data
+from fedrec_auditor.auditor.worlds.one_run import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 
 TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from threadpoolctl import threadpool_limits
 
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Values = NDArray[np.float64]
 Call = Callable[[int, np.random.Generator, int], Any]

@@ -16,10 +16,10 @@ from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.reconstruction import popular_set
-from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
 from benchmarks._peers import ERROR, peers
-from fedrec_auditor.auditor.scores import from_scores
+from fedrec_auditor.auditor.worlds.scores import from_scores
 
 N, DELTA = 1_000_000, 1e-5
 JOB = f"{N:,} scores a world"

@@ -22,12 +22,12 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Values = NDArray[np.float64]
 RESULTS = Path(__file__).with_name("TIGHTNESS.md")

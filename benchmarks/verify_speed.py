@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification import Verification, verify_ldp
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 DRAWS = 10**7
 KEEP = math.e / (1 + math.e)

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from fedrec_auditor.auditor.command_line import main
+from fedrec_auditor.auditor.commands.command_line import main
 
 
 def cli(*words: object) -> tuple[int, str, str]:

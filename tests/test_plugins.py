@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.overrides import randomizer
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.overrides import randomizer
 from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
 from fedrec_auditor.auditor.testing.targets import check_target
 from tests.command import cli

@@ -140,7 +140,7 @@ def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path)
     new = copy / "targets" / "mechanisms" / "brand_new.py"
     new.write_text('"""Seen at once."""\n\n\nclass BrandNew:\n    """A mechanism."""\n')
     code = (
-        "from fedrec_auditor.auditor.families import FAMILIES as f\n"
+        "from fedrec_auditor.auditor.plan.families import FAMILIES as f\n"
         "member = f['mechanisms'].member('brand-new')\n"
         "print(member.__module__, f['mechanisms'].summary('brand-new'))"
     )

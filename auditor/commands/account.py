@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.output import tell
+from fedrec_auditor.auditor.machine.output import tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.rows import Finding, Row
@@ -206,7 +206,7 @@ def command(
     if tables:
         if only:
             raise InputError("Expected --only with --all, got --tables. Drop one of them.")
-        from fedrec_auditor.auditor.catalogue import tabled
+        from fedrec_auditor.auditor.judging.catalogue import tabled
 
         if asked and target not in (systems := tabled()):
             raise InputError(
@@ -251,7 +251,7 @@ def words(given: Sequence[str]) -> list[Word]:
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
     """What noise of one's own spends."""
-    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.store import plain
 
@@ -279,8 +279,8 @@ def _account(
     """A target's scoped claims, then its entries in the catalogue if its settings are its own."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue
-    from fedrec_auditor.auditor.overrides import overridden
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.auditor.plan.overrides import overridden
     from fedrec_auditor.reports import catalogue_terminal, findings_terminal
     from fedrec_auditor.targets.systems.base import Population
 
@@ -313,8 +313,8 @@ def _account(
 
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     """Every scoped claim of a target, evaluated."""
-    from fedrec_auditor.auditor import accounting
-    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.judging import accounting
+    from fedrec_auditor.auditor.plan.families import FAMILIES
 
     for line in FAMILIES["accountants"].left_out():
         tell(line)
@@ -337,8 +337,8 @@ def _catalogue(
     """The catalogue, or some of its entries in full; ``only`` says which of it are shown."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue
-    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal
     from fedrec_auditor.reports.catalogue_words import right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
@@ -376,8 +376,8 @@ def _tables(system: str | None, as_json: bool, jobs: int | None) -> None:
     """The printed tables of epsilons, of all systems or one."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor import catalogue
-    from fedrec_auditor.auditor.plan import make_resources
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports import catalogue_terminal
 
     tables = catalogue.tables(system, jobs=make_resources(jobs).jobs)

@@ -54,8 +54,8 @@ def command(
     force: Force = False,
 ) -> None:
     """Attack recorded uploads: every attack whose reader fits, held against the truth."""
-    from fedrec_auditor.auditor.recorded_uploads import attack_recording
-    from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
+    from fedrec_auditor.auditor.plan.stated_claim import read_claims
     from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

@@ -40,7 +40,7 @@ def rendered(
     """
     if sarif is None and junit is None:
         return {}
-    from fedrec_auditor.auditor.versions import versions
+    from fedrec_auditor.auditor.plan.versions import versions
     from fedrec_auditor.reports import junit as cases
     from fedrec_auditor.reports import sarif as results
     from fedrec_auditor.reports.rows import Contents, Provenance

@@ -25,7 +25,7 @@ _NEVER_CACHED = ("synthetic", "table")
 
 def command(as_json: AsJson = False) -> None:
     """Show versions, cores, memory, the torch device, the data caches and broken plug-ins."""
-    from fedrec_auditor.auditor.families import FAMILIES
+    from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.targets.cache import cache, cached
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
@@ -55,7 +55,7 @@ def _version(name: str) -> str:
 
 
 def _memory() -> str:
-    from fedrec_auditor.auditor.plan import physical_memory
+    from fedrec_auditor.auditor.run.resources import physical_memory
 
     size = physical_memory()
     return f"{size / 2**30:.1f} GiB" if size < math.inf else "unknown"

@@ -13,7 +13,7 @@ import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
 from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
-from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.auditor.machine.output import spare_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements.bound import Bound
@@ -74,10 +74,10 @@ def command(
     """
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import Verdict, judge
-    from fedrec_auditor.auditor.canaries import read_scores
-    from fedrec_auditor.auditor.power import Power
-    from fedrec_auditor.auditor.scores import CanaryScores, from_scores
     from fedrec_auditor.auditor.verification.words import entry
+    from fedrec_auditor.auditor.worlds.canaries import read_scores
+    from fedrec_auditor.auditor.worlds.power import Power
+    from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores
     from fedrec_auditor.reports.paragraph import columns, paragraph
 
     if curve or renyi:

@@ -11,7 +11,8 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.families import FAMILIES, demonstrated, near_names
+from fedrec_auditor.auditor.plan.demonstrations import demonstrated
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.reports.paragraph import columns, paragraph
 
 _PAGES = {

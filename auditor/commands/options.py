@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
 
 if TYPE_CHECKING:
-    from fedrec_auditor.auditor.progress import Observer
+    from fedrec_auditor.auditor.machine.progress import Observer
 
 
 class Allowed(StrEnum):
@@ -95,7 +95,7 @@ def resumable(out: Path, kept: str = "tasks") -> Iterator[Observer]:
     """Give an observer that shows progress on standard error, and say on Ctrl-C what is kept."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor.progress import show
+    from fedrec_auditor.auditor.machine.progress import show
 
     try:
         with show(Console(stderr=True)) as observe:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.auditor.commands.options import Column, Data, Memory, PlanFile, Seed, columns_of
-from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.auditor.machine.output import spare_output
 
 
 def command(
@@ -25,9 +25,10 @@ def command(
     memory: Memory = None,
 ) -> None:
     """Record a training: every message, who sent it, and the models, for `auditor attack`."""
-    from fedrec_auditor.auditor.plan import amend, make_resources
-    from fedrec_auditor.auditor.plan_file import read_plan
-    from fedrec_auditor.auditor.recorded_uploads import record_plan
+    from fedrec_auditor.auditor.own.recorded_uploads import record_plan
+    from fedrec_auditor.auditor.plan.plan import amend
+    from fedrec_auditor.auditor.plan.plan_file import read_plan
+    from fedrec_auditor.auditor.run.resources import make_resources
 
     said = {
         "targets": (target,),

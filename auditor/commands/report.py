@@ -10,7 +10,7 @@ import typer
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import Allowed, Baseline
 from fedrec_auditor.auditor.commands.run import exit_code
-from fedrec_auditor.auditor.output import spare_output, tell
+from fedrec_auditor.auditor.machine.output import spare_output, tell
 
 
 def command(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, pairs, resumable
-from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.auditor.machine.output import spare_output
 
 
 def command(
@@ -32,9 +32,9 @@ def command(
     jobs: Jobs = None,
 ) -> None:
     """Measure what the papers print: every figure beside ours, with why they differ."""
-    from fedrec_auditor.auditor.plan import make_resources
-    from fedrec_auditor.auditor.reproduce import reproduce
     from fedrec_auditor.auditor.reproductions import reproduction
+    from fedrec_auditor.auditor.reproductions.reproduce import reproduce
+    from fedrec_auditor.auditor.run.resources import make_resources
 
     chosen = reproduction.names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:

@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.commands.options import (
     columns_of,
     resumable,
 )
-from fedrec_auditor.auditor.output import spare_output, tell
+from fedrec_auditor.auditor.machine.output import spare_output, tell
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.glance import Glance
@@ -129,10 +129,11 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    from fedrec_auditor.auditor.plan import amend, make_resources
-    from fedrec_auditor.auditor.plan_file import read_plan
-    from fedrec_auditor.auditor.runner import run_plan
-    from fedrec_auditor.auditor.stated_claim import read_claims
+    from fedrec_auditor.auditor.plan.plan import amend
+    from fedrec_auditor.auditor.plan.plan_file import read_plan
+    from fedrec_auditor.auditor.plan.stated_claim import read_claims
+    from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.auditor.run.runner import run_plan
     from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -169,7 +170,7 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
     """Show a record, say where its reports are, and exit with its code."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor.checkpoints import FOLDER
+    from fedrec_auditor.auditor.run.checkpoints import FOLDER
     from fedrec_auditor.reports import store, terminal
 
     if record.errors:

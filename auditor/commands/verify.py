@@ -19,7 +19,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
-from fedrec_auditor.auditor.output import spare_output
+from fedrec_auditor.auditor.machine.output import spare_output
 from fedrec_auditor.targets.wrapped.contained import accountable, message_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def command(
         rendered,
         write_files,
     )
-    from fedrec_auditor.auditor.deadline import answer_within
+    from fedrec_auditor.auditor.machine.deadline import answer_within
     from fedrec_auditor.reports.paragraph import columns
 
     check_files(sarif, junit)
@@ -186,8 +186,8 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
     That name may be dotted; the working folder counts. InputError where there is none.
     """
-    from fedrec_auditor.auditor.families import FAMILIES, near_names
-    from fedrec_auditor.auditor.overrides import randomizer
+    from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+    from fedrec_auditor.auditor.plan.overrides import randomizer
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
         return randomizer(target, settings)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
 )
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.exact.steering import most_examples, simplest, worst
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 _DRAWS, _FINE = 2048, 1025

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sampler import Sampler
-from fedrec_auditor.auditor.spelling import Spelling
-from fedrec_auditor.auditor.worlds import checked_outputs
+from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.spelling import Spelling
+from fedrec_auditor.auditor.worlds.worlds import checked_outputs
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 
 if TYPE_CHECKING:

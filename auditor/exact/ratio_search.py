@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
 )
 from fedrec_auditor.auditor.exact.probability_table import exact_bound
 from fedrec_auditor.auditor.exact.steering import most_examples, simplest, worst
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

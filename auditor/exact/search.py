@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
 )
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.exact.ratio_search import RatioSearch
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 
 if TYPE_CHECKING:

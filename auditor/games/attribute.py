@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.class_metrics import (
     CERTAIN,
     MACRO,

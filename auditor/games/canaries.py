@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.auditor.games.canary import together
-from fedrec_auditor.auditor.one_run import FEWEST_CANARIES
+from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Interactions
 

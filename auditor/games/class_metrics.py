@@ -19,7 +19,7 @@ from scipy import stats
 
 from fedrec_auditor.attacks.parts.class_f1 import f1_of_classes, macro_f1
 from fedrec_auditor.attacks.parts.ranking import placements
-from fedrec_auditor.auditor.metrics import Estimate, percentile_interval, resampled
+from fedrec_auditor.auditor.games.metrics import Estimate, percentile_interval, resampled
 
 NOT_ASKED = -1
 MACRO, AUC, CERTAIN = "macro F1", "AUC", "read for certain"

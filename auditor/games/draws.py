@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.estimators.parts import logistic_regression
-from fedrec_auditor.auditor.estimators.parts.learned_scores import boosted
-from fedrec_auditor.auditor.rounding import rounded
-from fedrec_auditor.auditor.stage import stage
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.machine.stage import stage
+from fedrec_auditor.auditor.worlds.estimators.parts import logistic_regression
+from fedrec_auditor.auditor.worlds.estimators.parts.learned_scores import boosted
+from fedrec_auditor.auditor.worlds.rounding import rounded
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
 """By name of what is seen, such as a vantage: features of runs, (n, f)."""

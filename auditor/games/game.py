@@ -18,8 +18,8 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.attacks.parts.inputs import Condensed
-from fedrec_auditor.auditor.halves import Halves
-from fedrec_auditor.auditor.metrics import Estimate
+from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions

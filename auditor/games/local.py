@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.attacks.base import Distinguisher
-from fedrec_auditor.auditor.estimators.base import Estimator
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.measure import Measured, measure
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.systems.base import UploadGame
 

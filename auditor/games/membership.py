@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -14,8 +14,6 @@ from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
-from fedrec_auditor.auditor import accounting
-from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import one_run, projection, reading, scorer, search, training
 from fedrec_auditor.auditor.games import round as rounds
@@ -30,7 +28,9 @@ from fedrec_auditor.auditor.games.stated import (
     population_of_claim,
     sends_when_absent,
 )
-from fedrec_auditor.auditor.measure import Measured, measure
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 _BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import curve
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow

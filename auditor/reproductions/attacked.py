@@ -20,9 +20,9 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import RAW, Condensed, condense
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games.class_metrics import MACRO, NOT_ASKED, Guesses, estimates
-from fedrec_auditor.auditor.metrics import Estimate
+from fedrec_auditor.auditor.games.metrics import Estimate
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.auditor.reproductions.trained import CONFIDENCE
 from fedrec_auditor.auditor.utility.baselines import popularity

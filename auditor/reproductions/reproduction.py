@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from fedrec_auditor.auditor.families import check_name, papers
+from fedrec_auditor.auditor.plan.families import check_name, papers
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.reproductions.measurable import Measurable
 from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread

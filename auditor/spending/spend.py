@@ -23,8 +23,8 @@ from fedrec_auditor.accountants.theorems.attained import (
 )
 from fedrec_auditor.accountants.theorems.neighbours import of_group, under
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.families import brief
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
+from fedrec_auditor.auditor.plan.families import brief
 from fedrec_auditor.auditor.spending.account import Account, Epsilon, Spending
 from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling, composed, rounds_of
 from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind, Stated

@@ -29,7 +29,6 @@ from fedrec_auditor.attacks.base import (
     Distinguisher,
     Inference,
 )
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import (
     attribute,
     linkage,
@@ -38,7 +37,8 @@ from fedrec_auditor.auditor.games import (
     user_membership,
 )
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.halves import Halves
+from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows

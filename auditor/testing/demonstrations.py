@@ -11,9 +11,9 @@ from unittest import SkipTest
 
 import numpy as np
 
-from fedrec_auditor.auditor import catalogue
-from fedrec_auditor.auditor.demonstrations import claim_of
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.judging import catalogue
+from fedrec_auditor.auditor.judging.demonstrations import claim_of
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
 from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 
@@ -89,7 +89,7 @@ def check_demonstration(demonstration: Demonstration) -> tuple[str, ...]:
 
     Raises AssertionError at the first check that fails.
 
-    >>> from fedrec_auditor.auditor.demonstrations import demonstration
+    >>> from fedrec_auditor.auditor.plan.demonstrations import demonstration
     >>> check_demonstration(demonstration("lcf-ap-zeros"))
     ()
     """

@@ -21,10 +21,10 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
-from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
-from fedrec_auditor.auditor.worlds import BLOCK, Worlds
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
 
 P_VALUE = 1e-9
 RUNS = 60
@@ -297,7 +297,7 @@ def check_estimator(estimator: Estimator) -> tuple[str, ...]:
 
     Raises AssertionError at the first check that fails.
 
-    >>> from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
+    >>> from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
     >>> check_estimator(ClopperPearson())
     ()
     """

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from typing import Any
 
 from fedrec_auditor.accountants.verdict import Gate
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
 def assert_ldp(

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.testing.parts.checks import (
     check_ranges,
     check_refused,
     checks_of,
     run_checks,
 )
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
 SAMPLES = 60_000

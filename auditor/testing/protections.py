@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.accounting import all_accountants
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -8,7 +8,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfCompos
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.routes.base import Route
 

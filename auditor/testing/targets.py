@@ -21,11 +21,15 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
-from fedrec_auditor.auditor.accounting import all_accountants, exact_bounds, least_upper_bound
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    exact_bounds,
+    least_upper_bound,
+)
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions

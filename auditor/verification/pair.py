@@ -9,10 +9,10 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.exact.output_distribution import identity
 from fedrec_auditor.auditor.exact.steering import simplest, worst
-from fedrec_auditor.auditor.sampler import Sampler, beginning_again
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.sampler import Sampler, beginning_again
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -22,27 +22,27 @@ from fedrec_auditor.accountants.statements.bound import (
 )
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
-from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.auditor.progress import Observer, shown_stages
-from fedrec_auditor.auditor.sampler import (
-    LEAST_TOGETHER,
-    ONE_REPORT,
-    TOGETHER,
-    Sampler,
-    beginning_again,
-)
+from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
-from fedrec_auditor.auditor.worlds import UnevenOutputs, check_seed
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.sampler import (
+    LEAST_TOGETHER,
+    ONE_REPORT,
+    TOGETHER,
+    Sampler,
+    beginning_again,
+)
+from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, check_seed
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

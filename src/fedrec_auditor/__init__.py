@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.errors import InputError
-    from fedrec_auditor.auditor.recorded_uploads import attack_recording, record_uploads
-    from fedrec_auditor.auditor.runner import audit
-    from fedrec_auditor.auditor.scores import from_scores
+    from fedrec_auditor.auditor.own.recorded_uploads import attack_recording, record_uploads
+    from fedrec_auditor.auditor.own.your_system import audit_system, wrap_system
+    from fedrec_auditor.auditor.plan.stated_claim import StatedClaim as Claim
+    from fedrec_auditor.auditor.run.runner import audit
     from fedrec_auditor.auditor.spending.account import Account
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.auditor.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
-    from fedrec_auditor.auditor.your_system import audit_system, wrap_system
+    from fedrec_auditor.auditor.worlds.scores import from_scores
     from fedrec_auditor.reports.record import Record
     from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
@@ -51,19 +51,19 @@ __all__ = [
 
 _PLACES = {
     "Account": "auditor.spending.account:Account",
-    "Claim": "auditor.stated_claim:StatedClaim",
+    "Claim": "auditor.plan.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
     "Record": "reports.record:Record",
     "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",
-    "attack_recording": "auditor.recorded_uploads:attack_recording",
-    "audit": "auditor.runner:audit",
-    "audit_system": "auditor.your_system:audit_system",
-    "from_scores": "auditor.scores:from_scores",
-    "record_uploads": "auditor.recorded_uploads:record_uploads",
+    "attack_recording": "auditor.own.recorded_uploads:attack_recording",
+    "audit": "auditor.run.runner:audit",
+    "audit_system": "auditor.own.your_system:audit_system",
+    "from_scores": "auditor.worlds.scores:from_scores",
+    "record_uploads": "auditor.own.recorded_uploads:record_uploads",
     "verify_ldp": "auditor.verification:verify_ldp",
-    "wrap_system": "auditor.your_system:wrap_system",
+    "wrap_system": "auditor.own.your_system:wrap_system",
     "wrap_torch": "targets.wrapped.torch_client:wrap_torch",
 }
 

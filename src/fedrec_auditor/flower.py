@@ -5,7 +5,7 @@
 ``RecordUploads`` records a training, for ``auditor attack``.
 """
 
-from fedrec_auditor.auditor.flower_app import claims, wrap
+from fedrec_auditor.auditor.own.flower_app import claims, wrap
 from fedrec_auditor.targets.wrapped.flower.record_uploads import RecordUploads
 
 __all__ = ["RecordUploads", "claims", "wrap"]

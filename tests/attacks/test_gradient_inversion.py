@@ -12,8 +12,8 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.attacks.parts.label_inversion import ItemScorer, direction, labels
-from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import View
 

@@ -10,7 +10,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.readers.coordinate_reports import _typical
-from fedrec_auditor.auditor.metrics import auc, roc
+from fedrec_auditor.auditor.games.metrics import auc, roc
 
 Maker = Callable[..., Any]
 

@@ -12,10 +12,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.user_membership import UserMembership, log_ratios
-from fedrec_auditor.auditor import metrics
-from fedrec_auditor.auditor.games import user_membership
+from fedrec_auditor.auditor.games import metrics, user_membership
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.halves import Halves
+from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -7,7 +7,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
     GAMES,
     P_VALUE,

@@ -13,9 +13,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
-from fedrec_auditor.auditor.estimators.gaussian_trade_off import GaussianTradeOff
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.estimators import (
     NOTHING,
     WORLDS,
@@ -27,6 +25,8 @@ from fedrec_auditor.auditor.testing.estimators import (
     least_delta,
     response,
 )
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.estimators.gaussian_trade_off import GaussianTradeOff
 
 pytestmark = pytest.mark.calibration
 RUNS = 1_000

@@ -9,10 +9,10 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.draws import Memory, in_turn
-from fedrec_auditor.auditor.runner import audit
+from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

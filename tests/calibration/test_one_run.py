@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fedrec_auditor.auditor.one_run import OneRunScores
 from fedrec_auditor.auditor.testing.estimators import NOTHING, gaussian
+from fedrec_auditor.auditor.worlds.one_run import OneRunScores
 from tests.calibration.test_estimators import WIDER
 
 pytestmark = pytest.mark.calibration

@@ -22,15 +22,15 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.testing.estimators import gaussian
+from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.measure import measure
-from fedrec_auditor.auditor.sampler import ONE_REPORT, Sampler
-from fedrec_auditor.auditor.testing.estimators import gaussian
-from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
 
 pytestmark = pytest.mark.calibration
 RUNS = 400

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.accountants import CHECKS
 
 

@@ -15,8 +15,8 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
     CHECKS,
     GAMES,

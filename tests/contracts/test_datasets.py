@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.datasets import CHECKS, DatasetCase
 from tests.contracts.datasets import CASES
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor import catalogue
-from fedrec_auditor.auditor.demonstrations import demonstration, names
-from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.auditor.judging import catalogue
+from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
+from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.testing.demonstrations import CHECKS, check_demonstration
 from fedrec_auditor.targets.declarations.demonstration import Demonstration
 from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND

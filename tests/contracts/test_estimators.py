@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedrec_auditor.auditor.estimators.base import Estimator
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.estimators import CHECKS, check_calibration
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
 SLOW = ("anytime", "bayesian", "likelihood-ratio")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.learners import CHECKS
 from fedrec_auditor.targets.learners.base import Learner
 

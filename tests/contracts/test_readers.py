@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import TARGETS, training
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.routes import CHECKS
 from fedrec_auditor.targets.routes.base import Route
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.settings import declared, types
 
 MEMBERS = [

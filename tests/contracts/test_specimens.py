@@ -12,7 +12,6 @@ import pytest
 
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.attacks.base import Attack
-from fedrec_auditor.auditor.estimators.base import Estimator
 from fedrec_auditor.auditor.testing import (
     accountants,
     attacks,
@@ -22,6 +21,7 @@ from fedrec_auditor.auditor.testing import (
     mechanisms,
     targets,
 )
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.targets.datasets.base import Dataset
 from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip

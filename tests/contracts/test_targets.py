@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.run.workload import cost_of
 from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase, assert_one_by_one, data
-from fedrec_auditor.auditor.workload import cost_of
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 
 SECTION = re.compile(r"^### `([a-z-]+)`\n\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 OWN = re.compile(r"(- \*\*(Does|Source)\.\*\*.*\n)*")

@@ -22,11 +22,11 @@ from unittest import mock
 import typer
 from typer.core import TyperGroup
 
-from fedrec_auditor.auditor.command_line import app, main
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.plan import make_target
-from fedrec_auditor.auditor.plan_file import read_plan
-from fedrec_auditor.auditor.stated_claim import read_claims
+from fedrec_auditor.auditor.commands.command_line import app, main
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import make_target
+from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.stated_claim import read_claims
 from tests.docs.blocks import ROOT, Block
 
 ASIDE = {"cd", "dask", "git", "ray"}

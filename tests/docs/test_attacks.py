@@ -10,7 +10,7 @@ import re
 import sys
 
 from fedrec_auditor.attacks.base import AttackFamily
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.record import Record
 from tests.docs.blocks import ROOT

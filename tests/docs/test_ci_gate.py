@@ -10,7 +10,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
-from fedrec_auditor.auditor.command_line import app
+from fedrec_auditor.auditor.commands.command_line import app
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.leaks import widening
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.catalogue import entries, judge, tables
+from fedrec_auditor.auditor.judging.catalogue import entries, judge, tables
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_markdown import render, table_line
 from fedrec_auditor.targets.papers.privrec import numbers

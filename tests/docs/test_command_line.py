@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedrec_auditor.auditor.command_line import app
+from fedrec_auditor.auditor.commands.command_line import app
 from tests.docs.blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.estimators import WORLDS, estimates
 from tests.docs.blocks import ROOT
 from tests.docs.members import check_sections, rewritten

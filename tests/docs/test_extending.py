@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from fedrec_auditor.auditor import testing
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.docs.blocks import blocks
 
 PAGE = "docs/extending.md"

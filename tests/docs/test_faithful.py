@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.plan import make_plan, make_target
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm

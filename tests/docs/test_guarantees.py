@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from fedrec_auditor.accountants import crosscheck, verdict
-from fedrec_auditor.auditor import halves, tasks
-from fedrec_auditor.auditor.games import attribute, canaries, game, linkage, play, training
-from fedrec_auditor.auditor.plan import Plan, make_target
+from fedrec_auditor.auditor.games import attribute, canaries, game, halves, linkage, play, training
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.run import tasks
 
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedrec_auditor.accountants.verdict import Arithmetic, FailOn, Verdict
-from fedrec_auditor.auditor.command_line import app
+from fedrec_auditor.auditor.commands.command_line import app
 
 ROOT = Path(__file__).parents[2]
 

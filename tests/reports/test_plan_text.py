@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.plan import Plan, make_plan
+from fedrec_auditor.auditor.plan.plan import Plan, make_plan
 from fedrec_auditor.reports.plan_text import plan_text
 
 LEAVES = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.stated_claim import StatedClaim
+from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.wrapped.history import History
 
 Array = NDArray[np.float64]

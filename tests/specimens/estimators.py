@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import event_epsilon
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 class _Held(ClopperPearson):

@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from tests.specimens.randomizer import Randomizer, gaussian_epsilon, gaussian_mu
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 

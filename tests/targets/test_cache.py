@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sources import load_data
+from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
 from fedrec_auditor.targets.cache import cache, cached, keep
 from tests.targets.datasets.test_ml_1m import SMALL, write

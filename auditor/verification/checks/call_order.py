@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, stats
 
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.checks.evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
     stacked,
 )
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 # Calls for several outputs that two inputs make in turn: fewest and most, one of so many draws.
 _FEWEST_ROUNDS, _ROUNDS, _SHARE, _SEVERAL = 16, 64, 100, 4

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048

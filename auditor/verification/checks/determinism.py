@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
 def determinism(

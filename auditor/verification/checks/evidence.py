@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.auditor.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     event_epsilon,
 )
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 
 FALSE_ALARM = 1e-6
 """The largest probability that one check accuses a mechanism that keeps its claim."""

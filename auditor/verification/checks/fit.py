@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult
+from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 LEVEL = 1e-6

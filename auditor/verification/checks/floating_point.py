@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.sampler import Sampler
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Uniforms = NDArray[np.int64]
 """Uniform doubles in (0, 1) as multiples of 2^-53: all that numpy's generators ever give."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, words
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _LOOKS = 48
 _COUNTED = 1 << 13

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.sampler import Sampler, turns
 from fedrec_auditor.auditor.verification.check import Check, CheckResult, Status
 from fedrec_auditor.auditor.verification.checks import (
     clipping,
@@ -24,6 +23,7 @@ from fedrec_auditor.auditor.verification.checks import (
     support,
 )
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
+from fedrec_auditor.auditor.worlds.sampler import Sampler, turns
 
 MOST_INPUTS = 8
 # Numbers drawn for all inputs together: what bounds time and memory.

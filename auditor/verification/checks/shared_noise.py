@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.auditor.fields import Fields
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.call_order import (
     following,
@@ -26,6 +24,8 @@ from fedrec_auditor.auditor.verification.checks.evidence import (
     stacked,
     words,
 )
+from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 CALLS = 16
 SIZE = 64

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
-from fedrec_auditor.auditor.rounding import rounded
 from fedrec_auditor.auditor.verification.check import CheckResult
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
+from fedrec_auditor.auditor.worlds.rounding import rounded
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.methods import rdp
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 

@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.theorems.attained import (
     shuffled_attained,
     supposed,
 )
-from fedrec_auditor.auditor.accounting import all_accountants
+from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.testing.parts.events import DELTAS, PRESENCE, SAMPLED, USES
 
 TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}

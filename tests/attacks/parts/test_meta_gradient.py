@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
-from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.auditor.games.metrics import auc
 
 
 def planted(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.clear_entries import ClearEntries
-from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 

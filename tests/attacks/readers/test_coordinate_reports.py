@@ -7,7 +7,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 

@@ -10,7 +10,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
-from fedrec_auditor.auditor.metrics import set_f1
+from fedrec_auditor.auditor.games.metrics import set_f1
 
 Maker = Callable[..., Any]
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1

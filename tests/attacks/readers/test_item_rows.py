@@ -15,8 +15,8 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, Randomized
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

@@ -8,7 +8,7 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.participation import Participation
-from fedrec_auditor.auditor import metrics
+from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View, Wire
 
 USERS, ITEMS, WIDTH = 40, 60, 4

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.rank_one_gradients import directions
-from fedrec_auditor.auditor.metrics import set_f1
+from fedrec_auditor.auditor.games.metrics import set_f1
 
 Maker = Callable[..., tuple[Any, np.ndarray]]
 

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fedrec_auditor.auditor import catalogue as catalogue
-from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.auditor.judging import catalogue as catalogue
+from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
@@ -286,7 +286,7 @@ def test_what_makes_no_sense_of_ones_own_is_one_line(words: tuple[str, ...], sai
 
 def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
     code = (
-        "import sys; from fedrec_auditor.auditor.command_line import main\n"
+        "import sys; from fedrec_auditor.auditor.commands.command_line import main\n"
         f"sys.argv = {['auditor', *OWN]!r}\n"
         "try: main()\n"
         "except SystemExit: pass\n"

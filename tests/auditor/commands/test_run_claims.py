@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.plan import make_plan
-from fedrec_auditor.auditor.runner import audit
-from fedrec_auditor.auditor.tasks import Audit
+from fedrec_auditor.auditor.plan.plan import make_plan
+from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.run.tasks import Audit
 from fedrec_auditor.reports.record import Record
 from tests.command import cli
 

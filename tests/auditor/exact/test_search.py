@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.exact.search import exact_search
-from fedrec_auditor.auditor.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped

@@ -20,7 +20,6 @@ from fedrec_auditor.accountants.statements.scope import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import play, projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
@@ -28,8 +27,10 @@ from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store, _
 from fedrec_auditor.auditor.games.one_run import OneRun
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
-from fedrec_auditor.auditor.plan import Plan, Resources, make_plan
-from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.auditor.plan.plan import Plan, make_plan
+from fedrec_auditor.auditor.run.resources import Resources
+from fedrec_auditor.auditor.run.runner import audit, run_plan
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -351,7 +352,7 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_bound_is_above_the_proof(case: str) -> None:
-    from fedrec_auditor.auditor import accounting
+    from fedrec_auditor.auditor.judging import accounting
 
     target, game, vantage = CASES[case]
     rng = np.random.default_rng(1)

@@ -12,9 +12,9 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import as_arrays
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind

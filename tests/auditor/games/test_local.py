@@ -10,9 +10,9 @@ import pytest
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
-from fedrec_auditor.auditor.estimators.base import Assumption, Estimator
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.systems.base import UploadGame
 

@@ -19,17 +19,17 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor import accounting
-from fedrec_auditor.auditor.audited_target import AuditedTarget
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.families import FAMILIES
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import play, reading, search
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, in_turn
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import broadcast_of, opening
-from fedrec_auditor.auditor.plan import Plan
-from fedrec_auditor.auditor.tasks import LOCAL, Audit, TaskResult
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget
+from fedrec_auditor.auditor.run.tasks import LOCAL, Audit, TaskResult
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -15,10 +15,11 @@ from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
 from fedrec_auditor.auditor.games.scorer import Scorer
-from fedrec_auditor.auditor.one_run import FEWEST_CANARIES as FEWEST
-from fedrec_auditor.auditor.one_run import OneRunScores
-from fedrec_auditor.auditor.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, Resources, make_plan
-from fedrec_auditor.auditor.runner import audit, run_plan
+from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
+from fedrec_auditor.auditor.run.resources import Resources
+from fedrec_auditor.auditor.run.runner import audit, run_plan
+from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES as FEWEST
+from fedrec_auditor.auditor.worlds.one_run import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
@@ -189,7 +190,7 @@ def test_one_that_could_not_refute_says_how_much_it_could_show() -> None:
 
 @pytest.mark.parametrize("count", [0, FEWEST_CANARIES - 1, MOST_CANARIES + 1])
 def test_too_few_or_too_many_canaries_are_refused_in_a_line(count: int) -> None:
-    from fedrec_auditor.auditor.command_line import app
+    from fedrec_auditor.auditor.commands.command_line import app
 
     with pytest.raises(InputError, match="canaries"):
         make_plan({"targets": ("fcf",), "canaries": count})

@@ -7,11 +7,11 @@ import pytest
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.estimators.base import Assumption
-from fedrec_auditor.auditor.estimators.gaussian import GaussianEstimator
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.games.presence import Halved
-from fedrec_auditor.auditor.worlds import Worlds
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption
+from fedrec_auditor.auditor.worlds.estimators.gaussian import GaussianEstimator
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05])

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.play import NotPlayed, Setting
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings
-from fedrec_auditor.auditor.sources import in_memory
+from fedrec_auditor.auditor.plan.sources import in_memory
 from fedrec_auditor.targets.compute import DEFAULT
 
 TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)

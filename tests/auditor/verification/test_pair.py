@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.pair import pair_from
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
 def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:

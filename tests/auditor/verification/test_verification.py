@@ -11,9 +11,9 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.auditor.sampler import ONE_REPORT
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ldp_claim
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
 CHECKS = (

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.verify import verify_ldp
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate

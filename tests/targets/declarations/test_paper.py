@@ -14,7 +14,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.auditor.families import papers
+from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.reproductions import attacked
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.systems.base import Population

@@ -12,7 +12,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.streams import Streams
 

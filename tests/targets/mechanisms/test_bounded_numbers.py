@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms import piecewise
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.hybrid import THRESHOLD, Hybrid

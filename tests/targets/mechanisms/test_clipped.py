@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped

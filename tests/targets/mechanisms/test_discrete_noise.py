@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid

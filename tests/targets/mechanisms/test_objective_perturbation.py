@@ -13,7 +13,7 @@ from scipy import optimize
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 
 RECORDS = arrays(np.float64, 3, elements=st.floats(-1, 1))

@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.k_ary import KAry
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 

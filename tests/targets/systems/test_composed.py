@@ -14,7 +14,7 @@ import cloudpickle
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.papers.fedrec_apm import systems as fedrec_apm
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection

@@ -22,16 +22,16 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
-from fedrec_auditor.auditor.accounting import (
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
     evaluate,
     exact_bounds,
     least_upper_bound,
 )
-from fedrec_auditor.auditor.estimators.clopper_pearson import ClopperPearson
-from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games import local
-from fedrec_auditor.auditor.plan import make_plan, make_target
+from fedrec_auditor.auditor.plan.plan import make_plan, make_target
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

@@ -13,8 +13,8 @@ from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.metrics import auc
+from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.learners import check_own
 from fedrec_auditor.auditor.testing.targets import check_target
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

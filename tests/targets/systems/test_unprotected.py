@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population
 
 TARGETS = FAMILIES["targets"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
 Rng = np.random.Generator

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Rng = np.random.Generator
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.sampler import Sampler
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Rng = np.random.Generator
 

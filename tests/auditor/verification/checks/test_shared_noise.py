@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.sampler import Sampler, turns
 from fedrec_auditor.auditor.verification.check import CheckResult, Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.shared_noise import (
@@ -18,6 +17,7 @@ from fedrec_auditor.auditor.verification.checks.shared_noise import (
     shared_in_call,
     shared_noise,
 )
+from fedrec_auditor.auditor.worlds.sampler import Sampler, turns
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]

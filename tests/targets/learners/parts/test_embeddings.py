@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining

@@ -16,13 +16,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.auditor.testing.mechanisms import (
     Case,
     check_curve,
     check_density,
     check_frequencies,
 )
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
-from fedrec_auditor.auditor.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.k_ary import KAry
 from fedrec_auditor.targets.mechanisms.optimal_unary import OptimalUnary

@@ -10,9 +10,10 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.demonstrations import claim_of, demonstration, worlds
-from fedrec_auditor.auditor.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.judging.demonstrations import claim_of, worlds
+from fedrec_auditor.auditor.plan.demonstrations import demonstration
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.targets.declarations.demonstration import DistinguishingGame
 from fedrec_auditor.targets.papers.dplcf.demonstrations import sufficient, zeros
 

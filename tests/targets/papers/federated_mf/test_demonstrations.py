@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.demonstrations import claim_of, worlds
-from fedrec_auditor.auditor.families import FAMILIES
-from fedrec_auditor.auditor.measure import measure
+from fedrec_auditor.auditor.judging.demonstrations import claim_of, worlds
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.targets.declarations.demonstration import (
     Beyond,
     Demonstration,

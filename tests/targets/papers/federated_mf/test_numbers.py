@@ -15,8 +15,8 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.auditor.catalogue import judge
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.judging.catalogue import judge
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_words import plain_words
 from fedrec_auditor.targets.declarations.entry import Computed

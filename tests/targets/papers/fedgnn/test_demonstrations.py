@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.demonstrations import show
+from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.targets.papers.fedgnn.demonstrations import DEMONSTRATIONS
 
 

@@ -13,7 +13,7 @@ from dp_accounting import ZCDpEvent
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.catalogue import entries, judge
+from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.targets.papers.fedgnn import numbers
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.auditor.catalogue import judge
+from fedrec_auditor.auditor.judging.catalogue import judge
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.demonstrations import claim_of
+from fedrec_auditor.auditor.judging.demonstrations import claim_of
 from fedrec_auditor.targets.papers.fmf_ldp.demonstrations import fmf_ldp_rounds
 
 RUNS = 20_000

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from fedrec_auditor.auditor.demonstrations import claim_of
+from fedrec_auditor.auditor.judging.demonstrations import claim_of
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.demonstrations import (
     dense,

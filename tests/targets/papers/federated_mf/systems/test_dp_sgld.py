@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import SelfComposedDpEvent
 
 from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_local_sgd import HflLocalSgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start

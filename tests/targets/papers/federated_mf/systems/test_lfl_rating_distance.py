@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance

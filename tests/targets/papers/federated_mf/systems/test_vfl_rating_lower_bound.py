@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
 )
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted

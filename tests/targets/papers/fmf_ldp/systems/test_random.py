@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.random import Random
 from fedrec_auditor.targets.systems.base import Population

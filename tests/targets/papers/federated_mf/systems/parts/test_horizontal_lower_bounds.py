@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf

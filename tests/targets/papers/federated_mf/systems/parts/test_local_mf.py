@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Reports, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl

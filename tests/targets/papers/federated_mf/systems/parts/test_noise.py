@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.accounting import all_accountants, evaluate
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
-from fedrec_auditor.auditor.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf

@@ -1,0 +1,144 @@
+"""The ``auditor`` command, also ``python -m fedrec_auditor``.
+
+Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
+input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`,
+`verify`, `attack` and `report` exit so whatever becomes of their output; others with 141, as shells
+say it, if its reader went away, and with 3 if it cannot be written.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import itertools
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.auditor.commands import (
+    account,
+    attack,
+    compare,
+    doctor,
+    estimate,
+    listing,
+    new,
+    record,
+    report,
+    reproduce,
+    run,
+    schema,
+    show,
+    verify,
+)
+from fedrec_auditor.auditor.machine.output import discard_output, open_closed, tell
+
+BAD_INPUT = 2
+INCOMPLETE = 3
+CLOSED_PIPE = 141
+_TYPER_INTERRUPTED = 130
+_SPELLED = "fedrec_auditor.auditor.spelled"
+_SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
+
+
+def _glossary(*words: type[Word]) -> str:
+    """What the words mean, a paragraph each."""
+    return "\n\n".join(f"{word.value}: {word.meaning}" for kind in words for word in kind)
+
+
+app = typer.Typer(
+    name="auditor",
+    help="Is the epsilon true? Audits the privacy claims of federated recommenders.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run", epilog=_glossary(Verdict))(run.command)
+app.command("list")(listing.command)
+app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
+app.command("verify", epilog=_glossary(Verdict))(verify.command)
+app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
+app.command("new")(new.command)
+app.command("record")(record.command)
+app.command("attack", epilog=_glossary(Verdict))(attack.command)
+app.command("report")(report.command)
+app.command("show")(show.command)
+app.command("compare")(compare.command)
+app.command("schema")(schema.command)
+app.command("reproduce")(reproduce.command)
+app.command("doctor")(doctor.command)
+
+
+def main() -> None:
+    """Run the command line; every refusal is one line on standard error."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) == signal.SIG_DFL:  # leave nohup's choice alone
+            signal.signal(ending, signal.default_int_handler)
+    open_closed()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_SPELLED)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code: int = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        print(end="", flush=True)
+    except AuditError as error:
+        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
+    except (typer.Abort, KeyboardInterrupt):
+        return _refuse("Interrupted.", INCOMPLETE)
+    except (SystemExit, BrokenPipeError):  # the first is how rich and typer end on the second
+        discard_output()
+        return CLOSED_PIPE
+    except OSError as error:
+        return _refuse(f"Expected to read and write, got: {error}. Mend that.", INCOMPLETE)
+    except Exception as error:
+        if callable(message := getattr(error, "format_message", None)):
+            return _refuse(_usage(error, message()), BAD_INPUT)
+        traceback.print_exc()
+        return _refuse("a fault of ours, not yours; please report these lines.", INCOMPLETE)
+    except BaseException as error:
+        return _refuse(f"Expected the command to end, got {type(error).__name__}.", INCOMPLETE)
+    if code == _TYPER_INTERRUPTED:
+        return _refuse("Interrupted.", INCOMPLETE)
+    return code if sys.argv[1:] else BAD_INPUT
+
+
+def _refuse(message: str, code: int) -> int:
+    tell(message)
+    return code
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal without Unicode shows for a character it lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
+
+
+def _usage(error: Exception, message: str) -> str:
+    """What typer says of wrong usage in one line, with the value it leaves out and the remedy."""
+    value = _given(getattr(getattr(error, "param", None), "opts", ()))
+    got = "" if value is None else f", got {value!r}"
+    path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
+    return f"{message.rstrip('.')}{got}. See `{path} --help`."
+
+
+def _given(names: Sequence[str]) -> str | None:
+    """What the command line gives for the option of these names, the last if several times."""
+    for word, after in reversed([*itertools.pairwise([*sys.argv, ""])]):
+        name, sign, value = word.partition("=")
+        if name in names:
+            return value if sign else after
+    return None
+
+
+codecs.register_error(_SPELLED, _spell)

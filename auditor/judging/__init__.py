@@ -1,0 +1,1 @@
+"""Claims judged by all bounds that speak of them."""

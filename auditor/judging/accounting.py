@@ -1,0 +1,318 @@
+"""What can be said of a target without running it: proved upper and exact lower bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.crosscheck import cross_check
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.infinite import why_infinite
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.verdict import (
+    Verdict,
+    exceeds,
+    refutes,
+    refutes_assumptions,
+)
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.objects import settled
+from fedrec_auditor.auditor.worlds.power import too_few_trainings
+from fedrec_auditor.reports.rows import Finding, SkippedRow
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+_MOST_COPIES = 10**10
+"""Most copies of which the delta that holds is told: of more it takes minutes."""
+
+
+def all_accountants() -> tuple[Accountant, ...]:
+    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties."""
+    family = FAMILIES["accountants"]
+    names = sorted(family.able(), key=lambda name: (name != "pure", name))
+    return tuple(family.member(name)() for name in names)
+
+
+def least_upper_bound(
+    target: Target,
+    scope: Scope,
+    population: Population,
+    delta: float,
+    accountants: Sequence[Accountant],
+) -> Bound | None:
+    """The least epsilon that any accountant proves; None if none can read the target's events.
+
+    What a stronger vantage sees is charged too: the weaker view is a function of it. Every bound is
+    held to a second route where there is a cheap one: AuditError if it is too small. A plug-in that
+    fails, or is too small, does not count.
+    """
+    return _least(target, scope, population, delta, accountants)[0]
+
+
+def _least(
+    target: Target,
+    scope: Scope,
+    population: Population,
+    delta: float,
+    accountants: Sequence[Accountant],
+) -> tuple[Bound | None, tuple[str, ...]]:
+    """The least upper bound, and a line for each plug-in that does not count."""
+    vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
+    events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
+    different = [event for place, event in enumerate(events) if event not in events[:place]]
+    found = [least_of_event(event, scope, delta, accountants) for event in different]
+    faults = dict.fromkeys(fault for _, lines in found for fault in lines)
+    least = _least_of([bound for bound, _ in found if bound is not None])
+    if least is not None and target.assumes:
+        least = replace(least, assumptions=(*least.assumptions, *target.assumes))
+    return least, tuple(faults)
+
+
+def least_of_event(
+    event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
+) -> tuple[Bound | None, tuple[str, ...]]:
+    """The least upper bound on ``event``, and a line for each plug-in that does not count.
+
+    None if none can read it. Every bound is held to a second route, see ``least_upper_bound``.
+    """
+    bounds: list[Bound] = []
+    faults: dict[str, None] = {}
+    for accountant in accountants:
+        try:
+            if accountant.supports(event):
+                found = accountant.bound(event, delta=delta, scope=scope)
+                cross_check(event, [found])
+                bounds.append(found)
+        except Exception as error:
+            plugin = FAMILIES["accountants"].plugin(type(accountant))
+            if plugin is None:
+                raise
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            faults[f"Left out: the accountant {plugin}, {why}"] = None
+    return _least_of(bounds), tuple(faults)
+
+
+def _least_of(bounds: Sequence[Bound]) -> Bound | None:
+    """The first of the least, but for rounding."""
+    least = min((bound.epsilon for bound in bounds), default=math.inf)
+    return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
+
+
+def exact_bounds(
+    target: Target, population: Population, scoped: ScopedClaim | None = None
+) -> tuple[Bound, ...]:
+    """Exact lower bounds for every scoped claim whose mechanism is written down, at its delta.
+
+    None for a scoped claim at delta > 0 about a mechanism whose outputs are not finitely many. With
+    a ``scoped``, only what speaks to it: the bound in its own scope, else those in scopes within.
+    """
+    asked = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
+    if scoped is None:
+        return _exact(target, population, asked)
+    within = [
+        (scope, delta)
+        for scope, delta in asked
+        if scoped.scope.covers(scope) and delta >= scoped.delta
+    ]
+    own = _exact(target, population, [(scoped.scope, scoped.delta)])
+    return own or _exact(target, population, within)
+
+
+def _exact(
+    target: Target, population: Population, asked: Iterable[tuple[Scope, float]]
+) -> tuple[Bound, ...]:
+    mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in asked)
+    return tuple(
+        exact_lower_bound(mechanism, scope, delta)
+        for mechanism, scope, delta in mechanisms
+        if mechanism is not None and has_curve(mechanism, delta)
+    )
+
+
+def evaluate(
+    target: Target,
+    scoped: ScopedClaim,
+    population: Population,
+    *,
+    exact: Sequence[Bound],
+    sampled: Sequence[Bound] = (),
+    alarms: Sequence[Bound] = (),
+    accountants: Sequence[Accountant],
+) -> Finding:
+    """Judge one scoped claim by the least upper and the largest lower bound that speak to it.
+
+    Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, and is
+    tight or beside a finite proof, the sample does not count: it could only add a draw's luck.
+    ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
+    that does overrides all else. A bound under an assumption counts only where there is no other. A
+    lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
+    claim's delta is no larger than its own.
+    """
+    accounted, faults = _least(target, scoped.scope, population, scoped.delta, accountants)
+
+    def speaking(bounds: Sequence[Bound]) -> list[Bound]:
+        return [
+            bound
+            for bound in bounds
+            if scoped.scope.covers(bound.scope) and bound.delta >= scoped.delta
+        ]
+
+    contradictions = [
+        b
+        for b in speaking(alarms)
+        if accounted is not None
+        and not (b.assumptions or accounted.assumptions)
+        and refutes(b, accounted)
+    ]
+    sure = accounted is not None and math.isfinite(accounted.epsilon)
+    known = speaking(exact)
+    settled = [e for e in known if e.tight or sure]
+    unknown = [
+        b
+        for b in speaking(sampled)
+        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in settled)
+    ]
+    measured = max(
+        contradictions or [*known, *unknown],
+        key=lambda bound: (not bound.assumptions, bound.epsilon, bound.scope == scoped.scope),
+        default=None,
+    )
+    finding = Finding.of(
+        target.name,
+        scoped.claim,
+        scoped.scope,
+        delta=scoped.delta,
+        accounted=accounted,
+        measured=measured,
+        sizes=replace(target.sizes, items=population.n_items),
+        note=scoped.note,
+        outside_model=scoped.outside_model,
+    )
+    notes = [scoped.note, *faults]
+    mechanism = target.mechanism(scoped.scope, population)
+    holds, repair = None, ""
+    if finding.verdict is Verdict.VIOLATED:
+        repair = _repair(target, scoped, population, accountants)
+        holds = None if mechanism is None else _what_holds(mechanism, scoped.claim.epsilon)
+    if holds is not None:
+        notes.append(
+            f"What does hold at the claimed epsilon is delta = {holds:.4g}, exactly: up to that "
+            "probability the promise fails."
+        )
+    if accounted is not None and math.isinf(accounted.epsilon):
+        reason = target.unproved
+        if not reason:
+            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        elif finding.verdict is Verdict.VIOLATED:
+            reason = ""  # nobody is to look for a proof of it
+        notes.append(f"No epsilon can be proved: {reason}" if reason else "")
+    note = " ".join(filter(None, notes))
+    return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
+
+
+def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, judged again without the proofs whose assumptions a finding refutes.
+
+    A lower bound above a proof shows that what the proof assumes is not so, all of it together. So
+    every proof of that system which assumes as much falls, in whatever scope.
+    """
+    findings = tuple(findings)
+    refuted = [
+        (finding.target, set(finding.accounted.assumptions), finding.measured)
+        for finding in findings
+        if finding.accounted is not None
+        and finding.measured is not None
+        and refutes_assumptions(finding.measured, finding.accounted)
+    ]
+
+    def left(finding: Finding) -> Finding:
+        for target, assumptions, lower in refuted:
+            proof = finding.accounted
+            if proof is None or target != finding.target:
+                continue
+            if assumptions <= set(proof.assumptions):
+                return finding.without_proof(
+                    f"The proof of {proof.epsilon:.6g} does not hold: it is not so that "
+                    f"{'; '.join(sorted(assumptions))}, by the lower bound {lower.epsilon:.6g} in "
+                    f"[{lower.scope}]."
+                )
+        return finding
+
+    return tuple(map(left, findings))
+
+
+def with_untested(
+    findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """The findings; those that nothing tested say why, see ``Finding.untested``.
+
+    A system ``of_others`` is tested by games only: a claim with no measured bound in its scope
+    could not have been refuted, for the reason in ``skipped``, or else the one given here. A claim
+    of a training, of any system, is tested where trainings enough were simulated to refute it as
+    often as not, had twice as much been spent.
+    """
+    return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
+
+
+def _with_untested(
+    finding: Finding,
+    findings: Sequence[Finding],
+    skipped: Sequence[SkippedRow],
+    of_others: Mapping[str, str],
+) -> Finding:
+    if finding.verdict is not Verdict.UNSUBSTANTIATED:
+        return finding
+    measured = [
+        other.measured
+        for other in findings
+        if other.target == finding.target
+        and other.measured is not None
+        and finding.scope.covers(other.measured.scope)
+    ]
+    if not measured and finding.target in of_others:
+        reasons = [row.reason for row in skipped if row.target == finding.target]
+        reason = " ".join(dict.fromkeys(reasons)) or of_others[finding.target]
+        why = f"Nothing tested the claim: {reason}"
+    else:
+        why = too_few_trainings(finding.claim, measured)
+    return finding if not why else finding.model_copy(update={"untested": why}).judged_again()
+
+
+def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
+    """The delta at which a violated epsilon does hold, where it can be computed exactly."""
+    known = mechanism.worst_case()
+    if known is not None and known.copies > _MOST_COPIES:
+        return None
+    try:
+        return delta_at(mechanism, epsilon)
+    except InputError:
+        return None
+
+
+def _repair(
+    target: Target, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
+) -> str:
+    """The setting that repairs a system as published, if the same claim is then proved."""
+    if getattr(target, "as_published", False) is not True:
+        return ""
+    mended = settled(target, {"as_published": False}, target.name)
+    for again in mended.scoped_claims(population):
+        asked = (again.scope, again.delta, again.claim.scope)
+        if asked != (scoped.scope, scoped.delta, scoped.claim.scope):
+            continue
+        proof = least_upper_bound(mended, again.scope, population, again.delta, accountants)
+        judged = Finding.of(
+            target.name, again.claim, again.scope, delta=again.delta, accounted=proof
+        )
+        larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
+        if judged.verdict is Verdict.CONSISTENT and not larger:
+            return "as_published=false"
+    return ""

@@ -1,0 +1,1 @@
+"""This machine and its kin: processes, clusters, standard streams, deadlines, progress."""

@@ -1,0 +1,333 @@
+"""Progress: what runs, how far it is, and about how long it takes; shown, or told to a caller.
+
+Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
+tells an observer: a bar in a terminal or a notebook, plain lines elsewhere, or a caller's function.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from fedrec_auditor.auditor.machine.stage import TRAINING, listening
+from fedrec_auditor.reports.paragraph import paragraph
+from fedrec_auditor.reports.words import duration
+
+logger = logging.getLogger(__name__)
+
+_PULSE, _SILENT = 1.0, 30.0
+"""Seconds between two words to an observer, and after which a log is told what runs."""
+_POLL, _OFTEN = 0.2, 0.5
+"""Seconds between two looks at the notes, and between two notes of one task."""
+_LINES = 4
+"""Tasks at most that are told to run."""
+_SURE, _PRIOR = 3.0, 30.0
+"""Seconds before which nobody is told how long it takes, and that weights are believed for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far an audit is at one moment.
+
+    ``done`` of ``total`` tasks are finished, ``elapsed`` seconds are over and about ``left`` are
+    to come (None if that cannot be told). ``running`` says in words what runs now, such as "fcf
+    training, round 12 of 300"; ``finished`` names the task that has just ended, if one has.
+    """
+
+    done: int
+    total: int
+    running: tuple[str, ...] = ()
+    finished: str | None = None
+    elapsed: float = 0.0
+    left: float | None = None
+
+
+Observer = Callable[[Standing], None]
+"""Is told how an audit stands, whenever a task ends and about once a second between."""
+
+
+class Watch:
+    """Follows an audit of which ``done`` of ``total`` tasks were finished before.
+
+    ``weights`` are rough seconds of every other task, and of trainings, by name. An observer that
+    raises is told no more.
+    """
+
+    def __init__(
+        self,
+        observe: Observer | None,
+        weights: Mapping[str, float],
+        *,
+        done: int,
+        total: int,
+        workers: int,
+    ) -> None:
+        self._observe, self._weights = observe, weights
+        self._done, self._total, self._workers = done, total, workers
+        self._shares: dict[str, float] = {}
+        self._running: dict[str, str] = {}
+        self._started = self._told = time.monotonic()
+
+    def at(self, task: str, what: str, done: int, of: int) -> None:
+        """A task has done so many of what it counts; of "", itself, it is 0 or 1 of 1."""
+        text = f"{task}, {what} {done:,} of {of:,}"
+        if what == TRAINING:
+            step = f"{task.partition(' ')[0]} {TRAINING}"
+            self._shares[step] = done / max(of, 1)
+            text = f"{step}, round {done + 1:,} of {of:,}"
+        if not what:
+            self._shares[task] = done / of
+        if not what or done == of:
+            text = task if self._shares.get(task) == 0 else ""
+        self._running[task] = text
+        if not what and done:
+            self._done += 1
+            self.tell(task)
+
+    def tell(self, finished: str | None = None) -> None:
+        """Tell the observer how the audit stands."""
+        now = self._told = time.monotonic()
+        if self._observe is None:
+            return
+        standing = Standing(
+            done=self._done,
+            total=self._total,
+            running=tuple(dict.fromkeys(filter(None, self._running.values()))),
+            finished=finished,
+            elapsed=now - self._started,
+            left=self.left(now - self._started) if self._done < self._total else 0.0,
+        )
+        try:
+            self._observe(standing)
+        except Exception:
+            logger.exception("What shows the progress failed, and is told no more")
+            self._observe = None
+
+    def left(self, elapsed: float) -> float:
+        """Seconds to come, if what is left takes as long, by its weight, as what is done.
+
+        As if so many seconds before it, ``_PRIOR``, all workers had been as fast as told.
+        """
+        done = sum(self._weights.get(step, 0.0) * share for step, share in self._shares.items())
+        to_come = sum(self._weights.values()) - done
+        return to_come * (_PRIOR + elapsed) / (_PRIOR * self._workers + done)
+
+    @contextmanager
+    def notes(self) -> Iterator[Path]:
+        """A file to which any process of this machine may ``note``; all is read at the end."""
+        with tempfile.TemporaryDirectory(prefix="progress-") as folder:
+            path, ended = Path(folder) / "notes", threading.Event()
+            path.touch()
+
+            def follow() -> None:
+                over, rest = False, ""
+                while not over:
+                    over = ended.wait(_POLL)
+                    *lines, rest = (rest + file.read()).split("\n")
+                    for line in lines:
+                        self.at(*json.loads(line))
+                    if time.monotonic() - self._told >= _PULSE:
+                        self.tell()
+
+            with path.open(encoding="utf-8") as file:
+                reader = threading.Thread(target=follow, daemon=True)
+                reader.start()
+                try:
+                    yield path
+                finally:
+                    ended.set()
+                    reader.join()
+
+
+def note(path: Path, task: str, what: str, done: int, of: int) -> None:
+    """Note where a task is, in one piece; a full disk loses the note and nothing else."""
+    with suppress(OSError):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(file, f"{json.dumps([task, what, done, of])}\n".encode())
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def noted(path: Path | None, task: str) -> Iterator[None]:
+    """A context in which a task begins and notes its stages: ends of loops, and twice a second."""
+    if path is None:
+        yield
+        return
+    last = "", 0.0
+
+    def listen(what: str, done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if what != last[0] or done in (0, of) or now - last[1] >= _OFTEN:
+            last = what, now
+            note(path, task, what, done, of)
+
+    listen("", 0, 1)
+    with listening(listen):
+        yield
+
+
+@contextmanager
+def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
+    """Give what shows progress where it is asked for, or where somebody looks on; or nothing."""
+    if callable(progress):
+        yield progress
+        return
+    console = Console(stderr=True)
+    looked_at = console.is_jupyter or (console.is_terminal and sys.stderr.isatty())
+    if progress is False or (progress is None and not looked_at):
+        yield None
+        return
+    with _notebook() if console.is_jupyter else show(console) as observe:
+        yield observe
+
+
+@contextmanager
+def shown_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
+    """A context that shows as ``shown`` where its one task is, if that takes seconds."""
+    if progress is False:
+        yield
+        return
+    started = last = time.monotonic()
+    observe: Observer | None = None
+    with ExitStack() as stack:
+
+        def tell(what: str, done: int, of: int) -> None:
+            nonlocal last, observe
+            now = time.monotonic()
+            if now - last < _PULSE:
+                return
+            if last == started:
+                observe = stack.enter_context(shown(progress))
+            last = now
+            if observe is not None:
+                at = f"{name}, {what} {done:,} of {of:,}"
+                observe(Standing(done=0, total=1, running=(at,), elapsed=now - started))
+
+        with listening(tell):
+            yield
+
+
+@contextmanager
+def show(console: Console) -> Iterator[Observer]:
+    """Give an observer that shows progress on ``console``."""
+    if not console.is_terminal:
+        yield _log(console)
+        return
+    columns = (
+        TextColumn("{task.description:<19}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with _Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(standing: Standing) -> None:
+            bar.running = running(standing)
+            left = left_words(standing)
+            bar.update(task, completed=standing.done, total=standing.total, description=left)
+
+        yield tell
+
+
+class _Bar(Progress):
+    """A bar, and below it what runs."""
+
+    running: tuple[str, ...] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and a paragraph for each task that runs."""
+        yield from super().get_renderables()
+        for text in self.running:
+            yield Text(paragraph(text, self.console.width, indent=2, hang=2))
+
+
+def _log(console: Console) -> Observer:
+    """A line whenever a task ends, or where none has for a while."""
+    last = time.monotonic()
+
+    def tell(standing: Standing) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if standing.finished is None and now - last < _SILENT:
+            return
+        last = now
+        with suppress(OSError):  # whether anybody reads it changes no audit
+            print(line(standing), file=console.file, flush=True)
+
+    return tell
+
+
+@contextmanager
+def _notebook() -> Iterator[Observer]:
+    """An observer that shows a bar in a notebook as text, which needs no widgets."""
+    from IPython.display import display
+
+    handle: Any = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def tell(standing: Standing) -> None:
+        handle.update({"text/plain": _text_bar(standing)}, raw=True)
+
+    yield tell
+
+
+def _text_bar(standing: Standing) -> str:
+    width = 30
+    full = width * standing.done // max(standing.total, 1)
+    head = (
+        f"{'#' * full}{'.' * (width - full)} {standing.done}/{standing.total}, "
+        f"{duration(standing.elapsed)} so far, {left_words(standing)}"
+    )
+    return "\n".join([head, *(f"  {text}" for text in running(standing))])
+
+
+def line(standing: Standing) -> str:
+    """How an audit stands, for a log: what has ended, or else what runs."""
+    what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
+    said = f"{what}; {duration(standing.elapsed)} so far, {left_words(standing)}"
+    return f"[{standing.done}/{standing.total}] {said}"
+
+
+def running(standing: Standing) -> tuple[str, ...]:
+    """What runs, a line a task, and how many more."""
+    first = standing.running[:_LINES]
+    more = len(standing.running) - len(first)
+    return (*first, f"and {more} more") if more else first
+
+
+def left_words(standing: Standing) -> str:
+    """About how long it still takes, as roughly as it is known.
+
+    >>> [left_words(Standing(done=1, total=2, elapsed=9, left=x)) for x in (40, 130, 1300, 9000)]
+    ['under a minute left', 'about 2 min left', 'about 20 min left', 'about 2.5 h left']
+    """
+    seconds = standing.left
+    if standing.done == standing.total:
+        return "done"
+    if seconds is None or standing.elapsed < _SURE:
+        return "time left not known"
+    if seconds < 50:
+        return "under a minute left"
+    minutes = seconds / 60
+    if minutes < 10:
+        return f"about {max(round(minutes), 1)} min left"
+    if minutes < 90:
+        return f"about {5 * round(minutes / 5)} min left"
+    return f"about {round(2 * minutes / 60) / 2:g} h left"

@@ -1,0 +1,1 @@
+"""Systems of one's own: wrapped, recorded, on Flower."""

@@ -1,0 +1,156 @@
+"""Apps of Flower as systems to audit, and what they claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.systems.base import ScopedClaim
+from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, named
+from fedrec_auditor.targets.wrapped.flower.flower_promise import promises
+from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
+from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem
+from fedrec_auditor.targets.wrapped.flower.mods import Chain, is_app, masks, need_flower
+from fedrec_auditor.targets.wrapped.flower.partition import Partition
+
+DELTA = 1e-5
+"""At which an epsilon is proved where the app states no delta."""
+
+
+def wrap(
+    app: Any,
+    *,
+    model: Any,
+    data: str | Callable[..., Any] | None = None,
+    adapt: Callable[..., Any] | None = None,
+    mods: Sequence[Any] = (),
+    strategy: Any = None,
+    rounds: int = 1,
+    share: float = 1.0,
+    config: Mapping[str, Any] | None = None,
+    run_config: Mapping[str, Any] | None = None,
+    node_config: Mapping[str, Any] | None = None,
+    metadata: bool = False,
+    equal_weights: bool = False,
+    claim: Claims = (),
+    title: str = "flower-app",
+    public: Mapping[str, float] | None = None,
+    scores: Callable[..., Any] | None = None,
+    obeys: bool = False,
+    users: int | None = None,
+) -> FlowerSystem:
+    """A target of an app of Flower, for ``audit_system`` and ``auditor run``; no server, no ray.
+
+    Parameters
+    ----------
+    app : a ``ClientApp``, of either interface (``@app.train()`` or ``client_fn``), with its mods;
+        or a function of a history that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp``.
+    model : the first parameters: a torch module, a state_dict, an ArrayRecord, a list of arrays;
+        or a function that makes them for a number of items, with which games are much faster.
+    data : the function by which a ``ClientApp`` loads its partition, or its name
+        ("module:function"). While it is audited it returns ``adapt(history)``, or the history.
+    adapt : makes of a history what the app expects. With more parameters it is given the arguments
+        of the app's call, too.
+    mods : around a client that a function makes, the outermost first, as in ``ClientApp``.
+    strategy : the server's, by which updates are aggregated; by default their mean. Its promises
+        are audited, too.
+    rounds, share : the length of a training, and the share of clients that send in a round.
+    config : what the server sends beside the model; the clipping norm of a strategy is added.
+    run_config, node_config : what the app's context holds.
+    metadata : whether the numbers beside the arrays (num_examples and metrics) are parts of the
+        message. Without them they are outside of what is audited, and claims say so.
+    equal_weights : the server gives every client of a round the same weight: noise of a strategy
+        is calibrated to that.
+    claim : what is promised, instead of what mods and the strategy promise.
+    title, public, scores, obeys, users : as those of ``wrap_system``.
+
+    Global random generators are seeded before each call. InputError for what no app is, for a
+    ``ClientApp`` without data, and for settings with which Flower would fail.
+    """
+    need_flower()
+    written = [app, model, *(each for each in (data, adapt, strategy) if callable(each))]
+    if is_app(app):
+        chain = Chain.of(app)
+        written = [chain.own, *written[1:], *chain.mods]
+        if mods:
+            raise InputError(
+                "Expected the mods of a ClientApp within it, got mods as well. Leave them out."
+            )
+        if data is None:
+            raise InputError(
+                "Expected data, the function by which the app loads its partition, got none. Give "
+                'its name, such as "my_app.task:load_data", so that it returns audited histories.'
+            )
+        around = chain.mods
+    elif callable(app):
+        around = tuple(mods)
+        if data is not None:
+            raise InputError(
+                "Expected data with a ClientApp only, got it with a function of a history. "
+                "Leave it out: the function is given the history."
+            )
+    else:
+        raise InputError(
+            f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
+            f"{app!r:.60}. Give for example lambda history: MyClient(history)."
+        )
+    parts = (*around, *(() if strategy is None else (strategy,)))
+    promised = promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
+    if metadata:
+        promised = [each.unproved("it does not protect the metadata.") for each in promised]
+    clip = getattr(strategy, "clipping_norm", None)
+    client = FlowerClient(
+        app=app,
+        mods=tuple(mods),
+        partition=None if data is None else Partition.of(data, adapt),
+        config={**({} if clip is None else {"clipping_norm": float(clip)}), **(config or {})},
+        run_config=run_config or {},
+        node_config=node_config or {},
+        metadata=metadata,
+    )
+    first: Any
+    kinds: dict[str, Kind] = {}
+    if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
+        first = partial(_made, model)
+    else:
+        first = named(model)
+        kinds = dict.fromkeys(first, Kind.MODEL)
+    return FlowerSystem(
+        client=client,
+        model=first,
+        server=None if strategy is None else FlowerServer(strategy),
+        rounds=rounds,
+        share=share,
+        title=title,
+        stated=tuple(each.scoped() for each in listed(claim)),
+        promises=tuple(promised),
+        kinds=kinds,
+        route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,
+        settings=dict(public or {}),
+        scores=scores,
+        obeys=obeys,
+        users=users,
+        written=tuple(written),
+    )
+
+
+def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[ScopedClaim, ...]:
+    """What apps, mods and strategies of Flower promise, each in its scope, with what it is worth.
+
+    ``LocalDpMod`` promises an epsilon of each message; strategies with clipping promise noise on
+    the mean, and an epsilon where they have an accountant; SecAgg+ none. What ``rounds`` add up to
+    is asked beside. InputError for settings with which Flower would fail.
+    """
+    need_flower()
+    flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]
+    found = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
+    return tuple(each for promise in found for each in promise.scoped(rounds))
+
+
+def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:
+    return named(model(n_items))

@@ -1,0 +1,262 @@
+"""Recordings of uploads: one made of a target's training, and attacks played on one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import threadpoolctl
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.auditor.machine.progress import Observer, shown
+from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_plan
+from fedrec_auditor.auditor.plan.sources import in_memory, load_data
+from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget
+from fedrec_auditor.auditor.run.resources import Resources, make_resources
+from fedrec_auditor.auditor.run.runner import run_plan
+from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.run.workload import check_recording
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.components import Kind, Reports
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
+from fedrec_auditor.targets.recorded.message_file import Form
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
+from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
+from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.systems.base import Run, Target
+
+
+def record_uploads(
+    target: str | Target,
+    *,
+    data: Any,
+    out: str | Path,
+    columns: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    with_truth: bool = False,
+    quick: bool = False,
+    seed: int = 0,
+    memory: float | None = None,
+) -> Path:
+    """Train a target once and write all that crossed a boundary to the directory ``out``.
+
+    Parameters
+    ----------
+    target : a name, ``module:object``, or a system that ``wrap_system`` made.
+    data, columns : as ``audit_system`` takes them.
+    settings : fields of the target that differ from its paper's.
+    with_truth : write what was trained on, too. Whoever has it needs no attack.
+    quick : train for 20 rounds at most, as a quick audit does.
+
+    The training is the one that an audit of the same seed attacks: the last item of each user is
+    held out of it, where that is how the target's paper measures utility. InputError unless ``out``
+    is empty or not there.
+    """
+    own = () if isinstance(target, str) else (target,)
+    name = target if isinstance(target, str) else target.name
+    interactions, source = in_memory(data, columns)
+    values = {
+        "targets": (name,),
+        "data": source,
+        "columns": columns if interactions is None else None,
+        "settings": {name: settings} if settings else {},
+        "quick": quick,
+        "seed": seed,
+    }
+    resources = make_resources(1, "cpu", memory)
+    return record_plan(
+        make_plan(values),
+        resources,
+        Path(out),
+        with_truth=with_truth,
+        interactions=interactions,
+        systems=own,
+    )
+
+
+def record_plan(
+    plan: Plan,
+    resources: Resources,
+    out: Path,
+    *,
+    with_truth: bool = False,
+    interactions: Interactions | None = None,
+    systems: Sequence[Target] = (),
+) -> Path:
+    """Record the one target of a plan; see ``record_uploads``."""
+    if len(plan.targets) != 1 or ALL in plan.targets:
+        raise InputError(
+            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(
+            f"Expected an empty directory or none at {out}, got one in use. Name another."
+        )
+    audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
+    (name,) = audit.targets
+    with threadpoolctl.threadpool_limits(1):
+        held, run = AuditedTarget(audit, name).trained
+        _write(name, run, held.train, out)
+        if with_truth:
+            Truth(held.train, run.user_vectors).write(out / TRUTH)
+    return out
+
+
+def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
+    """All that crossed, under the identifiers that the data have for users and items."""
+    transcript, public = run.transcript, run.transcript.public
+    first = [sent for r in transcript.rounds for sent in (r.uploads, r.clear) if sent is not None]
+    parts = {part: made for sent in first for part, made in sent.components.items()}
+    users = interactions.users
+    with RecordingWriter(
+        out,
+        algorithm=name,
+        n_items=interactions.n_items,
+        items=interactions.items.tolist(),
+        kinds={part: made.kind.value for part, made in parts.items()},
+        rates={part: made.rate for part, made in parts.items() if made.rate is not None},
+        shapes={part: made.shape for part, made in parts.items()},
+        magnitudes={n: made.magnitude for n, made in parts.items() if isinstance(made, Reports)},
+        route=public.route.value,
+        parties=public.parties,
+        settings=dict(public.settings),
+        channel=channel_values(public.channel),
+    ) as writer:
+        for number, one in enumerate(transcript.rounds, 1):
+            writer.round(number, one.broadcast)
+            for sent in (one.uploads, one.clear):
+                if sent is not None:
+                    who = sent.users if public.parties is not None else users[sent.users]
+                    writer.uploads(who, sent.components, clear=sent is one.clear)
+            if public.route is Vantage.AGGREGATE:
+                sums = {part: made.total() for part, made in one.uploads.components.items()}
+                writer.aggregate(sums, users[one.uploads.users])
+        writer.close(transcript.release)
+
+
+def attack_recording(
+    path: str | Path,
+    *,
+    truth: Any = None,
+    columns: Mapping[str, str] | None = None,
+    senders: str | Path | Mapping[Any, Any] | None = None,
+    attacks: Sequence[str] | None = None,
+    claim: Claims = (),
+    quick: bool = False,
+    seed: int = 0,
+    confidence: float = 0.95,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    memory: float | None = None,
+    gate: Gate = DEFAULT_GATE,
+    progress: bool | Observer | None = None,
+    force: bool = False,
+) -> Record:
+    """Play every attack whose reader fits on recorded uploads.
+
+    Parameters
+    ----------
+    path : the directory of a recording (docs/recorded-uploads.md).
+    truth, columns : what the senders held while they trained, as ``audit_system`` takes data. By
+        default what the recording itself has, if anything. Without it linkage alone is played.
+    senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
+        the columns sender and user.
+    attacks : names, by default all.
+    claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
+        uploads are one training.
+    out : a directory for the reports; ``force`` replaces one of another plan that is there.
+    progress : as for ``audit``.
+
+    InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
+    fit.
+    """
+    resources = make_resources(jobs, "cpu", memory)
+    recording = Recording.open(Path(path), resources.memory)
+    check_recording(recording, resources.memory)
+    claims = listed(claim)
+    known, source = _truth(recording, truth, columns)
+    matched = MatchedTruth.of(recording, known, senders)
+    system = RecordedSystem(
+        recording=recording,
+        positions=matched.positions,
+        users=matched.interactions.users,
+        rounds=len(recording.rounds),
+        stated=tuple(each.scoped() for each in claims),
+        user_vectors=None if known is None else known.user_vectors,
+        notes=matched.notes + _blind(recording) + _itemless(recording),
+    )
+    plan = make_plan(
+        {
+            "targets": (system.name,),
+            "data": source,
+            "columns": None if columns is None else dict(columns),
+            "attacks": None if attacks is None else tuple(attacks),
+            "claims": claims,
+            "quick": quick,
+            "seed": seed,
+            "confidence": confidence,
+        }
+    )
+    with shown(progress) as observe:
+        return run_plan(
+            plan,
+            resources,
+            out=None if out is None else Path(out),
+            gate=gate,
+            observe=observe,
+            interactions=matched.interactions,
+            systems=(system,),
+            force=force,
+        )
+
+
+def _blind(recording: Recording) -> tuple[str, ...]:
+    """A note on messages that mean something beside the model only, where that is not recorded."""
+    kinds = {part.kind for part in recording.manifest.components.values()}
+    sent = [each for each in recording.rounds if each.uploads or each.aggregate is not None]
+    blind = sum(each.broadcast is None for each in sent)
+    if not blind or kinds.isdisjoint({Kind.MODEL, Kind.REPORTS}):
+        return ()
+    return (
+        f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
+        "their reports are of, cannot be read.",
+    )
+
+
+def _itemless(recording: Recording) -> tuple[str, ...]:
+    """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
+    manifest, every = recording.manifest, recording.rounds
+    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
+    shapes = {n: m.tensors.heads[n].shape for m in stored if m is not None for n in m}
+    for file in (file for each in every for file in (*each.uploads, *each.clear)):
+        whole = {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
+        shapes |= whole
+    shapes |= {n: part.shape for n, part in manifest.components.items() if part.shape is not None}
+    told = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
+    if not told or any(manifest.n_items in each for each in shapes.values()):
+        return ()
+    return (
+        f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(told[:5])}). If "
+        f"one of these is the table of items, mend n_items in {recording.path / MANIFEST}; if none "
+        "is, attacks that read items find none.",
+    )
+
+
+def _truth(
+    recording: Recording, truth: Any, columns: Mapping[str, str] | None
+) -> tuple[Truth | None, str]:
+    """What the senders held, and where that is said; None where it is said nowhere."""
+    if truth is None:
+        if columns is not None:
+            raise InputError("Expected no columns without a truth, got some. Give --truth, too.")
+        found = None if recording.truth is None else Truth.read(recording.truth)
+        return found, str(recording.truth or recording.path)
+    interactions, source = in_memory(truth, columns)
+    return Truth(load_data(source, columns) if interactions is None else interactions), source

@@ -1,0 +1,1 @@
+"""What is asked: plans, names of members, systems and data from their names."""

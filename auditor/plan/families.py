@@ -1,0 +1,267 @@
+"""Finding the members of a family by name, without importing them.
+
+A family is a package with a ``base.py``; every other module in it holds one member, and its file
+name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
+file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
+may have a room, a package of their own inside it; what members share is in a package called
+``parts``. A member of "papers" is a package, and the systems in it, modules or lines of a table,
+are members of "targets". Third parties add members through entry points of the group
+``fedrec_auditor.<family>``; one that does not load is left out, with a line that names its
+distribution.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan import plugins
+from fedrec_auditor.targets.declarations import CLAIMS
+from fedrec_auditor.targets.member_class import member_class
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.declarations.paper import Paper
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of plug-in: its name on the command line and the package its members live in.
+
+    ``protocols`` are the classes of its ``base`` of which a member has all that one names.
+    ``settable`` says that fields of a member are its settings, ``alone`` that it is made without.
+
+    >>> FAMILIES["accountants"].names()
+    ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
+    >>> FAMILIES["accountants"].member("pure").__name__
+    'Pure'
+    """
+
+    kind: str
+    package: str
+    protocols: tuple[str, ...]
+    settable: bool = False
+    alone: bool = True
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all members, sorted, without importing one."""
+        return tuple(sorted({*self._modules(), *self._plugins()}))
+
+    def able(self) -> tuple[str, ...]:
+        """Names of all members, sorted, but of plug-ins that do not load."""
+        plugins = self._plugins()
+        return tuple(n for n in self.names() if n not in plugins or self._loads(plugins[n]))
+
+    def left_out(self) -> tuple[str, ...]:
+        """A line for each plug-in that does not load, or whose name is taken."""
+        own, first = self._modules(), self._plugins()
+        lines = []
+        for plugin in plugins.plugins(self.kind):
+            loaded = self._load(plugin)
+            taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
+            if taken:
+                loaded = "a name that is taken"
+            if isinstance(loaded, str):
+                lines.append(f"Left out: the {self.noun} {plugin}. {_expected(loaded)}")
+        return tuple(lines)
+
+    def missing(self, made: object) -> tuple[str, ...]:
+        """What an object lacks to be a member: nothing where it has all that one protocol names."""
+        base = importlib.import_module(f"{self.package}.base")
+        has = {*dir(made), *getattr(made, "__dataclass_fields__", ())}
+        named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
+        return min((tuple(sorted(names - has)) for names in named), key=len)
+
+    def plugin(self, member: type[Any]) -> plugins.Plugin | None:
+        """The plug-in whose class ``member`` is; None for a member of ours."""
+        if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
+            return None
+        own = next((p for p in self._plugins().values() if self._load(p) is member), None)
+        return own or next(
+            (p for p in plugins.plugins("papers") if member.__module__.startswith(f"{p.value}.")),
+            None,
+        )
+
+    def check(self, name: str) -> None:
+        """InputError with near names unless there is a member called ``name``."""
+        check_name(self.kind, name, self.names())
+
+    def member(self, name: str) -> type[Any]:
+        """The class of the member called ``name``; InputError with near names if there is none."""
+        self.check(name)
+        modules = self._modules()
+        if name in modules:
+            module, _, kind = modules[name].partition(":")
+            if not kind:
+                return member_class(module, self.noun)
+            composed: type[Any] = getattr(importlib.import_module(module), kind)
+            return composed
+        plugin = self._plugins()[name]
+        loaded = self._load(plugin)
+        if isinstance(loaded, str):
+            raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
+        theirs: type[Any] = loaded
+        return theirs
+
+    def summary(self, name: str) -> str:
+        """What the member says of itself in its first docstring line, read without importing it."""
+        modules = self._modules()
+        if name not in modules:
+            plugin = self._plugins()[name]
+            return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
+        for paper in papers().values() if ":" in modules[name] else ():
+            if name in paper.composed.system:
+                return paper.composed.system[name].summary
+        spec = importlib.util.find_spec(modules[name])
+        if spec is None or spec.origin is None:
+            return ""
+        document = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+        return (document or "").partition("\n")[0]
+
+    @property
+    def noun(self) -> str:
+        """What one member is called."""
+        return self.kind.removesuffix("s")
+
+    def _modules(self) -> Mapping[str, str]:
+        """The modules of members by name, of composed systems MODULE:CLASS."""
+        if self.kind != "targets":
+            return _members(self.package)
+        found: dict[str, str] = {}
+        for paper in papers().values():
+            room, table = f"{paper.package}.systems", paper.composed.system
+            composed = {name: f"{room}:{made.type}" for name, made in table.items()}
+            own = {**_members(room), **composed}
+            if taken := found.keys() & own.keys():
+                raise InputError(
+                    f"Expected one system called {min(taken)!r}, got another of the paper "
+                    f"{paper.name}. Rename one, or uninstall what brings it."
+                )
+            found |= own
+        return found
+
+    def _plugins(self) -> dict[str, plugins.Plugin]:
+        """Those that can be tried by their names, the first of a name."""
+        tried = [p for p in plugins.plugins(self.kind) if p.name != plugins.UNREAD]
+        return {plugin.name: plugin for plugin in reversed(tried)}
+
+    def _loads(self, plugin: plugins.Plugin) -> bool:
+        return not isinstance(self._load(plugin), str)
+
+    def _load(self, plugin: plugins.Plugin) -> Any:
+        """The class of a plug-in, or the paper, or why there is none in words."""
+        if self.kind == "papers":
+            return plugins.load_paper(plugin)
+        base = importlib.import_module(f"{self.package}.base")
+        named = [_names_of(getattr(base, protocol)) for protocol in self.protocols]
+        return plugins.load(plugin, tuple(named), self.settable, self.alone)
+
+
+def _expected(got: str) -> str:
+    what = " ".join(got.split())
+    return f"Expected a class of this family that loads, got {what}. Mend or uninstall it."
+
+
+def _names_of(protocol: type[Any]) -> frozenset[str]:
+    """What a protocol, and those that it extends, name."""
+    kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
+    names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+def check_name(kind: str, name: str, names: Sequence[str]) -> None:
+    """InputError with near names unless ``name`` is one of those that `auditor list` has."""
+    if name not in names:
+        raise InputError(
+            f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
+            f"{near_names(name, names, 'There are')}"
+        )
+
+
+def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
+    """The ``names`` that ``name`` may have meant, ``most`` of them, or ``otherwise`` all of them.
+
+    >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
+    'Did you mean fmf-ldp?'
+    >>> near_names("x", ["fcf", "fmf-ldp"], "There are")
+    'There are: fcf, fmf-ldp.'
+    """
+    near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
+    return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise}: {', '.join(names)}."
+
+
+def brief(value: object) -> str:
+    """``value`` as Python writes it, cut after some 80 characters.
+
+    >>> brief("fcf"), len(brief("x" * 1000))
+    ("'fcf'", 80)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of more than 4,300 digits"
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
+
+
+def _members(package: str) -> Mapping[str, str]:
+    """The modules of members below ``package``, by name; folders of other families left out."""
+    return _walked(package, tuple(sys.path))
+
+
+@functools.cache
+def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
+    """The same: a package has what it has as long as it is looked for on the same ``path``."""
+    found: dict[str, str] = {}
+    spec = importlib.util.find_spec(package)
+    for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
+        where = f"{package}.{info.name}"
+        if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
+            found[info.name.replace("_", "-")] = where
+        elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
+            found |= _walked(where, path)
+    found.pop("base", None)
+    return found
+
+
+def papers() -> dict[str, Paper]:
+    """All papers by name, also those of plug-ins that load."""
+    from fedrec_auditor.targets.declarations.paper import Paper
+
+    family = FAMILIES["papers"]
+    theirs = {name: family._load(plugin) for name, plugin in family._plugins().items()}
+    ours = {name: Paper.of(package) for name, package in family._modules().items()}
+    return {name: each for name, each in (theirs | ours).items() if isinstance(each, Paper)}
+
+
+FAMILIES = {
+    family.kind: family
+    for family in (
+        Family("papers", "fedrec_auditor.targets.papers", ()),
+        Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
+        Family("attacks", "fedrec_auditor.attacks", ("Attack", "Distinguisher")),
+        Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
+        Family("estimators", "fedrec_auditor.auditor.worlds.estimators", ("Estimator",)),
+        Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),
+        Family(
+            "mechanisms",
+            "fedrec_auditor.targets.mechanisms",
+            ("Mechanism",),
+            settable=True,
+            alone=False,
+        ),
+        Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
+        Family("learners", "fedrec_auditor.targets.learners", ("Learner",), settable=True),
+        Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
+        Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
+    )
+}

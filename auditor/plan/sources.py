@@ -1,0 +1,119 @@
+"""Where ``--data`` leads: a data set by name, or a path whose files say which it is."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyarrow import parquet
+from pyarrow.interchange import from_dataframe
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+from fedrec_auditor.targets.cache import check_genuine
+from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+from fedrec_auditor.targets.filter import Filter
+
+logger = logging.getLogger(__name__)
+
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+def in_memory(
+    data: Any, columns: Mapping[str, str] | None = None
+) -> tuple[Interactions | None, str]:
+    """Interactions of an object in memory and their name; None of a name or a path.
+
+    A DataFrame (of pandas, polars or any library with the interchange protocol) is read as a table
+    file is; a matrix, dense or sparse, is ratings of users x items. InputError for anything else.
+    """
+    if isinstance(data, str | Path):
+        return None, str(data)
+    if isinstance(data, Interactions):
+        return data, data.name
+    if isinstance(data, np.ndarray) or sparse.issparse(data):
+        table: Any = data
+        if len(table.shape) != 2:
+            raise InputError(
+                f"Expected ratings of users x items, got an array of shape {table.shape}. "
+                "Give a table with a row a user."
+            )
+        return Interactions.of(table), "table"
+    if hasattr(data, "__dataframe__"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            parquet.write_table(from_dataframe(data), path)
+            loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
+            return replace(loader.load(path), name="table"), "table"
+    raise InputError(
+        f"Expected data as a DataFrame, a table of ratings, Interactions, a name or a path, got "
+        f"{type(data).__name__}. Give one of these."
+    )
+
+
+def load_data(
+    data: str, columns: Mapping[str, str] | None = None, filters: Filter | None = None
+) -> Interactions:
+    """Load a data set by its name, or from a directory, archive or table that one can read.
+
+    ``columns`` say for a table which column is the user, item, rating and timestamp; ``filters``
+    drop users and items with few interactions. InputError says what is wrong with any of them.
+    """
+    interactions = _load(data, columns)
+    return filters(interactions) if filters else interactions
+
+
+def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
+    family = FAMILIES["datasets"]
+    path = Path(data)
+    named = data in family.names()
+    there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
+    dataset: Dataset
+    if not named and there and not (path.is_file() or path.is_dir()):
+        raise InputError(
+            f"Expected a file or a directory, got {data!r}, which is a device, a FIFO or a socket. "
+            "Copy what it gives into a file."
+        )
+    if not named and there and path.suffix.lower() in TABLES and not path.is_dir():
+        dataset = family.member("table")(columns=columns)
+        return dataset.load(path)
+    if columns is not None:
+        raise InputError(
+            f"Expected columns for a file {', '.join(TABLES)} only, got data {data!r}. Leave the "
+            "columns out, or give the path of such a file."
+        )
+    if named:
+        dataset = family.member(data)()
+        interactions = dataset.load()
+        check_genuine(interactions, data)
+        return interactions
+    if not there:
+        hint = near_names(data, family.names(), "Data sets", most=1)
+        raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
+    for name in family.able():
+        dataset = family.member(name)()
+        if _recognises(dataset, path):
+            return dataset.load(path)
+    raise InputError(
+        f"Expected a table ({', '.join(TABLES)}), or a directory or archive of a data set, got "
+        f"{data!r}, which has the files of none. Name the folder that holds u.data, ratings.dat, "
+        f"ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
+    )
+
+
+def _recognises(dataset: Dataset, path: Path) -> bool:
+    """Whether the files are of this data set; a plug-in that fails at that knows none."""
+    try:
+        return dataset.recognises(path)
+    except Exception as error:
+        if (plugin := FAMILIES["datasets"].plugin(type(dataset))) is None:
+            raise
+        logger.warning("Left out: the dataset %s, %s: %s", plugin, type(error).__name__, error)
+        return False

@@ -1,0 +1,131 @@
+"""A claim of a system of one's own, as it stands in a file or in a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+)
+from fedrec_auditor.auditor.plan.toml_file import read_toml
+from fedrec_auditor.targets.systems.base import ScopedClaim
+
+
+class StatedClaim(BaseModel):
+    """An epsilon, and what it is said of: whose data, who looks, and for how long.
+
+    Parameters
+    ----------
+    epsilon : at least 0; infinite where none is promised.
+    delta : in [0, 1).
+    unit : "user", "interaction", "rating", "attribute", "report", "coordinate" or "bit".
+    vantage : who looks: "server" (every upload, linked to its user), "shuffled" (unlinked),
+        "aggregate" (the sum alone), "peers" (models that are broadcast) or "release".
+    horizon : for how long: one "report", one "round" or the whole "training".
+    adjacency : what must stay hidden: that the unit is there ("add-remove"), its value
+        ("replace"), or any of both ("any pair"). By default the presence of an interaction, and of
+        a user whose single messages nobody sees; else the value.
+    statement, source : the claim in words, and where it is made.
+
+    >>> claim = StatedClaim(epsilon=1, delta=1e-5, unit="user", vantage="aggregate")
+    >>> print(claim.scoped().scope)
+    user / add-remove / aggregate / training
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    epsilon: Annotated[float, Field(ge=0, strict=True)]
+    delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
+    unit: Unit = Unit.USER
+    vantage: Vantage = Vantage.SERVER
+    horizon: Horizon = Horizon.TRAINING
+    adjacency: Adjacency | None = None
+    statement: str = ""
+    source: str = "as stated by the caller"
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(_told(error)) from error
+
+    def scoped(self) -> ScopedClaim:
+        """The claim, to be judged in its own scope."""
+        adjacency = self.adjacency
+        if adjacency is None:
+            messages = self.vantage in (Vantage.SERVER, Vantage.SHUFFLED)
+            presence = self.unit is Unit.INTERACTION or (self.unit is Unit.USER and not messages)
+            adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
+        scope = Scope(
+            unit=self.unit, adjacency=adjacency, vantage=self.vantage, horizon=self.horizon
+        )
+        delta = f", delta {self.delta:g}" if self.delta else ""
+        promise = f"Epsilon {self.epsilon:g}{delta} is promised."
+        if math.isinf(self.epsilon):
+            promise = "No epsilon is promised."
+        claim = Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            scope=scope,
+            statement=self.statement or promise,
+            source=self.source,
+        )
+        return ScopedClaim(claim=claim, scope=scope, delta=self.delta)
+
+
+Claims = StatedClaim | Sequence[StatedClaim]
+"""One claim, or several."""
+
+
+def listed(claims: Claims) -> tuple[StatedClaim, ...]:
+    """The claims, one or several, as several."""
+    return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
+
+
+def read_claims(path: Path) -> tuple[StatedClaim, ...]:
+    """The claims of a TOML file: its keys are those of one, or of each table ``[[claim]]``.
+
+    InputError names the file, the key and the remedy.
+    """
+    _, values = read_toml(path, "file of claims")
+    tables = values.pop("claim", None)
+    if (tables is None) == (not values):
+        raise InputError(
+            f"Expected the keys of one claim in {path}, or tables [[claim]], got "
+            f"{'both' if values else 'neither'}. Write for example epsilon = 1.0."
+        )
+    listed = tables if isinstance(tables, list) else [tables or values]
+    if not listed:
+        raise InputError(f"Expected a claim in {path}, got an empty list. Write one, or no file.")
+    found = []
+    for table in listed:
+        if not isinstance(table, dict):
+            raise InputError(f"Expected a table as a claim in {path}, got {table!r:.60}. Mend it.")
+        try:
+            found.append(StatedClaim(**table))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+    return tuple(found)
+
+
+def _told(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"Expected {key} in the claim, got none. Give it."
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(StatedClaim.model_fields)
+        return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
+    message = first["msg"].removeprefix("Input should be ")
+    return f"Expected {key} {message} in the claim, got {first['input']!r:.60}. Give another value."

@@ -1,0 +1,36 @@
+"""Versions of all that the numbers of an audit depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from fedrec_auditor.auditor.plan import plugins
+
+_PACKAGES = (
+    "fedrec-auditor",
+    "dp-accounting",
+    "numba",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of what the numbers depend on, distributions of plug-ins included."""
+    own = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    return {**plugins.versions(), **own}
+
+
+def source_digest() -> str:
+    """SHA-256 over our own source, so that results of other code are never taken for ours."""
+    digest = hashlib.sha256()
+    for folder in sorted(Path(__file__).parents[2].iterdir()):
+        for path in sorted(folder.rglob("*.*")):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

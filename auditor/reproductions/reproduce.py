@@ -1,0 +1,148 @@
+"""Running reproductions: parts in any process, kept as they finish, and written as a page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.machine.progress import Observer, Watch
+from fedrec_auditor.auditor.machine.workers import results
+from fedrec_auditor.auditor.plan.sources import load_data
+from fedrec_auditor.auditor.plan.versions import source_digest, versions
+from fedrec_auditor.auditor.reproductions.measurable import Measurable
+from fedrec_auditor.auditor.reproductions.reproduction import names as reproduction_names
+from fedrec_auditor.auditor.reproductions.reproduction import reproduction
+from fedrec_auditor.auditor.run import checkpoints
+from fedrec_auditor.auditor.run.checkpoints import Checkpoints
+from fedrec_auditor.auditor.run.tasks import Task, TaskResult
+from fedrec_auditor.reports import reproductions
+from fedrec_auditor.reports.rows import ReproducedRow
+
+_PART = 60.0
+"""Seconds that a part is thought to take."""
+
+
+def reproduce(
+    names: Sequence[str],
+    out: Path,
+    *,
+    data: Mapping[str, str],
+    only: Sequence[str],
+    quick: bool,
+    jobs: int,
+    observe: Observer,
+) -> Path:
+    """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
+
+    ``data`` leads from the name of a data set to a path; one of ``only``, if there are any, is in
+    the names of the parts that are run, and the page says how many are not. Finished parts are kept
+    in ``out``, and are not run again by the same code with the same data. InputError for an unknown
+    name.
+    """
+    made = {name: reproduction(name) for name in names}
+    out.mkdir(parents=True, exist_ok=True)
+    kept = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
+    whole = [(name, part) for name, one in made.items() for part in one.parts()]
+    parts = {
+        Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
+        for name, part in whole
+        if _asked(part, only)
+    }
+    if not parts:
+        raise InputError(
+            f"Expected a part whose name has {_either(only)} in it, got none. There are for "
+            f"example {', '.join(part.name for _, part in whole[:3])}."
+        )
+    found = {task: result for task in parts if (result := kept.get(task)) is not None}
+    missing = [
+        (task, parts[task], data.get(parts[task].data, parts[task].data), quick)
+        for task in parts
+        if task not in found
+    ]
+    weights = {part.name: _PART for _, part, *_ in missing}
+    watch = Watch(observe, weights, done=len(found), total=len(parts), workers=jobs)
+    for task, result in results(_measured, missing, jobs=jobs):
+        found[task] = result
+        if not result.errors:
+            kept.put(task, result)
+        watch.at(parts[task].name, "", 1, 1)
+    pages = [
+        reproductions.Page(
+            name=name,
+            paper=one.paper,
+            rows=(rows := tuple(_rows(found, parts, name))),
+            remarks=tuple(one.remarks(rows)),
+            left_out=(
+                *(
+                    f"{parts[task].name}: {error}"
+                    for task in parts
+                    if task.target == name
+                    for error in found[task].errors
+                ),
+                *_not_asked(name, only, whole),
+            ),
+        )
+        for name, one in made.items()
+    ]
+    command = _command(names, data, only, quick)
+    return reproductions.write(pages, out, command=command, quick=quick)
+
+
+def _command(
+    names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
+) -> str:
+    """The command line that gives the same figures, without paths of this machine."""
+    every = sorted(names) == sorted(reproduction_names())
+    words = ["auditor", "reproduce", *(["all"] if every else names)]
+    words += [word for name in data for word in ("--data", f"{name}=PATH")]
+    words += [word for text in only for word in ("--only", text)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
+
+
+def _asked(part: Measurable, only: Sequence[str]) -> bool:
+    return not only or any(text in part.name for text in only)
+
+
+def _either(only: Sequence[str]) -> str:
+    return " or ".join(map(repr, only))
+
+
+def _not_asked(
+    name: str, only: Sequence[str], whole: Sequence[tuple[str, Measurable]]
+) -> Iterator[str]:
+    count = sum(of == name and not _asked(part, only) for of, part in whole)
+    if count:
+        yield f"{count} parts whose names do not have {_either(only)} in them."
+
+
+def _rows(
+    found: Mapping[Task, TaskResult], parts: Mapping[Task, Measurable], name: str
+) -> Iterator[ReproducedRow]:
+    for task in parts:
+        if task.target == name:
+            yield from found[task].reproduced
+
+
+def _measured(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
+    """One part, from a seed of its own name; a data set that is not there is an error of its."""
+    started = time.monotonic()
+    words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)
+    rng = np.random.default_rng(np.random.SeedSequence([*map(int, words)]))
+    try:
+        rows = part.measure(load_data(source) if source else None, rng, quick)
+        result = TaskResult(reproduced=rows)
+    except Exception as error:
+        result = TaskResult(errors=(f"{type(error).__name__}: {error}",))
+    return task, result.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _key(data: Mapping[str, str], quick: bool) -> str:
+    text = f"{sorted(data.items())} {quick} {versions()} {source_digest()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""An audit at work: tasks, what they take, what is kept of them."""

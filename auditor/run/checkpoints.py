@@ -1,0 +1,138 @@
+"""Finished tasks on disk, so that a killed audit resumes where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor.games.draws import Features, Memory
+from fedrec_auditor.auditor.plan.objects import identity, is_ours
+from fedrec_auditor.auditor.plan.versions import source_digest, versions
+from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
+from fedrec_auditor.reports import store
+
+logger = logging.getLogger(__name__)
+
+FOLDER = ".tasks"
+LARGEST = 2**26
+"""Most bytes of a finished task that are read; the largest we wrote have some 100,000."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Results of one plan on one data set under one version of the code, a file a task.
+
+    A file holds the SHA-256 of its name and its result in the first line, and the result as JSON in
+    the second: that of one task is not taken for another's.
+    """
+
+    folder: Path
+    key: str
+
+    @classmethod
+    def of(cls, out: Path, audit: Audit) -> Checkpoints:
+        """Those of ``audit`` in the run directory ``out``.
+
+        InputError if what is there in place of their folder is a link or no folder.
+        """
+        folder = (out / FOLDER).absolute()  # workers may have begun in another directory
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            kind = "a link" if folder.is_symlink() else "something else"
+            raise InputError(
+                f"Expected a folder of finished tasks or nothing at {folder}, got {kind}. Remove "
+                "it, or give another directory with --out."
+            )
+        data = "" if audit.interactions is None else audit.interactions.digest()
+        own = [identity(t) for t in audit.targets.values() if not is_ours(t)]
+        text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions()), *own])
+        return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def get(self, task: Task) -> TaskResult | None:
+        """The finished task; None if there is none, or none to be trusted, which is logged."""
+        try:
+            content = store.read_regular(self._path(task), LARGEST)
+            digest, _, text = content.partition(b"\n")
+            if digest != _digest(self._path(task), text):
+                raise ValueError("a file whose SHA-256 is not the one it names")
+            result = TaskResult.model_validate_json(text)
+            store.plain(result.model_dump(mode="python"))
+            if result.errors:
+                raise ValueError("a task that failed")
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            why = "a result of another form"
+        except (OSError, ValueError, IncompleteError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            return result
+        logger.warning(
+            "Expected a finished task in %s, got %s. It is run again.", self._path(task), why
+        )
+        return None
+
+    def runs(self) -> Runs:
+        """Finished runs of games, of the same key."""
+        return Runs(self.folder, self.key)
+
+    def put(self, task: Task, result: TaskResult) -> None:
+        """Keep a finished task."""
+        path, text = self._path(task), result.model_dump_json().encode()
+        self.folder.mkdir(exist_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        store.write_atomically(path, _digest(path, text) + b"\n" + text)
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Chunks of simulated runs, a file each: SHA-256 of name and rest, and numpy's archive."""
+
+    folder: Path
+    key: str
+    memory: Memory = field(default_factory=Memory)
+
+    def get(self, name: str) -> Features | None:
+        """The chunk of this name; None if there is none, or none to be trusted."""
+        found = self.memory.get(name)
+        if found is not None:
+            return found
+        try:
+            content = store.read_regular(self._path(name), LARGEST)
+            digest, _, data = content.partition(b"\n")
+            if digest != _digest(self._path(name), data):
+                return None
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                found = dict(archive)
+        except (OSError, ValueError):
+            return None
+        self.memory.put(name, found)
+        return found
+
+    def put(self, name: str, features: Features) -> None:
+        """Keep a chunk."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **features)  # type: ignore[arg-type]
+        data = buffer.getvalue()
+        self.folder.mkdir(exist_ok=True)
+        path = self._path(name)
+        store.write_atomically(path, _digest(path, data) + b"\n" + data)
+        self.memory.put(name, features)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{self.key}-{name}.npz"
+
+
+def _digest(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\n" + content).hexdigest().encode()

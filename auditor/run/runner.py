@@ -1,0 +1,396 @@
+"""Runs a plan: splits it into tasks, runs them in worker processes, assembles the record.
+
+Every task draws from its own seed, derived from the plan's seed and the task's name, and computes
+in one thread: the same plan gives the same record whatever the number of workers. Finished tasks
+are kept in the run directory, so a killed audit resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import platform
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import threadpoolctl
+
+from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.auditor.games.draws import Memory
+from fedrec_auditor.auditor.games.play import HORIZONS
+from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
+from fedrec_auditor.auditor.judging.accounting import with_untested, without_refuted_proofs
+from fedrec_auditor.auditor.machine import workers
+from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
+from fedrec_auditor.auditor.machine.stage import TRAINING
+from fedrec_auditor.auditor.plan.plan import Plan, Setting, make_plan
+from fedrec_auditor.auditor.plan.versions import versions
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
+from fedrec_auditor.auditor.run.checkpoints import Checkpoints
+from fedrec_auditor.auditor.run.clusters import Cluster
+from fedrec_auditor.auditor.run.resources import Resources, make_resources
+from fedrec_auditor.auditor.run.tasks import BOUNDS, LOCAL, Audit, Task, TaskResult
+from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.spill import mapped
+from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.wrapped.contained import contained
+
+logger = logging.getLogger(__name__)
+
+Results = dict[Task, TaskResult]
+
+
+def audit(
+    targets: str | Sequence[str] = (),
+    *,
+    data: str | Path = "ml-100k",
+    seed: int = 0,
+    confidence: float = 0.95,
+    quick: bool = False,
+    attacks: Sequence[str] | None = None,
+    games: Sequence[str] = ("local",),
+    runs: int | None = None,
+    population: tuple[int, int] = (24, 32),
+    canaries: int | None = None,
+    estimator: str = "joint-binomial",
+    by: str | None = None,
+    settings: Mapping[str, Mapping[str, Setting]] | None = None,
+    only: str | None = None,
+    out: Path | None = None,
+    jobs: int | None = None,
+    device: str = "cpu",
+    memory: float | None = None,
+    backend: str = "loky",
+    address: str | None = None,
+    progress: bool | Observer | None = None,
+) -> Record:
+    """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
+
+    Parameters
+    ----------
+    data : name of a data set, or a path to one.
+    settings : fields of a target that differ from its paper's, by target name.
+    only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
+    attacks : names of those on a training, by default all; of an empty list none is run.
+    games : played whatever ``attacks`` are: "local", and with a canary among a small
+        ``population`` (users, items) of the data, "round" and "training", with so many ``runs`` of
+        each world; "one-run" with so many ``canaries`` in one training on all data; see ``Plan``.
+    estimator : what turns scores into lower bounds.
+    by : the attack whose score is bounded in round and training games; None for the strongest rule.
+    out : run directory for reports and resumable tasks; nothing is written without it.
+    jobs : worker processes, default all cores; does not change the answer.
+    device : where clients are simulated, as torch names it ("cuda"); default the CPU.
+    memory : GiB that all workers together may take, default the machine's.
+    backend : what runs the workers: "loky" on this machine, or the cluster of "dask" or "ray" at
+        ``address``; does not change the answer.
+    progress : whether to show on standard error, or in a notebook, what runs and how long it takes;
+        None shows it where somebody looks on, in a terminal or a notebook. Or a function that is
+        given a ``Standing`` whenever a task ends and about once a second between, from a thread of
+        its own.
+
+    Raises InputError for anything wrong with the arguments or the data.
+
+    >>> record = audit("dplcf-sp", data="synthetic", quick=True, games=(), jobs=1)
+    >>> for finding in record.findings:
+    ...     print(finding.scope.unit, finding.claim.epsilon, finding.verdict)
+    interaction 1.0 CONSISTENT
+    user 1.0 INCOMPARABLE
+    """
+    values: dict[str, Any] = {
+        "targets": (targets,) if isinstance(targets, str) else tuple(targets),
+        "data": str(data),
+        "seed": seed,
+        "confidence": confidence,
+        "quick": quick,
+        "attacks": None if attacks is None else tuple(attacks),
+        "games": tuple(games),
+        "runs": runs,
+        "population": tuple(population),
+        "canaries": canaries,
+        "estimator": estimator,
+        "by": by,
+        "settings": settings or {},
+        "only": only,
+    }
+    resources = make_resources(jobs, device, memory, backend, address)
+    with shown(progress) as observe:
+        return run_plan(make_plan(values), resources, out=out, observe=observe)
+
+
+def run_plan(
+    plan: Plan,
+    resources: Resources,
+    *,
+    out: Path | None = None,
+    gate: Gate = DEFAULT_GATE,
+    observe: Observer | None = None,
+    interactions: Interactions | None = None,
+    systems: Sequence[Target] = (),
+    force: bool = False,
+) -> Record:
+    """Run every task of ``plan`` not yet finished in ``out``; report there; give the record.
+
+    ``interactions`` are the plan's data where they are in memory, ``systems`` targets of one's own
+    that it names. ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be
+    written, another audit runs in it, or, unless ``force``, it holds the report of another plan.
+
+    >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
+    >>> record = run_plan(plan, Resources(jobs=1))
+    >>> record.findings[0].verdict
+    <Verdict.NO_CLAIM: 'NO CLAIM'>
+    """
+    started = time.perf_counter()
+    audit = Audit.of(
+        plan,
+        interactions,
+        compute=resources.compute,
+        memory=resources.memory,
+        systems=systems,
+    )
+    jobs = audit.workers(resources.jobs, resources.memory)
+    if out is None:
+        results = _run(audit, jobs, None, observe, resources.cluster)
+        return _record(audit, resources, results, started)
+    with store.lock(out):
+        if not force:
+            _refuse_another_plans_report(out, audit.plan)
+        checkpoints = Checkpoints.of(out, audit)
+        results = _run(audit, jobs, checkpoints, observe, resources.cluster)
+        record = _record(audit, resources, results, started)
+        record.save(out, gate)
+        if not record.errors:
+            shutil.rmtree(checkpoints.folder, ignore_errors=True)
+    return record
+
+
+def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
+    """InputError where ``out`` holds a finished audit that another plan asked for."""
+    if not (out / store.RECORD).exists():
+        return
+    try:
+        before = store.read(out, Contents).plan
+    except InputError:  # it is no report
+        return
+    ours = store.plain(plan.model_dump(mode="json"))
+    if differ := sorted(
+        key for key in before.keys() | ours.keys() if before.get(key) != ours.get(key)
+    ):
+        raise InputError(
+            f"Expected the report of this plan or none in {out}, got one of a plan with other "
+            f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
+        )
+
+
+def _run(
+    audit: Audit,
+    jobs: int,
+    checkpoints: Checkpoints | None,
+    observe: Observer | None,
+    cluster: Cluster | None,
+) -> Results:
+    """The results of all tasks: those kept in ``checkpoints``, and the others run now."""
+    tasks = audit.tasks()
+    kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
+    results: Results = {task: result for task, result in kept.items() if result is not None}
+    left = [task for task in tasks if task not in results]
+    todo = audit.jobs(left, jobs)
+    shared = _shared(audit, todo) if cluster is None else ()
+    watch = Watch(observe, audit.weights(left), done=len(results), total=len(tasks), workers=jobs)
+    call = workers.results if cluster is None else cluster.results
+    with watch.notes() as path:
+        keep = functools.partial(_keep, checkpoints, path)
+        # Workers of a cluster see no file of ours: what they finish is kept when it is here.
+        there = keep if cluster is None else None
+        notes = path if cluster is None else None
+        trained = {
+            target: made for target in shared if (made := _trained(audit, target, path)) is not None
+        }
+        given = [(audit, job, there, trained.get(job[0].target), notes) for job in todo]
+        for more in call(_job, given, jobs=min(jobs, len(todo))):
+            results |= more
+            if cluster is not None:
+                for task, result in more.items():
+                    keep(task, result)
+        for task in left:
+            if task.wide:
+                with noted(path, str(task)):
+                    results[task] = _wide(audit, task, jobs, checkpoints, call)
+                keep(task, results[task])
+    return {task: results[task] for task in tasks}
+
+
+def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskResult) -> None:
+    """Keep a finished task, and note it in a diary."""
+    if checkpoints is not None and not result.errors:
+        checkpoints.put(task, result)
+    note(path, str(task), "", 1, 1)
+
+
+def _shared(audit: Audit, jobs: Sequence[Sequence[Task]]) -> tuple[str, ...]:
+    """The targets whose training several jobs need, which is made before."""
+    if audit.interactions is None:
+        return ()
+    times = Counter(job[0].target for job in jobs if _trains(job))
+    return tuple(target for target, count in times.items() if count > 1)
+
+
+def _trains(job: Sequence[Task]) -> bool:
+    return job[0].step not in (BOUNDS, LOCAL)
+
+
+def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
+    """The training of a target for several workers, who map one set of files."""
+    on_disk = replace(audit, compute=replace(audit.compute, memory=0))
+    name = f"{target} {TRAINING}"
+    # What fails here fails again in each task, which then tells it.
+    with threadpoolctl.threadpool_limits(1), noted(path, name), suppress(Exception):
+        held, run = AuditedTarget(on_disk, target).trained
+        return mapped(held), run
+    note(path, name, TRAINING, 1, 1)
+    return None
+
+
+def _job(
+    audit: Audit,
+    tasks: Sequence[Task],
+    keep: Callable[[Task, TaskResult], None] | None,
+    trained: tuple[Held, Run] | None,
+    notes: Path | None,
+) -> Results:
+    """Run tasks of one target in one thread; keep each as soon as it is finished.
+
+    ``notes`` is the diary that is told of each, and where it is.
+    """
+    audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
+    alone = len(audit.targets) == 1
+    for task in tasks:
+        with threadpoolctl.threadpool_limits(1), noted(notes, str(task)):
+            run = functools.partial(audited.run, task.step)
+            results[task] = result = _timed(run, task, alone=alone)
+        if keep is not None:
+            keep(task, result)
+    return results
+
+
+def _wide(
+    audit: Audit,
+    task: Task,
+    jobs: int,
+    checkpoints: Checkpoints | None,
+    call: Callable[..., Any],
+) -> TaskResult:
+    """Run a task whose runs are dealt to all workers by ``call``; keep these."""
+
+    def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+        every = ((function, *each) for each in arguments)
+        return call(_in_one_thread, every, jobs=min(jobs, len(arguments)))
+
+    store = Memory() if checkpoints is None else checkpoints.runs()
+    run = functools.partial(played, task, audit, parallel, store)
+    with threadpoolctl.threadpool_limits(1):
+        return _timed(run, task, alone=len(audit.targets) == 1)
+
+
+def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    with threadpoolctl.threadpool_limits(1):
+        return function(*arguments)
+
+
+def _timed(run: Callable[[], TaskResult], task: Task, *, alone: bool) -> TaskResult:
+    """Run a task; a fault in it is told in its result and loses no other task.
+
+    So is a target's refusal of the data or its settings, unless no other target is audited.
+    """
+    started = time.perf_counter()
+    try:
+        with contained():
+            result = _told(task, run())
+    except InputError as error:
+        if alone:
+            raise
+        result = TaskResult(errors=(f"{task.target}: {error}",))
+    except AuditError:
+        raise
+    except Exception as error:
+        logger.exception("%s failed", task)
+        result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
+    seconds = round(time.perf_counter() - started, 3)
+    return result.model_copy(update={"seconds": seconds})
+
+
+def _told(task: Task, result: TaskResult) -> TaskResult:
+    """The result if a record can hold it: a NaN in it is an error of the task."""
+    try:
+        store.plain(result.model_dump(mode="python"))
+    except IncompleteError as error:
+        return TaskResult(errors=(f"{task}: {error}",))
+    return result
+
+
+def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
+    """The record of an audit whose results are all there, in the order of its tasks."""
+    ordered = list(results.values())
+    unplayed = [row for result in ordered for row in result.skipped if row.attack in HORIZONS]
+    of_others = {n: why_unplayed(each) for n, each in audit.targets.items() if is_of_others(each)}
+    findings = without_refuted_proofs(row for result in ordered for row in result.findings)
+    return Record(
+        plan=audit.plan.model_dump(mode="json"),
+        provenance=Provenance(
+            versions=versions(),
+            seed=audit.plan.seed,
+            data=None if audit.interactions is None else _data(audit.interactions),
+            timing={
+                **{str(task): result.seconds for task, result in results.items()},
+                "wall": round(time.perf_counter() - started, 3),
+            },
+            machine={
+                "system": platform.system(),
+                "architecture": platform.machine(),
+                "cores": os.cpu_count() or 1,
+                "jobs": resources.jobs,
+                "backend": "loky" if resources.cluster is None else resources.cluster.name,
+                "device": resources.compute.device,
+                "kernels": _kernels(),
+            },
+        ),
+        findings=with_untested(findings, unplayed, of_others),
+        measurements=tuple(row for result in ordered for row in result.measurements),
+        attacks=tuple(row for result in ordered for row in result.attacks),
+        skipped=tuple(row for result in ordered for row in result.skipped),
+        utility=tuple(row for result in ordered for row in result.utility),
+        messages=tuple(dict.fromkeys(row for result in ordered for row in result.messages)),
+        demonstrations=tuple(row for result in ordered for row in result.demonstrations),
+        notes=audit.notes,
+        errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
+    )
+
+
+def _kernels() -> str:
+    """The kernels of linear algebra that this processor was given, which set the last digits."""
+    pools = threadpoolctl.threadpool_info()
+    names = {
+        f"{pool['internal_api']} {pool['architecture']}" for pool in pools if "architecture" in pool
+    }
+    return ", ".join(sorted(names)) or "unknown"
+
+
+def _data(interactions: Interactions) -> DataRow:
+    return DataRow(
+        name=interactions.name,
+        digest=interactions.digest(),
+        n_users=interactions.n_users,
+        n_items=interactions.n_items,
+        n_interactions=interactions.ratings.nnz,
+    )

@@ -1,0 +1,329 @@
+"""The tasks of an audit: one step on one target, run by itself in any process."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+import numpy as np
+from pydantic import Field
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
+from fedrec_auditor.auditor.games import (
+    play,
+)
+from fedrec_auditor.auditor.machine.stage import TRAINING
+from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import ALL, OBJECT, Plan, make_target
+from fedrec_auditor.auditor.plan.sources import load_data
+from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
+from fedrec_auditor.reports.rows import (
+    AttackRow,
+    DemonstrationRow,
+    Finding,
+    Measurement,
+    MessagesRow,
+    ReproducedRow,
+    Row,
+    SkippedRow,
+    UtilityRow,
+)
+from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.filter import Filter
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.spill import mapped
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.wrapped.probe import probed
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+logger = logging.getLogger(__name__)
+
+_AnyRow = TypeVar("_AnyRow", bound=Row)
+BOUNDS, UTILITY, LOCAL = "bounds", "utility", play.LOCAL
+BY = ("round", "training")
+"""Games in which the adversary may guess by an attack."""
+SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
+QUICK_ROUNDS = 20
+_BOUNDS, _WIDE, _DRAWN, _READ, _LAID_OUT = 0.5, 120.0, 1e-3, 1e-7, 2e-6
+"""Seconds of bounds and of a game of many clients, and of each number of one message in the local
+game, of all messages in an attack, and of users times items; on one core, of quick audits."""
+NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One step on one target: ``bounds``, ``utility``, or the name of an attack or of a game.
+
+    Of a plan of claims only, the name of a demonstration.
+    """
+
+    target: str
+    step: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is a game of many clients, whose runs keep all workers busy."""
+        return self.step in play.HORIZONS and self.step != LOCAL
+
+    def __str__(self) -> str:
+        return f"{self.target} {self.step}"
+
+
+class TaskResult(Row):
+    """What one task adds to the record."""
+
+    findings: tuple[Finding, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    attacks: tuple[AttackRow, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
+    utility: tuple[UtilityRow, ...] = ()
+    messages: tuple[MessagesRow, ...] = ()
+    demonstrations: tuple[DemonstrationRow, ...] = ()
+    reproduced: tuple[ReproducedRow, ...] = ()
+    errors: tuple[str, ...] = ()
+    seconds: float = Field(default=0.0, ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A plan made ready: its data, its targets and what all its tasks share, each made once.
+
+    ``interactions`` are None where only claims are demonstrated. ``confidence`` is that of each
+    sampled bound, such that all of the audit's hold together at the plan's: the error is divided
+    by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
+    often than an audit of one. ``notes`` say what is left out.
+    """
+
+    plan: Plan
+    targets: Mapping[str, Target]
+    interactions: Interactions | None
+    attacks: Mapping[str, Attack]
+    distinguishers: Mapping[str, Distinguisher]
+    confidence: float
+    compute: Compute = DEFAULT
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        interactions: Interactions | None = None,
+        compute: Compute = DEFAULT,
+        memory: float = math.inf,
+        systems: Sequence[Target] = (),
+    ) -> Audit:
+        """Make the plan's targets, then load its data unless they are given.
+
+        ``systems`` are targets of one's own, which the plan names. Wrapped systems are tried before
+        anything else is run: what their clients do that an auditor should know is a note.
+
+        InputError for an unknown name, a wrong setting, data that cannot be read, or a training
+        that takes more than ``memory`` bytes.
+        """
+        notes = _left_out(plan)
+        for note in notes:
+            logger.warning("%s", note)
+        own = {system.name: system for system in systems}
+        plan = plan.resolved(own)
+        FAMILIES["estimators"].member(plan.estimator)
+        guesser(plan.by)
+        named = (plan.attacks or ()) if LOCAL in plan.games else ()
+        attacks = {name: FAMILIES["attacks"].member(name)() for name in named}
+        attacks = {n: m for n, m in attacks.items() if m.family is not AttackFamily.DISTINGUISHER}
+        of_games: dict[str, Distinguisher] = {}
+        targets: dict[str, Target] = {}
+        games = 0
+        if plan.only is None:
+            if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
+                raise InputError(
+                    f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
+                    f"{', '.join(plan.targets)}. Leave the claims out."
+                )
+            made = [own.get(name) or make_target(name, plan) for name in plan.targets]
+            if interactions is None:
+                filters = Filter(
+                    min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
+                )
+                interactions = load_data(plan.data, plan.columns, filters)
+            interactions = mapped(interactions)
+            for target in made:
+                tried, said = _tried(target, interactions)
+                targets[tried.name] = tried
+                notes += said
+            notes += _shortened(plan, list(targets.values()))
+            for target in targets.values():
+                if LOCAL in plan.games:
+                    check_workload(as_trained(target, plan), interactions, compute, memory)
+                if play.ONE_RUN in plan.games:
+                    work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
+                    check_workload(*work, compute, memory)
+            if LOCAL in plan.games and any(map(_is_at_hand, targets.values())):
+                names = set(FAMILIES["attacks"].able()) - set(inferring_attacks())
+                of_games = {n: FAMILIES["attacks"].member(n)() for n in sorted(names)}
+            games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
+            alone = (LOCAL,) if of_games else ()
+            with_canary = (*alone, *_with_canary(plan))
+            games += sum(play.count(g, t) for t in targets.values() for g in with_canary)
+        return cls(
+            plan=plan,
+            targets=targets,
+            interactions=interactions,
+            attacks=attacks,
+            distinguishers=of_games,
+            confidence=1 - (1 - plan.confidence) / max(games, 1),
+            compute=compute,
+            notes=notes,
+        )
+
+    def tasks(self) -> tuple[Task, ...]:
+        """All tasks, in the order of the record: verdicts first, then target by target."""
+        if self.plan.only == "claims":
+            played = names(self.plan.targets)
+            return tuple(Task(demonstration(name).target, name) for name in played)
+        alone = (BOUNDS, LOCAL) if self.distinguishers else (BOUNDS,)
+        judged = [Task(target, step) for step in alone for target in self.targets]
+        steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
+        trained = [Task(target, step) for target in self.targets for step in steps]
+        wide = [Task(target, game) for target in self.targets for game in _with_canary(self.plan)]
+        return (*judged, *trained, *wide)
+
+    def jobs(self, tasks: Sequence[Task], workers: int) -> list[tuple[Task, ...]]:
+        """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
+
+        Tasks of one target share a job, and so its training; with fewer targets than ``workers``
+        they are dealt to several, which share one that is made before. Demonstrations of most runs
+        come first.
+        """
+        if self.plan.only == "claims":
+            return [(task,) for task in sorted(tasks, key=lambda each: -runs(each.step))]
+        alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
+        trained = [task for task in tasks if (task,) not in alone and not task.wide]
+        shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
+        hands = -(-workers // max(len(shared), 1))
+        dealt = [group[hand::hands] for group in shared for hand in range(hands)]
+        return [*alone, *filter(None, dealt)]
+
+    def weights(self, tasks: Sequence[Task]) -> dict[str, float]:
+        """Rough seconds of each task, and of each target's training, by name.
+
+        An attack reads every number of every message, and lays out users times items; the local
+        game draws one message many times; the time of a game of many clients is its own.
+        """
+        data, plan = self.interactions, self.plan
+        if data is None:
+            return {str(task): 1.0 for task in tasks}
+        costs = {n: cost_of(as_trained(t, plan), data) for n, t in self.targets.items()}
+        found = {f"{name} {TRAINING}": cost.seconds for name, cost in costs.items()}
+        pairs = data.n_users * data.n_items
+        for task in tasks:
+            cost = costs[task.target]
+            found[str(task)] = {
+                BOUNDS: _BOUNDS,
+                LOCAL: _DRAWN * cost.numbers,
+                UTILITY: _LAID_OUT * pairs,
+            }.get(task.step, _LAID_OUT * pairs + _READ * cost.messages * cost.numbers)
+            if task.wide:
+                found[str(task)] = _WIDE
+        return found
+
+    def workers(self, most: int, memory: float) -> int:
+        """How many of ``most`` workers may train at once within ``memory`` bytes together."""
+        if self.interactions is None:
+            return most
+        trained = (as_trained(target, self.plan) for target in self.targets.values())
+        largest = max(
+            Workload.of(target, self.interactions).held(self.compute) for target in trained
+        )
+        return most if largest * most <= memory else max(1, int(memory / largest))
+
+    def rng(self, name: str) -> np.random.Generator:
+        """The generator of everything called ``name`` under the plan's seed."""
+        words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
+        return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
+
+
+def _with_canary(plan: Plan) -> tuple[str, ...]:
+    """The plan's games with a canary among others, each once."""
+    return tuple(game for game in play.HORIZONS if game in plan.games and game != LOCAL)
+
+
+def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+    """The target, and notes on the client of a wrapped one, or on a recording."""
+    if isinstance(target, RecordedSystem):
+        return target, target.notes
+    if not isinstance(target, WrappedSystem):
+        return target, ()
+    tried, found = probed(target, interactions)
+    return tried, found.notes
+
+
+def _is_at_hand(target: Target) -> bool:
+    """Whether its clients can be asked for messages; of a recording there are those it holds."""
+    return not isinstance(target, RecordedSystem)
+
+
+def inferring_attacks() -> tuple[str, ...]:
+    """The names of all attacks on a training; the others tell the worlds of a game apart."""
+    family = FAMILIES["attacks"]
+    names = family.able()
+    return tuple(n for n in names if family.member(n)().family is not AttackFamily.DISTINGUISHER)
+
+
+def as_trained(target: Target, plan: Plan) -> Target:
+    """The target as it is trained: a quick audit cuts the rounds."""
+    return target.shortened(QUICK_ROUNDS) if plan.quick else target
+
+
+def _left_out(plan: Plan) -> tuple[str, ...]:
+    """What an audit goes on without: plug-ins that do not load, attacks that were not asked for."""
+    asked = {
+        "accountants": True,
+        "targets": ALL in plan.targets,
+        "attacks": plan.attacks is None and plan.only is None,
+        "datasets": plan.only is None and plan.data not in FAMILIES["datasets"].names(),
+        "papers": plan.only is not None or ALL in plan.targets,
+    }
+    lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
+    if plan.attacks == () and plan.only is None and LOCAL in plan.games:
+        lines.append(NO_ATTACK)
+    if plan.attacks and plan.only is None and LOCAL in plan.games:
+        every = inferring_attacks()
+        if set(every) - set(plan.attacks):
+            named = ", ".join(plan.attacks)
+            lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
+    return tuple(lines)
+
+
+def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
+    """What a quick audit does less of, in numbers."""
+    if not plan.quick or LOCAL not in plan.games:
+        return ()
+    cut = [
+        f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
+        for target in targets
+        if (target.sizes.rounds or 0) > QUICK_ROUNDS
+    ]
+    sampled = any(map(_is_at_hand, targets))
+    drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
+    return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
+
+
+def guesser(name: str | None) -> Attack | None:
+    """The attack by which an adversary of games guesses; InputError unless it scores pairs."""
+    if name is None:
+        return None
+    attack: Attack = FAMILIES["attacks"].member(name)()
+    if attack.family is not AttackFamily.MEMBERSHIP:
+        raise InputError(
+            f"Expected an attack that scores interactions, such as interaction-membership, got "
+            f"by={name!r} ({attack.family}). Leave it out for the strongest known here."
+        )
+    return attack

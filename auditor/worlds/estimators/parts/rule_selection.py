@@ -1,0 +1,294 @@
+"""Proposing rules: cuts and guesses of one statistic, with the bounds to expect of them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
+    FIRST,
+    NEITHER,
+    SECOND,
+    DecisionRule,
+    SampleBudget,
+    Statistic,
+    cuts_between,
+    has_atoms,
+    histogram,
+)
+from fedrec_auditor.auditor.worlds.estimators.parts.smoothed_counts import smoothed
+from fedrec_auditor.auditor.worlds.estimators.parts.statistics import as_floats
+
+Counts = NDArray[np.float64]
+Table = NDArray[np.int8]
+Pair = tuple[Counts, Counts]
+Halves = tuple[Pair, Pair]
+# Cuts of which every two are tried together, and levels of the log-ratio that are tried.
+_TAILS = 64
+_LEVELS = 64
+# Rules on the few parts that speak most surely, by log-ratios less so many errors: an atom among
+# thousands of thin parts, of which the luckiest look as good.
+_TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
+_SMOOTHING = 1.0
+_CAUTION_BY_MODEL = 0.3
+# What is less simple must be expected to show so much more.
+SIMPLER = 0.01
+# Expected bounds this close are equal: the last bits of logarithms are a processor's.
+_TIED = 1e-9
+
+
+class Option(NamedTuple):
+    """A table of guesses; the bound to expect of it with caution, and with as little as it needs.
+
+    Rules on one statistic compete by ``likely``, statistics by ``least``.
+    """
+
+    least: float
+    likely: float
+    table: Table
+
+
+def candidate_rules(
+    statistic: Statistic,
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    budget: SampleBudget,
+) -> list[tuple[float, DecisionRule]]:
+    """Rules on ``statistic`` with the bounds to expect of them; first the one that looks best.
+
+    ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
+    equally many and in random order. Three kinds of rule are tried: guess one input above a cut and
+    one below another, in every combination; guess the likelier input in each part where the
+    log-ratio is large, judged on the half of the split that did not set the ratio; and, where
+    values that came often lie among many, guess it in the few parts where it is most surely so. In
+    that case alone all rules are returned, for fresh draws to judge. Rules that guess nothing are
+    left out.
+    """
+    own = statistic.cuts
+    cuts = cuts_between(np.concatenate([first, second])) if own is None else own
+    if len(cuts) == 0:
+        return []
+    halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
+    chosen = by_tails(halves, budget)
+    options = [chosen]
+    if len(cuts) > 1:
+        options.append(by_ratio(halves, budget))
+    if own is None and (modelled := by_model(halves, _middles(first, second, cuts), budget)):
+        options.append(modelled)
+    for option in options:
+        if option.likely > chosen.likely * (1 + SIMPLER):
+            chosen = option
+    kept = [chosen]
+    if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
+        kept += [option for option in options if option is not chosen]
+        kept += by_surest(halves, budget)
+    if own is not None:
+        for option in kept:
+            option.table[0] = NEITHER
+    return [
+        (option.least, DecisionRule(statistic=statistic, cuts=cuts, table=option.table))
+        for option in kept
+        if option.table.any()
+    ]
+
+
+def by_tails(halves: Halves, budget: SampleBudget) -> Option:
+    """The best two cuts: a guess at or above the upper one, a guess below the lower one.
+
+    The bound expected is that of cuts chosen on either half and judged on the other.
+    """
+    right, wrong, both = 0.0, 0.0, False
+    for train, test in (halves, halves[::-1]):
+        table = _best_tails([train], budget)
+        right += _guessed(test, table)
+        wrong += _guessed(test[::-1], table)
+        both |= FIRST in table and SECOND in table
+    expected = budget.expected_bound(np.array(right), np.array(wrong), _seen(halves), both=both)
+    return Option(float(expected), float(expected), _best_tails([_whole(halves)], budget))
+
+
+def by_model(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
+    """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
+
+    Neither the counts nor the model alone may make two cuts look better: the worse one counts.
+    """
+    seen = _whole(halves)
+    modelled = smoothed(*seen, middles)
+    if modelled is None:
+        return None
+    bold = replace(budget, caution=_CAUTION_BY_MODEL)
+    table = _best_tails([seen, modelled], bold)
+    right = np.array(min(_guessed(counts, table) for counts in (seen, modelled)))
+    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))
+    both = FIRST in table and SECOND in table
+    least, likely = (
+        s.expected_bound(right, wrong, _seen(halves), both=both) for s in (budget, bold)
+    )
+    return Option(float(least), float(likely), table)
+
+
+def _guessed(counts: Pair, table: Table) -> float:
+    """How many of the first are guessed to be of the first, and of the second of the second."""
+    return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
+
+
+def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
+    """The best two cuts by the least favourable of several views of the counts."""
+    total = views[0][0] + views[0][1]
+    seen, cuts = float(total.sum()), len(total) - 1
+    rising = np.cumsum(total)
+    lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
+    highs = np.append(cuts - 1 - _spread(seen - rising[-2::-1]), cuts)  # cuts: no guess above
+    nothing = np.zeros((2, 1))
+    tails = []
+    for view in views:
+        sums = np.cumsum(np.stack(view), axis=1)
+        below, above = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
+        tails.append(
+            (
+                np.concatenate([above, nothing], axis=1)[:, highs],
+                np.concatenate([below, nothing], axis=1)[:, lows],
+            )
+        )
+    apart = highs[:, None] >= lows[None, :]
+    best, table = 0.0, np.full(cuts + 1, NEITHER, dtype=np.int8)
+    for up, down in itertools.product((FIRST, SECOND), repeat=2):
+        pairs = [high[::up, :, None] + low[::down, None, :] for high, low in tails]
+        right = np.min([pair[0] for pair in pairs], axis=0)
+        wrong = np.max([pair[1] for pair in pairs], axis=0)
+        expected = np.where(
+            apart, budget.expected_bound(right, wrong, seen, both=up != down), -np.inf
+        )
+        i, j = np.unravel_index(_first_best(expected), expected.shape)
+        if expected[i, j] > best:
+            best = float(expected[i, j])
+            table = np.full(cuts + 1, NEITHER, dtype=np.int8)
+            table[highs[i] + 1 :] = up
+            table[: lows[j] + 1] = down
+    return table
+
+
+def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
+    """The best level of the smoothed log-ratio.
+
+    The strengths of the whole are those of its average half, and levels stand between them: the
+    parts above a level are then the same in the halves, where it is judged, and in the whole.
+    """
+    strength = _average_strength(halves, 1.0)[0]
+    found = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
+    options = _above(np.append(found[0], (found[1:] + found[:-1]) / 2), halves, budget, 1.0)
+    return options[_first_best(np.array([option.likely for option in options]))]
+
+
+def by_surest(halves: Halves, budget: SampleBudget) -> list[Option]:
+    """The few parts that speak most surely for an input, for fresh draws to judge; see ``_TOP``."""
+    options = []
+    for errors in _SURE:
+        ordered = np.sort(_average_strength(halves, errors)[0])
+        options += _above(ordered[[-k for k in _TOP]], halves, budget, errors)
+    return options
+
+
+def _above(
+    levels: NDArray[np.float64], halves: Halves, budget: SampleBudget, errors: float
+) -> list[Option]:
+    """A guess of the likelier input in parts of at least each level of strength.
+
+    They are judged crosswise: ordered by one half, judged by the other.
+    """
+    right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
+    for train, test in (halves, halves[::-1]):
+        judged, side = _strength(*train, errors)
+        order = np.argsort(judged, kind="stable")
+        for_first, for_second = test[0][order], test[1][order]
+        likely = side[order] == FIRST
+        from_top = [
+            np.append(np.cumsum(counts[::-1])[::-1], 0)
+            for counts in (
+                np.where(likely, for_first, for_second),
+                np.where(likely, for_second, for_first),
+            )
+        ]
+        start = np.searchsorted(judged[order], levels)
+        right += from_top[0][start]
+        wrong += from_top[1][start]
+    expected = budget.expected_bound(right, wrong, _seen(halves), both=True)
+    strength, whole = _average_strength(halves, errors)
+    return [
+        Option(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        for bound, level in zip(expected.tolist(), levels, strict=True)
+    ]
+
+
+def expected_at_a_glance(first: Counts, second: Counts, budget: SampleBudget) -> float:
+    """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
+    strength, side = _strength(first, second)
+    order = np.argsort(-strength)
+    likely = side[order] == FIRST
+    right = np.cumsum(np.where(likely, first[order], second[order])).astype(np.float64)
+    wrong = np.cumsum(np.where(likely, second[order], first[order])).astype(np.float64)
+    return float(
+        budget.expected_bound(right, wrong, float(first.sum() + second.sum()), both=True).max()
+    )
+
+
+def _first_best(expected: NDArray[np.float64]) -> int:
+    """The first place of the largest number, those within last bits of it included."""
+    flat = expected.ravel()
+    return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
+
+
+def _average_strength(halves: Halves, errors: float) -> tuple[NDArray[np.float64], Table]:
+    first, second = _whole(halves)
+    return _strength(first / 2, second / 2, errors)
+
+
+def _strength(
+    first: Counts, second: Counts, errors: float = 1.0
+) -> tuple[NDArray[np.float64], Table]:
+    """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
+    a, b = first + _SMOOTHING, second + _SMOOTHING
+    ratio = np.log(a / b)
+    side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
+    return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side
+
+
+def _counts(first: NDArray[Any], second: NDArray[Any], cuts: NDArray[np.float64]) -> Pair:
+    return (
+        histogram(first, cuts).astype(np.float64),
+        histogram(second, cuts).astype(np.float64),
+    )
+
+
+def _middles(
+    first: NDArray[np.float64], second: NDArray[np.float64], cuts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Mean of the values in each part; NaN where there is none."""
+    values = np.sort(as_floats(np.concatenate([first, second])).ravel())
+    starts = np.append(0, np.searchsorted(values, cuts))
+    counts = np.diff(starts, append=len(values))
+    means = np.full(len(counts), np.nan)
+    some = counts > 0
+    means[some] = np.add.reduceat(values, starts[some]) / counts[some]
+    return means
+
+
+def _whole(halves: Halves) -> Pair:
+    return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
+
+
+def _seen(halves: Halves) -> float:
+    return sum(float(counts.sum()) for half in halves for counts in half)
+
+
+def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions in increasing ``tails``, about ``_TAILS``, evenly in rank and in its logarithm."""
+    if len(tails) <= _TAILS:
+        return np.arange(len(tails))
+    n = tails[-1]
+    wanted = np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
+    return np.unique(np.minimum(np.searchsorted(tails, wanted), len(tails) - 1))

@@ -1,0 +1,246 @@
+"""Numbers that an output is boiled down to, before a rule cuts them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import cuts_between
+from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
+
+Values = NDArray[Any]
+# So few whole numbers are told apart by comparing with each.
+_FEW = 8
+_LARGE = 1e100
+# Steps of a grid after which low digits are taken to repeat (halves, fifths, tenths and sixteenths
+# of it too), and outputs that are looked at for a grid.
+_PERIOD, _SAMPLED = 240, 4096
+# A grid needs so many different values, and at most so many steps between them.
+_FEWEST_ON_GRID, _FINEST = 9, 2.0**22
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A function of a numeric output that has a name of its own: a coordinate, a sum.
+
+    ``plain`` says that it is an entry of the output.
+    """
+
+    name: str
+    compute: Callable[[Values], Values]
+    plain: bool = False
+    cuts: ClassVar[None] = None
+
+    def of(self, outputs: Values) -> Values:
+        """Outputs (n, *shape) to numbers (n,)."""
+        flat = outputs.reshape(len(outputs), -1)
+        return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
+
+    def words(self, low: float, high: float) -> str:
+        """``low`` <= name < ``high``, without the ends that are infinite; the one double in it."""
+        name = self.name
+        if high == np.nextafter(low, np.inf):
+            return f"{name} = {low!r}"
+        if np.isinf(low):
+            return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
+        return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
+
+
+def as_floats(outputs: Values) -> NDArray[np.float64]:
+    """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
+    flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
+    return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Which of the outcomes seen in a sample an output, or some ``entries`` of it, is; else -1.
+
+    ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
+    sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
+    An outcome's key is the sum of its entries' positions times ``weights``, modulo 2^64; two
+    outcomes of one key would be one to the rule, which stays valid.
+    """
+
+    plain: ClassVar[bool] = True
+    marks: tuple[Values, ...]
+    weights: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    shown: tuple[tuple[str, ...], ...]
+    entries: NDArray[np.intp] | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def seen(
+        cls,
+        outputs: Values,
+        most: int,
+        parts: tuple[tuple[int, ...], ...] = (),
+        names: EntryNames | None = None,
+    ) -> Outcome | None:
+        """The outcomes among ``outputs``, or among those ``parts`` of them that are named.
+
+        None if there are more than ``most``.
+        """
+        entries = np.array([entry for part in parts for entry in part]) if parts else None
+        flat = _columns(outputs, entries)
+        found = []
+        for column in flat.T:
+            values = np.unique(column)
+            if len(values) > most:
+                return None
+            found.append(cuts_between(values) if column.dtype.kind == "f" else values)
+        marks = tuple(found)
+        rng = np.random.default_rng(0)
+        weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
+        weights += np.uint64(1)
+        if len(marks) == 1:
+            weights[:] = 1
+        keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
+        if len(keys) > most:
+            return None
+        if names is None or not parts:
+            rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
+            return cls(marks, weights, keys, tuple((str(row.tolist()),) for row in rows))
+        whole = outputs[where].reshape(len(where), -1)
+        shown = tuple(tuple(names.value(row, part) for part in parts) for row in whole)
+        called = tuple(names.part(part) for part in parts)
+        return cls(marks, weights, keys, shown, entries, parts, called)
+
+    @property
+    def cuts(self) -> NDArray[np.float64]:
+        """One part for each outcome, after a part for those unseen."""
+        return np.arange(len(self.keys), dtype=np.float64) - 0.5
+
+    def of(self, outputs: Values) -> Values:
+        """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
+        flat = _columns(outputs, self.entries)
+        if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
+            return self._one_of_few(flat[:, 0])
+        if self.marks[0].dtype.kind == "U" and flat.dtype.kind != "U":
+            flat = flat.astype(str)
+        keys = _keys(flat, self.marks, self.weights)
+        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        known = self.keys[found] == keys
+        for column, mark in zip(flat.T, self.marks, strict=True):
+            if mark.dtype.kind != "f":
+                known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
+        return np.where(known, found, -1)
+
+    def _one_of_few(self, column: Values) -> Values:
+        positions = np.full(len(column), -1, dtype=np.int8)
+        keys = _keys(self.marks[0][:, None], self.marks, self.weights)
+        for value, position in zip(
+            self.marks[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+        ):
+            positions += (column == value).view(np.int8) * np.int8(position + 1)
+        return positions
+
+    def words(self, low: float, high: float) -> str:
+        """The outcomes with positions in an interval, by name."""
+        start = 0 if np.isinf(low) else max(0, math.ceil(low))
+        shown = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
+        if self.names and len(shown) == 1:
+            return " and ".join(f"{n} = {v}" for n, v in zip(self.names, shown[0], strict=True))
+        single = len(self.names) < 2
+        values = [row[0] if single else f"({', '.join(row)})" for row in shown[:5]]
+        name = (self.names or ("output",))[0] if single else f"({', '.join(self.names)})"
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        return f"{name} in {{{', '.join(values)}{more}}}"
+
+
+def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
+    """Outputs (n, *shape) as (n, entries), all of them or those named."""
+    flat = outputs.reshape(len(outputs), -1)
+    return flat if entries is None else flat[:, entries]
+
+
+def _keys(
+    flat: Values, marks: tuple[Values, ...], weights: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    keys = np.zeros(len(flat), dtype=np.uint64)
+    for column, mark, weight in zip(flat.T, marks, weights, strict=True):
+        keys += np.searchsorted(mark, column, side="left").astype(np.uint64) * weight
+    return keys
+
+
+def step_of(values: NDArray[np.float64]) -> float:
+    """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
+    different = np.unique(values[np.isfinite(values)])
+    if np.all(different == np.rint(different)):
+        return 1.0
+    if len(different) < _FEWEST_ON_GRID:
+        return 0.0
+    steps = (different - different[0]) / np.diff(different).min()
+    if steps[-1] > _FINEST or np.abs(steps - np.rint(steps)).max() > 1e-4:
+        return 0.0
+    return float((different[-1] - different[0]) / np.rint(steps[-1]))
+
+
+def place_in_period(sample: NDArray[np.float64]) -> Number:
+    """Where numbers lie within ``_PERIOD`` steps of their grid, or after the point if on none.
+
+    What a fine-grained output carries in its low digits, and no interval of it shows. The grid is
+    that of ``sample`` (n,).
+    """
+    step = step_of(sample[:_SAMPLED])
+    if step == 0:
+        return Number("fractional part of the output", lambda x: _modulo(as_floats(x)[:, 0], 1.0))
+    if step == 1:
+        return Number(f"output modulo {_PERIOD}", lambda x: _modulo(x[:, 0], _PERIOD))
+    low = sample[np.abs(sample) < _LARGE].min()
+    return Number(
+        f"(output - {low:.6g}) / {step:.6g}, rounded, modulo {_PERIOD}",
+        lambda x: _modulo(np.rint((as_floats(x)[:, 0] - low) / step), _PERIOD),
+    )
+
+
+def _modulo(x: Values, period: float) -> Values:
+    """Remainders, and -1 of infinities."""
+    if x.dtype.kind != "f":
+        whole: Values = x if x.itemsize == 8 else x.astype(np.int64)
+        return np.asarray(np.mod(whole, period))
+    return np.where(np.isfinite(x), np.mod(np.where(np.isfinite(x), x, 0.0), period), -1.0)
+
+
+def bits(sample: Values) -> list[Number]:
+    """The bits of whole numbers (n, ...) of one entry that vary in ``sample``: what is packed."""
+    flat = sample.reshape(-1)
+    varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
+    return [
+        Number(f"bit {place} of the output", partial(_bit, place=place))
+        for place in range(63)
+        if varying >> place & 1
+    ]
+
+
+def _bit(x: Values, place: int) -> Values:
+    return x[:, 0].astype(np.int64) >> place & 1
+
+
+def plain_numbers(width: int) -> list[Number]:
+    """Statistics of outputs of so many entries that need no sample: the number itself, or sums."""
+    if width == 1:
+        return [Number("output", lambda x: x[:, 0])]
+    return [
+        Number("sum of the output", lambda x: x.sum(axis=1)),
+        Number("sum of |output|", lambda x: np.abs(x).sum(axis=1)),
+        Number("largest entry", lambda x: x.max(axis=1)),
+        Number("smallest entry", lambda x: x.min(axis=1)),
+        Number("number of entries that are not 0", lambda x: np.count_nonzero(x, axis=1)),
+        Number(
+            "number of entries that equal the next",
+            lambda x: np.count_nonzero(x[:, 1:] == x[:, :-1], axis=1),
+        ),
+        Number(
+            "sum of |differences of neighbouring entries|",
+            lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1),
+        ),
+    ]

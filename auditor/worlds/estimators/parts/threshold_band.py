@@ -1,0 +1,136 @@
+"""Limits of the chances of many threshold events at once, and what follows from all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
+
+Array = NDArray[np.float64]
+_RATIO = 1.2  # of one rank to the next
+_MOST = 1 << 50
+_FAMILIES = 4  # above and below a threshold, with either world in the numerator
+
+
+def _all_ranks() -> NDArray[np.int64]:
+    ranks = [1]
+    while ranks[-1] < _MOST:
+        ranks.append(max(ranks[-1] + 1, int(ranks[-1] * _RATIO)))
+    return np.array(ranks, dtype=np.int64)
+
+
+_RANKS = _all_ranks()
+_SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS) + 1))
+"""Of the error: rare events get more of it, for there a limit matters most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdBand:
+    """Limits of P and Q of many events, (k,), which all hold together at level 1 - ``alpha``.
+
+    An event is a score beyond ``thresholds`` (k,), ``above`` them or below (k,); ``first`` says
+    that P is of the first world and Q of the other. So whatever is read off the band holds at that
+    level: epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
+
+    The thresholds are order statistics of the world that Q is of, at ranks fixed in advance. Q of
+    scores strictly beyond the one of rank k is at most a Beta(k, n - k + 1) variable; given those
+    scores the threshold is fixed and the count of the other world binomial. The error is shared
+    among the ranks (Bonferroni), so no scores are set aside to choose a threshold.
+    """
+
+    low: Array
+    high: Array
+    thresholds: Array
+    above: NDArray[np.bool_]
+    first: NDArray[np.bool_]
+    alpha: float
+
+    @classmethod
+    def of(cls, one: Array, other: Array, alpha: float) -> ThresholdBand:
+        """From scores of two worlds, (n,) and (m,), in any order; they are sorted, copies are."""
+        ordered = np.sort(one), np.sort(other)
+        parts = []
+        for first in (True, False):
+            p, q = ordered if first else ordered[::-1]
+            ranks = _RANKS[: np.searchsorted(_RANKS, len(q), side="right")]
+            error = alpha * _SHARES[: len(ranks)] / _FAMILIES / 2
+            high = special.betaincinv(ranks, len(q) - ranks + 1, 1 - error)
+            for above in (True, False):
+                cuts = q[len(q) - ranks] if above else q[ranks - 1]
+                if above:
+                    hits = len(p) - np.searchsorted(p, cuts, side="right")
+                else:
+                    hits = np.searchsorted(p, cuts, side="left")
+                low = _lower(hits, len(p), error)
+                parts.append(
+                    (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
+                )
+        low, high, cuts, above_all, first_all = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
+        return cls(
+            low=low,
+            high=np.asarray(high, dtype=np.float64),
+            thresholds=cuts,
+            above=above_all,
+            first=first_all,
+            alpha=alpha,
+        )
+
+    def best(self, delta: float) -> int:
+        """The event that shows the largest epsilon at ``delta``."""
+        return int(np.argmax((self.low - delta) / self.high))
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon is at least this at ``delta``."""
+        k = self.best(delta)
+        sure = self.low[k] - delta
+        return float(np.log(sure / self.high[k])) if sure > self.high[k] else 0.0
+
+    def delta(self, epsilon: ArrayLike) -> Array:
+        """Delta is at least this at each ``epsilon``; holds for all of them at once."""
+        ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
+        return np.asarray(np.maximum((self.low - ratio * self.high).max(axis=-1), 0.0))
+
+    def renyi(self, order: float) -> float:
+        """The Renyi divergence of this ``order``, above 1, is at least this in one direction.
+
+        That of two distributions is at least that of any event (data processing), which grows with
+        P and falls with Q where P is above Q. InputError for an ``order`` that is not above 1.
+        """
+        if not 1 < order < math.inf:
+            raise InputError(f"Expected a Renyi order above 1, got {order:g}. Give 2, or 8.")
+        above = self.low > self.high
+        if not above.any():
+            return 0.0
+        p, q = self.low[above], self.high[above]
+        terms = np.stack(
+            [
+                order * np.log(p) + (1 - order) * np.log(q),
+                order * np.log1p(-p) + (1 - order) * np.log1p(-q),
+            ]
+        )
+        return float(special.logsumexp(terms, axis=0).max() / (order - 1))
+
+    def words(self, k: int) -> str:
+        """An event in words."""
+        return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
+
+
+def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
+    """What the band shows of ``n`` and ``m`` scores of two worlds that do not overlap."""
+    error, sizes = alpha * _SHARES[0] / _FAMILIES / 2, np.array([n, m])
+    high = special.betaincinv(1, sizes[::-1], 1 - error)
+    sure = clopper_pearson_lower(sizes, sizes, error) - delta
+    return float(np.log(np.maximum(sure / high, 1.0)).max())
+
+
+def _lower(hits: NDArray[np.integer], trials: int, error: Array) -> Array:
+    limit = special.betaincinv(np.maximum(hits, 1), trials - hits + 1, error)
+    return np.asarray(np.where(hits > 0, limit, 0.0))

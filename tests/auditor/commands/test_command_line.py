@@ -1,0 +1,413 @@
+"""The auditor command: what it prints, what it leaves, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
+from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget
+from fedrec_auditor.auditor.run.checkpoints import FOLDER
+from fedrec_auditor.auditor.run.tasks import TaskResult
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.schema import schema
+from tests.command import cli
+
+PLAN = """\
+targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
+attacks = [
+    "attribute-knn", "interaction-membership", "interaction-reconstruction", "likelihood-ratio",
+]
+data = "synthetic"
+min_user = 70
+quick = true
+runs = 500
+[settings.fedncf]
+rounds = 2
+route = "shuffler"
+learner = {name = "ncf", dimension = 2}
+protection = {name = "laplace", epsilon = 2.0}
+"""
+COMMAND = [sys.executable, "-m", "fedrec_auditor"]
+PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far, (.+)")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One quick audit by a plan on synthetic data, by two workers, in a process of its own."""
+    out = tmp_path_factory.mktemp("run")
+    (out / "plan.toml").write_text(PLAN)
+    words = [*COMMAND, "run", "--plan", out / "plan.toml", "--jobs", "2", "--out", out]
+    with (out / "stdout").open("w") as said, (out / "stderr").open("w") as told:
+        code = subprocess.run(words, stdout=said, stderr=told, check=False).returncode
+    (out / "code").write_text(str(code))
+    return out
+
+
+def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None:
+    assert (done / "code").read_text() == "1"
+    for name in ("report.json", "report.html", "report.md", "junit.xml"):
+        assert (done / name).stat().st_size > 500
+    assert not (done / ".tasks").exists()
+    record = Record.read(done)
+    verdicts = {
+        (finding.target, finding.scope.unit.value, finding.scope.horizon.value): finding.verdict
+        for finding in record.findings
+        if finding.scope.vantage == "server"
+    }
+    assert verdicts == {
+        ("dplcf-ap", "interaction", "training"): Verdict.VIOLATED,
+        ("dplcf-ap", "user", "training"): Verdict.INCOMPARABLE,
+        ("dplcf-sp", "interaction", "training"): Verdict.CONSISTENT,
+        ("dplcf-sp", "user", "training"): Verdict.INCOMPARABLE,
+        ("fcf", "user", "training"): Verdict.NO_CLAIM,
+        ("fedncf", "coordinate", "round"): Verdict.CONSISTENT,
+        ("fedncf", "user", "round"): Verdict.INCOMPARABLE,
+        ("fedncf", "user", "training"): Verdict.INCOMPARABLE,
+        ("fedncf", "attribute", "round"): Verdict.INCOMPARABLE,
+        ("fmf-ldp", "report", "report"): Verdict.CONSISTENT,
+        ("fmf-ldp", "user", "round"): Verdict.CONSISTENT,
+        ("fmf-ldp", "user", "training"): Verdict.VIOLATED,  # the claim of Algorithm 2 as a whole
+    }
+
+
+def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) -> None:
+    raw = json.loads((done / "report.json").read_text())
+    violated = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
+    assert violated["measured"]["epsilon"] == "inf"
+    witness = violated["measured"]["witness"]
+    assert witness["output"] == "uploaded bit 0"
+    assert min(witness["probability_a"], witness["probability_b"]) == 0.0
+
+
+def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
+    record = Record.read(done)
+    items = record.provenance.data.n_items
+    training = next(
+        f
+        for f in record.findings
+        if f.target == "fmf-ldp" and f.scope.horizon == "training" and f.scope.vantage == "server"
+    )
+    assert training.accounted is not None
+    assert training.accounted.epsilon == pytest.approx(2.5 * 100 * 20)
+    assert training.measured is not None
+    assert training.measured.epsilon == pytest.approx(2.5 * 100 * 20)
+    user = next(f for f in record.findings if f.target == "dplcf-sp" and f.scope.unit == "user")
+    assert user.accounted is not None
+    assert user.accounted.epsilon == pytest.approx(items * 1.0)
+
+
+def test_the_report_fits_its_schema(done: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    raw = json.loads((done / "report.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema()).validate(raw)
+
+
+def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
+    """FedNCF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
+    found = [f for f in Record.read(done).findings if f.target == "fedncf"]
+    assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
+    for row in (found[0].claim, found[0].accounted, found[0].measured):
+        assert row is not None
+        assert row.epsilon == pytest.approx(2.0)
+
+
+def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
+    record = Record.read(done)
+    families = {(row.target, row.family) for row in record.attacks}
+    assert ("fcf", "reconstruction") in families
+    assert ("dplcf-sp", "distinguisher") in families
+    for target in ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"):
+        assert {(target, "attribute inference"), (target, "membership inference")} <= families
+    for row in record.attacks:
+        assert row.ci_low <= row.value <= row.ci_high
+        assert row.baselines
+        assert row.baseline == max(row.baselines.values())
+        assert row.n > 0
+    exact = next(r for r in record.attacks if (r.target, r.metric) == ("fcf", "interaction F1"))
+    assert exact.value > 0.99
+
+
+def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
+    lines = (done / "stderr").read_text().splitlines()
+    said = [found for line in lines if (found := PROGRESS.fullmatch(line))]
+    # A line where nothing ends for long repeats the number.
+    assert list(dict.fromkeys(int(f[1]) for f in said)) == list(range(1, int(said[0][2]) + 1))
+    assert any(found[3].endswith(" left") for found in said)
+    assert said[-1][3] == "done"
+    assert "\x1b" not in (done / "stderr").read_text()
+    assert "\x1b" not in (done / "stdout").read_text()
+
+
+def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job, cut off after five tasks, two of which are lost, resumed: equal but for timing."""
+    from fedrec_auditor.auditor.plan.plan_file import read_plan
+    from fedrec_auditor.auditor.run import runner
+    from fedrec_auditor.auditor.run.resources import make_resources
+
+    plan = read_plan(done / "plan.toml")
+    ran: list[str] = []
+    real = AuditedTarget.run
+
+    def counted(self: AuditedTarget, step: str) -> TaskResult:
+        if len(ran) == 5:
+            raise KeyboardInterrupt
+        ran.append(step)
+        return real(self, step)
+
+    monkeypatch.setattr(AuditedTarget, "run", counted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_plan(plan, make_resources(1), out=tmp_path)
+    assert not (tmp_path / "report.json").exists()
+    one, other, *_ = sorted((tmp_path / FOLDER).iterdir())
+    one.unlink()
+    os.mkfifo(one)
+    flipped = bytearray(other.read_bytes())
+    flipped[-40] ^= 1
+    other.write_bytes(flipped)
+    monkeypatch.setattr(AuditedTarget, "run", real)
+    seen: list[int] = []
+    record = runner.run_plan(
+        plan, make_resources(1), out=tmp_path, observe=lambda s: seen.append(s.done)
+    )
+    assert seen[-1] > 5
+    assert not (tmp_path / FOLDER).exists()
+
+    def stripped(one: Record) -> bytes:
+        provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
+        return store.encode(one.model_copy(update={"provenance": provenance}))
+
+    assert stripped(record).splitlines() == stripped(Record.read(done)).splitlines()
+
+
+def test_an_interrupt_is_one_line_and_exit_code_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AuditedTarget, "run", interrupted)
+    words = ("run", "fcf", "--data", "synthetic", "--jobs", "1", "--out", tmp_path)
+    code, _, err = cli(*words)
+    assert code == 3
+    assert err.strip().count("\n") == 0
+    assert "resumes" in err
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_fault_in_one_task_loses_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = AuditedTarget.run
+
+    def faulty(self: AuditedTarget, step: str) -> TaskResult:
+        if step == "utility":
+            raise ZeroDivisionError("a bug")
+        return real(self, step)
+
+    monkeypatch.setattr(AuditedTarget, "run", faulty)
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'targets = ["dplcf-sp"]\nattacks = ["interaction-reconstruction"]\ndata = "synthetic"\n'
+    )
+    code, _, _ = cli("run", "--plan", plan, "--quick", "--jobs", "1", "--out", tmp_path / "out")
+    assert code == 3
+    record = Record.read(tmp_path / "out")
+    assert record.errors == ("dplcf-sp utility: ZeroDivisionError: a bug",)
+    assert record.findings
+    assert record.attacks
+
+
+def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing else to audit it is bad input; beside others their findings are kept."""
+    real = AuditedTarget.run
+
+    def refusing(self: AuditedTarget, step: str) -> TaskResult:
+        if self.name == "fcf":
+            raise InputError("Expected a training that stays finite, got none.")
+        return real(self, step)
+
+    monkeypatch.setattr(AuditedTarget, "run", refusing)
+    words = ("--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
+    code, _, err = cli("run", "fcf", *words)
+    assert (code, err.count("stays finite")) == (2, 1)
+    assert cli("run", "fcf", "random", *words)[0] == 3
+    record = Record.read(tmp_path)
+    assert record.errors == ("fcf: Expected a training that stays finite, got none.",)
+    assert {finding.target for finding in record.findings} == {"random"}
+
+
+def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
+    code, out, _ = cli("report", tmp_path)
+    assert code == 0
+    assert "report.html" in out
+    for name in ("report.json", "report.html", "report.md", "junit.xml"):
+        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
+
+
+def test_report_calls_failures_what_it_is_told_to(done: Path, tmp_path: Path) -> None:
+    """A claim that nothing proves is a failure at the level of unsubstantiated only."""
+    record = Record.read(done)
+    sound = next(f for f in record.findings if f.target == "dplcf-sp")
+    doubtful = sound.model_copy(update={"accounted": None, "verdict": Verdict.UNSUBSTANTIATED})
+    store.write(record.model_copy(update={"findings": (doubtful,)}), tmp_path)
+    for level, failures in (("violated", 0), ("unsubstantiated", 1)):
+        assert cli("report", tmp_path, "--fail-on", level)[0] == 0
+        assert f'failures="{failures}"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_fail_on_decides_the_exit_code(done: Path) -> None:
+    record = Record.read(done)
+    assert exit_code(record, Gate()) == 1
+    assert exit_code(record, Gate(FailOn.NEVER)) == 0
+    calm = record.model_copy(
+        update={"findings": tuple(f for f in record.findings if f.verdict != "VIOLATED")}
+    )
+    assert exit_code(calm, Gate()) == 0
+    failed = record.model_copy(update={"errors": ("no memory",)})
+    assert exit_code(failed, Gate(FailOn.NEVER)) == 3
+
+
+def test_listings_in_text_and_json() -> None:
+    code, out, _ = cli("list", "targets")
+    assert code == 0
+    assert "dplcf-ap" in out
+    code, out, _ = cli("list", "--json")
+    listed = json.loads(out)
+    assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(listed["targets"])
+    assert set(listed) == {*FAMILIES, "demonstrations", "reproductions"}
+
+
+def test_account_needs_no_data() -> None:
+    code, out, _ = cli("account", "fmf-ldp", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert [row["accounted"]["epsilon"] for row in rows[:3]] == pytest.approx([2.5, 250, 5000])
+    shuffled = rows[-1]["accounted"]
+    assert shuffled["scope"]["vantage"] == "shuffled"
+    assert shuffled["epsilon"] < 5000 / 20
+    code, out, _ = cli("account", "dplcf-ap")
+    assert "VIOLATED" in out
+
+
+def test_verify_confirms_and_accuses(tmp_path: Path) -> None:
+    (tmp_path / "homemade.py").write_text(
+        "from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip\n"
+        "tight = BitFlip.symmetric(1.0)\n"
+        "def sloppy(x, rng, size):\n"
+        "    return rng.random(size) < (0.9 if x else 0.2)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        code, out, _ = cli("verify", "homemade:tight", "--epsilon", "1")
+        assert (code, out.splitlines()[0][:10]) == (0, "CONSISTENT")
+        code, out, _ = cli(
+            "verify", "homemade:sloppy", "--epsilon", "1", "--samples", "20000", "--json"
+        )
+        assert code == 1
+        found = json.loads(out)
+        assert found["verdict"] == "VIOLATED"
+        assert 1.9 < found["epsilon_lower"] < 2.08
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+def test_doctor() -> None:
+    code, out, _ = cli("doctor", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert {"python", "cores", "memory", "torch device", "data cache"} <= set(facts)
+    assert "not installed" not in (facts["numba"], facts["torch"])
+    assert {f"cached {name}" for name in ("ml-100k", "ml-25m", "frappe", "libimseti")} <= set(facts)
+
+
+def test_help_lists_every_command() -> None:
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    for command in ("run", "list", "account", "verify", "record", "attack", "report", "doctor"):
+        assert f" {command} " in done.stdout
+
+
+ACCOUNT = [*COMMAND, "account", "dplcf-sp"]
+
+
+def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
+    done = subprocess.run(
+        ACCOUNT, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert b"claimed <= 1" in done.stdout
+    assert b"proved <= 1,682" in done.stdout
+    assert b"?" not in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_finding() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(ACCOUNT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(ACCOUNT, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
+        assert b"No space" in done.stderr
+        assert subprocess.run([*ACCOUNT, "x"], stderr=full, check=False).returncode == 2
+
+
+LOST = {
+    "closed output": ("exec 1>&-", ""),
+    "closed output and errors": ("exec 0<&- 1>&- 2>&-", ""),
+    "full output": ("exec 1>/dev/full", "No space left on device. Read "),
+    "full errors": ("exec 2>/dev/full", ""),
+    "no reader of either": ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(("redirect", "said"), LOST.values(), ids=LOST)
+def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
+    tmp_path: Path, redirect: str, said: str
+) -> None:
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\nquick = true\n')
+    words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
+    done = subprocess.run(
+        ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (out / "report.json").exists()
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert said in done.stderr
+    assert sorted(path.name for path in out.iterdir()) == sorted(store.FILES)
+
+
+def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
+    words = [*COMMAND, "verify", "laplace", "--epsilon", "0.5"]
+    words += ["--set", "scale=1", "--set", "low=0", "--set", "high=1", "--samples", "1000"]
+    for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
+        script = f'exec {redirect}; sleep 0.1; exec "$@"'
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", *words], stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, lines), done.stderr

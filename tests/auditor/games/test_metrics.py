@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+from sklearn import metrics as reference
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.games import metrics
+
+
+def covered(hits: int, trials: int) -> bool:
+    """Whether a 95% interval's coverage is not shown to be below 91% (at level 1e-3)."""
+    return bool(stats.binom.cdf(hits, trials, 0.91) > 1e-3)
+
+
+@settings(max_examples=80)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 80), st.integers(1, 30))
+def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> None:
+    """With few levels most scores are tied."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(levels, size=n).astype(float)
+    members = rng.random(n) < 0.5
+    members[:2] = [True, False]
+    assert metrics.auc(scores, members) == pytest.approx(reference.roc_auc_score(members, scores))
+    negatives = int((~members).sum())
+    fpr, tpr, _ = reference.roc_curve(members, scores, drop_intermediate=False)
+    for accused in range(1, negatives):
+        level = accused / negatives
+        # Where the curve is vertical at the level, its upper end is reached.
+        expected = np.interp(level * (1 + 1e-9), fpr, tpr)
+        found = metrics.tpr_at_fpr(scores, members, level)
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_infinite_scores_rank_first_and_last() -> None:
+    scores = np.array([np.inf, 1.0, -np.inf, -np.inf])
+    assert metrics.auc(scores, np.array([True, True, False, False])) == 1.0
+    assert metrics.auc(scores, np.array([True, False, True, False])) == 0.625
+
+
+@settings(max_examples=60)
+@given(hnp.arrays(bool, (4, 9)), hnp.arrays(bool, (4, 9)))
+def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
+    for row in range(4):
+        a, b = set(np.flatnonzero(guessed[row])), set(np.flatnonzero(truth[row]))
+        expected = 2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0
+        assert metrics.set_f1(guessed, truth)[row] == pytest.approx(expected)
+
+
+@pytest.mark.calibration
+def test_roc_intervals_cover_clustered_pairs() -> None:
+    """Pairs of one user share a shift: an interval that took them as independent would miss."""
+    rng = np.random.default_rng(2)
+    users = np.repeat(np.arange(80), 10)
+    members = np.tile([True, False], 400)
+
+    def draw(n_users: int) -> tuple[np.ndarray, np.ndarray]:
+        m = np.tile([True, False], n_users * 5)
+        gain = np.repeat(rng.normal(1.0, 1.0, n_users), 10)  # how exposed this user is
+        return gain * m + rng.normal(size=m.size), m
+
+    scores, truth = draw(200_000)
+    expected_auc = metrics.auc(scores, truth)
+    expected_tpr = metrics.tpr_at_fpr(scores, truth, 0.1)
+    area = height = 0
+    for _ in range(150):
+        values, _ = draw(80)
+        found = metrics.roc(values, members, users, fprs=[0.1], confidence=0.95, rng=rng)
+        area += found.auc.low <= expected_auc <= found.auc.high
+        height += found.tpr[0.1].low <= expected_tpr <= found.tpr[0.1].high
+    assert covered(area, 150)
+    assert covered(height, 150)
+
+
+def test_interval_over_trainings_covers_what_they_share() -> None:
+    """Members of one training share a shift that is nobody's: intervals over users miss it."""
+    rng = np.random.default_rng(8)
+    users, trainings = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
+    alone = both = 0
+    for _ in range(80):
+        members = rng.random(480) < 0.5
+        scores = rng.normal(size=480) + np.repeat(rng.normal(0, 0.4, 8), 60) * members
+        seeds = {"fprs": [], "confidence": 0.95, "rng": rng}
+        one = metrics.roc(scores, members, users, **seeds)  # type: ignore[arg-type]
+        two = metrics.roc(scores, members, users, **seeds, trainings=trainings)  # type: ignore[arg-type]
+        alone += one.auc.low <= 0.5 <= one.auc.high
+        both += two.auc.low <= 0.5 <= two.auc.high
+    assert not covered(alone, 80)
+    assert covered(both, 80)
+
+
+def test_roc_replicates_against_a_loop() -> None:
+    """The bootstrap, drawn by hand with repeated users, gives the same intervals.
+
+    Pairs of one user share a gain: an interval that resampled pairs would be narrower.
+    """
+    rng = np.random.default_rng(3)
+    users = np.repeat(np.arange(30), 6)
+    members = np.tile([True, True, False, False, True, False], 30)
+    gain = np.repeat(rng.normal(1.0, 3.0, 30), 6)
+    scores = np.round(rng.normal(size=180) + gain * members, 1)
+    found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.9, rng=rng)
+    replicates = []
+    for _ in range(2000):
+        rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
+        replicates.append(metrics.auc(scores[rows], members[rows]))
+    low, high = np.quantile(replicates, [0.05, 0.95])
+    # Quantiles of 1000 and 2000 replicates: about 0.05 standard deviations of error each.
+    assert found.auc.low == pytest.approx(low, abs=0.3 * np.std(replicates))
+    assert found.auc.high == pytest.approx(high, abs=0.3 * np.std(replicates))
+
+
+def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(200):
+        found = metrics.mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
+        hits += found.low <= 2 / 7 <= found.high
+    assert covered(hits, 200)
+    perfect = metrics.mean(np.ones(50), confidence=0.95, rng=rng)
+    assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
+    nothing = metrics.mean(np.zeros(50), confidence=0.95, rng=rng)
+    assert (nothing.low, nothing.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
+
+
+def test_share_is_clopper_pearson() -> None:
+    found = metrics.share(np.arange(20) < 3, confidence=0.95)
+    assert found.value == 0.15
+    assert found.low == pytest.approx(stats.beta.ppf(0.025, 3, 18))
+    assert found.high == pytest.approx(stats.beta.ppf(0.975, 4, 17))
+
+
+@pytest.mark.parametrize("fpr", [0.0, 0.009, 1.0, float("nan")])
+def test_no_rate_below_the_resolution(fpr: float) -> None:
+    scores, members = np.arange(200.0), np.arange(200) % 2 == 0
+    with pytest.raises(InputError, match="1/100"):
+        metrics.tpr_at_fpr(scores, members, fpr)
+    found = metrics.roc(
+        scores,
+        members,
+        np.arange(200),
+        fprs=[fpr, 0.01],
+        confidence=0.9,
+        rng=np.random.default_rng(0),
+    )
+    assert set(found.tpr) == {0.01}
+
+
+def test_the_curve_against_thresholds_one_by_one() -> None:
+    """Heights of the whole curve are those asked for one by one; its band holds them."""
+    rng = np.random.default_rng(6)
+    members = rng.random(400) < 0.5
+    scores = np.round(rng.normal(size=400) + members, 1)
+    found = metrics.roc(scores, members, np.arange(400), fprs=[0.05, 0.5], confidence=0.9, rng=rng)
+    band = found.band
+    assert band.fpr[0] == pytest.approx(1 / np.count_nonzero(~members))
+    for fpr, tpr in zip(band.fpr[:-1], band.tpr, strict=False):
+        assert tpr == pytest.approx(metrics.tpr_at_fpr(scores, members, float(fpr)))
+    assert band.tpr[-1] == 1.0
+    assert (band.low <= band.tpr).all()
+    assert (band.tpr <= band.high).all()
+    assert (np.diff(band.tpr) >= 0).all()
+
+
+def test_the_area_of_each_user_is_that_of_its_pairs() -> None:
+    rng = np.random.default_rng(7)
+    users = rng.integers(9, size=120)
+    members = rng.random(120) < 0.4
+    members[users == 3] = True
+    scores = np.round(rng.normal(size=120), 1)
+    found = metrics.auc_of_users(scores, members, users)
+    for place, user in enumerate(np.unique(users)):
+        mine = users == user
+        if user == 3:
+            assert np.isnan(found[place])
+        else:
+            assert found[place] == pytest.approx(metrics.auc(scores[mine], members[mine]))
+
+
+def test_what_cannot_be_measured_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="NaN"):
+        metrics.auc(np.array([1.0, np.nan]), np.array([True, False]))
+    with pytest.raises(InputError, match="one kind"):
+        metrics.auc(np.arange(2.0), np.array([True, True]))
+    with pytest.raises(InputError, match="finite"):
+        metrics.mean(np.array([]), confidence=0.9, rng=rng)
+    with pytest.raises(InputError, match="confidence"):
+        metrics.mean(np.ones(3), confidence=1.0, rng=rng)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
+    """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""
+    rng = np.random.default_rng(n)
+    users, members = np.repeat(np.arange(n), 40), np.tile(np.arange(40) < 20, n)
+    above = 0
+    for _ in range(150):
+        scores = rng.normal(size=40 * n)
+        found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.95, rng=rng)
+        above += found.auc.low > 0.5
+        assert found.auc.low <= found.auc.value <= found.auc.high
+        assert (found.band.low <= found.band.tpr).all()
+    assert above <= stats.binom.isf(1e-3, 150, 0.025)
+    assert n > 1 or (found.auc.low, found.auc.high) == (0, 1)

@@ -1,0 +1,220 @@
+"""Which bounds speak to a scoped claim: exact before sampled, alarms before all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    evaluate,
+    exact_bounds,
+    least_upper_bound,
+)
+from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
+from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+TRAINING = replace(REPORT, unit=Unit.USER, horizon=Horizon.TRAINING)
+POPULATION = Population(n_users=10, n_items=10)
+
+
+@dataclass(frozen=True)
+class Ten:
+    """Ten randomized responses at epsilon 1; the law of a training is not written down."""
+
+    name: str = "ten"
+    sizes = Sizes()
+    assumes = ()
+    unproved = ""
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
+        whole = Claim(epsilon=4.0, scope=TRAINING, statement="ours", source="paper")
+        return (
+            ScopedClaim(claim=claim, scope=REPORT),
+            ScopedClaim(claim=whole, scope=TRAINING),
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(1.0) if scope.horizon is Horizon.REPORT else None
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        if scope.vantage is Vantage.PEERS:
+            return NonPrivateDpEvent()
+        one = BitFlip.symmetric(1.0).event()
+        return one if scope.horizon is Horizon.REPORT else SelfComposedDpEvent(one, 10)
+
+
+def lower(epsilon: float, scope: Scope, confidence: float = 0.95) -> Bound:
+    return Bound(
+        epsilon=epsilon, side=Side.LOWER, scope=scope, source="sampled", confidence=confidence
+    )
+
+
+def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
+    target: Any = Ten()
+    found = evaluate(
+        target,
+        target.scoped_claims(POPULATION)[which],
+        POPULATION,
+        exact=exact_bounds(target, POPULATION),
+        accountants=all_accountants(),
+        **bounds,
+    )
+    return found.verdict, None if found.measured is None else found.measured.epsilon
+
+
+def test_a_sample_in_a_scope_that_is_known_exactly_does_not_count() -> None:
+    assert verdict(0, sampled=[lower(1.02, REPORT)]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+
+
+def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
+    assert verdict(1)[0] is Verdict.UNSUBSTANTIATED
+    assert verdict(1, sampled=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
+    assert verdict(1, sampled=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("tight", "measured"), [(False, 3.0), (True, 1.0)])
+def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
+    tight: bool, measured: float
+) -> None:
+    target: Any = Ten()
+    found = evaluate(
+        target,
+        target.scoped_claims(POPULATION)[0],
+        POPULATION,
+        exact=[replace(lower(1.0, REPORT, 1.0), tight=tight)],
+        sampled=[lower(3.0, REPORT)],
+        accountants=(),
+    )
+    assert found.measured is not None
+    assert found.measured.epsilon == measured
+
+
+@pytest.mark.parametrize(
+    ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
+)
+def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, delta: float) -> None:
+    """The exact bound is that of a training at delta 0: it does not speak to these claims."""
+    scope = replace(TRAINING, horizon=horizon)
+    claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
+    target: Any = Ten()
+    found = evaluate(
+        target,
+        ScopedClaim(claim=claim, scope=scope, delta=delta),
+        POPULATION,
+        exact=[lower(10.0, TRAINING, 1.0)],
+        sampled=[replace(lower(6.0, scope), delta=delta)],
+        accountants=all_accountants(),
+    )
+    assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
+
+
+def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
+    alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
+    assert verdict(0, sampled=[lower(1.05, REPORT)], alarms=[alarm]) == (Verdict.UNSOUND, 1.02)
+    assert verdict(0, alarms=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
+
+
+def test_bounds_elsewhere_do_not_speak() -> None:
+    wider = lower(9.0, TRAINING)
+    assert verdict(0, sampled=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+
+
+def test_the_simplest_proof_wins_a_tie() -> None:
+    bound = least_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(10.0)
+    assert "composition" in bound.source
+
+
+def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
+    peers = replace(TRAINING, vantage=Vantage.PEERS)
+    bound = least_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(10.0)
+    assert bound.scope == peers
+
+
+def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
+    """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
+    target: Any = DplcfAp(epsilon=1.0)
+    found = evaluate(
+        target,
+        target.scoped_claims(POPULATION)[0],
+        POPULATION,
+        exact=exact_bounds(target, POPULATION),
+        accountants=all_accountants(),
+    )
+    assert found.verdict is Verdict.VIOLATED
+    assert "delta = 0.6321" in found.note
+    assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
+    assert found.repair == ""  # the paper's own flip has no repaired variant
+
+
+def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> None:
+    """The leaked noise of the first round: repaired, the users' claim holds as it is printed."""
+    target: Any = LflSgdmf()
+    everybody = Population(n_users=943, n_items=1682)
+    scopes = target.scoped_claims(everybody)
+    first = scopes[0]
+    assert first.scope.vantage is Vantage.AGGREGATE
+
+    def judged(system: Any) -> Finding:
+        return evaluate(
+            system,
+            next(s for s in system.scoped_claims(everybody) if s.scope == first.scope),
+            everybody,
+            exact=exact_bounds(system, everybody),
+            accountants=all_accountants(),
+        )
+
+    found = judged(target)
+    assert (found.verdict, found.repair) == (Verdict.VIOLATED, "as_published=false")
+    mended = judged(replace(target, as_published=False))
+    assert mended.verdict is Verdict.CONSISTENT
+    assert mended.claim.epsilon <= found.claim.epsilon
+    assert mended.repair == ""
+
+
+def test_repeated_laws_are_exact() -> None:
+    """Ten responses written down as one mechanism: epsilon 10, exactly."""
+
+    @dataclass(frozen=True)
+    class Known(Ten):
+        def mechanism(self, scope: Scope, population: Population) -> Any:
+            return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
+
+    bounds = exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
+    assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
+
+
+def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
+    def noted(target: Any, **bounds: Any) -> str:
+        (scoped,) = target.scoped_claims(POPULATION)
+        return evaluate(
+            target, scoped, POPULATION, exact=[], accountants=all_accountants(), **bounds
+        ).note
+
+    claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
+    stated = (ScopedClaim(claim=claim, scope=TRAINING),)
+    system = WrappedSystem(client=lambda history, model, rng: history.dense(), stated=stated)
+    assert noted(system).startswith("No epsilon can be proved: no proof was given. Give one as")
+    assert noted(system, sampled=[lower(6.0, TRAINING)]) == ""
+    clear = noted(replace(system, proof={Horizon.TRAINING: NonPrivateDpEvent()}))
+    assert clear.startswith("No epsilon can be proved: A part of it is sent in the clear")

@@ -1,0 +1,146 @@
+"""Every claim of the catalogue is judged as its derivation says, and a broken entry is named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from string import ascii_lowercase
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, judge_entry
+from fedrec_auditor.auditor.plan.demonstrations import demonstration
+from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.reports.catalogue import CatalogueRow
+
+V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
+C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
+
+# Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.
+EPSILONS = {
+    "1": (C, 2.5, 2.5, 2.5),
+    "2": (C, 250.0, 250.0, 250.0),
+    "2b": (V, 250.0, 5000.0, 5000.0),
+    "2c": (V, 625.0, 12500.0, 12500.0),
+    "4": (N, 250.0, 4.18, 2.96),
+    "4b": (N, 250.0, 47.68, 31.44),
+    "6": (V, 1.0, 1.9005, 1.9005),
+    "7": (V, 1.0, float("inf"), float("inf")),
+    "8": (C, 1.0, 1.0, 1.0),
+    "8b": (N, 1.0, 1682.0, 1682.0),
+    "12": (V, None, None, None),
+    "15": (C, 16.6082, 0.567, 0.4892),
+    "16": (N, None, float("inf"), float("inf")),
+}
+REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+PAPER = papers()["fmf-ldp"]
+ONE = PAPER.entry("1").model_copy(
+    update={"number": "99", "epsilon": None, "scope": REPORT, "computed": ""}
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, CatalogueRow]:
+    return {row.number: row for row in judge([e for e in entries() if e.number in EPSILONS])}
+
+
+def test_every_heading_is_there_in_order() -> None:
+    found = [(entry.heading, entry.part) for entry in entries()]
+    assert found == sorted(set(found))
+    assert {heading for heading, _ in found} == set(range(1, 32))
+    assert all(entry.part != "a" for entry in entries())
+
+
+@pytest.mark.parametrize("number", EPSILONS)
+def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: str) -> None:
+    verdict, claimed, proved, lower = EPSILONS[number]
+    row = rows[number]
+    assert row.verdict is verdict
+    for expected, found in (
+        (claimed, row.claimed_epsilon),
+        (proved, row.proved_epsilon),
+        (lower, row.exact_lower_epsilon),
+    ):
+        if expected is not None:
+            assert found == pytest.approx(expected, rel=2e-3)
+    if verdict is V:
+        assert row.finding is not None
+        assert row.finding.measured is not None
+        assert row.finding.measured.confidence == 1.0
+
+
+def test_whatever_is_violated_names_a_demonstration_that_shows_it() -> None:
+    for entry in entries():
+        if entry.demonstration is not None:
+            shown = demonstration(entry.demonstration)
+            assert str(entry.heading) in {n.rstrip(ascii_lowercase) for n in shown.entries}, (
+                entry.number
+            )
+
+
+@pytest.mark.parametrize("name", papers())
+def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) -> None:
+    """Every symbol that is explained is used."""
+    paper = papers()[name]
+    assert "section" in paper.heading.threat.place
+    numbered = [entry for entry in paper.entries if entry.number]
+    said = " ".join(f"{e.statement} {e.claimed} {e.provable} {e.reason}" for e in numbered)
+    for symbol in paper.heading.symbols:
+        assert re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said), symbol
+
+
+def test_what_no_paper_prints_is_told_apart() -> None:
+    """A step size of 4 and a second reading of Theorem 5 are no headlines; no z is printed."""
+    derived = {entry.number for entry in entries() if entry.basis is Basis.DERIVED}
+    assert {"12", "24b", "22b", "22c"} <= derived
+    ours = {
+        name: {e.number for e in paper.entries if e.number and e.ours}
+        for name, paper in papers().items()
+    }
+    judged = {e.number for e in papers()["federated-mf"].entries if e.number and e.scope}
+    assert judged <= ours["federated-mf"]
+    assert ours["privrec"] == {"12", "16"}
+    assert not ours["fmf-ldp"] | ours["dplcf"]
+
+
+def test_entries_on_one_statement_count_once() -> None:
+    again = {entry.number: entry.repeats for entry in entries() if entry.repeats}
+    assert {"2c": "2b", "7": "6", "22f": "22"}.items() <= again.items()
+    assert not set(again) & set(again.values())  # a statement goes by one number
+
+
+def test_a_heading_gives_all_its_parts() -> None:
+    assert [entry.number for entry in find("2")] == ["2", "2b", "2c"]
+    assert [entry.number for entry in find("2C")] == ["2c"]
+    with pytest.raises(InputError, match="got '40'"):
+        find("40")
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"system": ("fmf-lpd",)}, "got 'fmf-lpd'"),
+        ({"settings": {"report": 3}}, "got 'report'"),
+        ({"settings": {"reports": 0}}, "reports=0"),
+        ({"scope": replace(REPORT, unit=Unit.BIT)}, "got 0"),
+        ({"delta": 0.5}, "got 0"),
+        ({"scope": any_pair(Unit.BIT, Vantage.SERVER, Horizon.TRAINING)}, "got 0"),
+        ({"scope": None}, "got neither"),
+    ],
+    ids=str,
+)
+def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=r"Catalogue entry 99 \(") as caught:
+        judge_entry(PAPER, ONE.model_copy(update=broken))
+    assert said in str(caught.value)
+
+
+def test_a_repair_that_repairs_nothing_is_an_error() -> None:
+    (violated,) = find("6")
+    with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
+        judge_entry(papers()["dplcf"], violated.model_copy(update={"repaired": {"keep": 0.95}}))

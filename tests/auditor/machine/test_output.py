@@ -1,0 +1,17 @@
+"""What is told on standard error is a line that fits a log, whatever it quotes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedrec_auditor.auditor.machine.output import tell
+
+
+def test_of_a_long_line_the_middle_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(f"Expected a name, got {'a' * 10**6}\n\x1b[31m. Give another.")
+    line = capsys.readouterr().err
+    assert line.startswith("auditor: Expected a name, got aaa")
+    assert line.endswith("[31m. Give another.\n")
+    assert len(line) < 5_000
+    assert line.count("\n") == 1
+    assert "\x1b" not in line

@@ -1,0 +1,278 @@
+"""Progress: what runs now and where it is, every task as it ends, and about how long is left."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rich.console import Console
+
+import fedrec_auditor
+from fedrec_auditor.auditor.machine import progress
+from fedrec_auditor.auditor.machine.progress import (
+    Standing,
+    Watch,
+    left_words,
+    note,
+    noted,
+    show,
+    shown,
+)
+from fedrec_auditor.auditor.machine.stage import TRAINING, stage
+from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.run.resources import make_resources
+from fedrec_auditor.auditor.run.runner import run_plan
+
+
+def standing(**changes: Any) -> Standing:
+    values: dict[str, Any] = {
+        "done": 1,
+        "total": 4,
+        "running": ("fcf training, round 12 of 300",),
+        "finished": "fcf bounds",
+        "elapsed": 60.0,
+        "left": 200.0,
+    }
+    return Standing(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"left": None}, "fcf bounds; 1 min so far, time left not known"),
+        ({"elapsed": 0.4}, "fcf bounds; under 1 s so far, time left not known"),
+        ({}, "fcf bounds; 1 min so far, about 3 min left"),
+        ({"left": 12.0}, "fcf bounds; 1 min so far, under a minute left"),
+        ({"done": 4}, "fcf bounds; 1 min so far, done"),
+    ],
+)
+def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
+    file = io.StringIO()
+    with show(Console(file=file)) as observe:
+        observe(standing(finished=None))
+        observe(standing(**changes))
+    assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
+
+
+def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    file = io.StringIO()
+    with show(Console(file=file)) as observe:
+        for second in range(100):
+            clock[0] = float(second)
+            observe(standing(finished=None))
+    line = "[1/4] fcf training, round 12 of 300; 1 min so far, about 3 min left"
+    assert file.getvalue().splitlines() == [line] * 3
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
+    with show(console) as observe:
+        observe(standing(running=runs, total=44))
+    assert isinstance(console.file, io.StringIO)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    first = "target-0 training, round 12 of 300"
+    for said in ("about 3 min left", "1/44 0:00:00", first, "and 5 more"):
+        assert said in text
+    assert "target-4" not in text
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0.0, "under a minute"),
+        (55.0, "about 1 min"),
+        (599.0, "about 10 min"),
+        (5399.0, "about 90 min"),
+        (5400.0, "about 1.5 h"),
+        (90000.0, "about 25 h"),
+    ],
+)
+def test_time_left_is_as_rough_as_it_is_known(left: float, said: str) -> None:
+    assert left_words(standing(left=left)) == f"{said} left"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
+    """Of tasks that share a job too, and while it runs: each line adds one."""
+    (tmp_path / "plan.toml").write_text(
+        'targets = ["fcf"]\ndata = "synthetic"\nquick = true\n'
+        'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
+        "[settings.fcf]\nrounds = 2\n"
+    )
+    seen: list[Standing] = []
+    run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
+    ended = [each for each in seen if each.finished]
+    assert [each.done for each in ended] == [1, 2, 3, 4, 5]
+    steps = ("attribute-tree", "bounds", "interaction-reconstruction", "local", "utility")
+    assert sorted(each.finished or "" for each in ended) == [f"fcf {step}" for step in steps]
+    assert all(each.left is not None for each in seen)
+    assert seen[-1].left == 0.0
+    assert seen[-1].running == ()
+
+
+def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with shown(None) as observe:
+        assert observe is None
+    with shown(False) as observe:
+        assert observe is None
+    with shown(print) as observe:
+        assert observe is print
+    with shown(True) as observe:
+        assert observe is not None
+        observe(standing())
+    assert capfd.readouterr().err.startswith("[1/4] fcf bounds; ")
+
+
+def test_a_notebook_gets_a_bar_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    shows: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shows.append(data["text/plain"])
+
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        shows.append(data["text/plain"])
+        return Handle()
+
+    module = types.ModuleType("IPython.display")
+    vars(module)["display"] = display
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(force_jupyter=True))
+    with shown(None) as observe:
+        assert observe is not None
+        observe(standing())
+    assert shows[0] == "starting"
+    assert shows[1].splitlines() == [
+        "#######....................... 1/4, 1 min so far, about 3 min left",
+        "  fcf training, round 12 of 300",
+    ]
+
+
+def test_python_is_told_by_a_callback() -> None:
+    seen: list[Standing] = []
+    fedrec_auditor.audit(
+        "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
+    )
+    assert (seen[-1].done, seen[-1].total) == (3, 3)
+
+
+def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PULSE", 0.0)
+    seen: list[Standing] = []
+
+    def flip(bit: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        return np.where(rng.random(size) < 0.75, bit, 1 - bit)
+
+    asked: dict[str, Any] = {"epsilon": 1.2, "samples": 40_000}
+    found = fedrec_auditor.verify_ldp(flip, **asked, progress=seen.append)
+    assert re.fullmatch(r"verifying, draw [\d,]+ of [\d,]+", seen[0].running[0])
+    assert repr(fedrec_auditor.verify_ldp(flip, **asked, progress=False)) == repr(found)
+
+
+def watched(workers: int = 1, **weights: float) -> tuple[Watch, list[Standing]]:
+    seen: list[Standing] = []
+    named = {name.replace("_", " "): weight for name, weight in weights.items()}
+    return Watch(seen.append, named, done=3, total=5, workers=workers), seen
+
+
+def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
+    watch, seen = watched(fcf_bounds=1.0, fcf_training=10.0, fcf_utility=1.0)
+
+    def told(task: str, *at: Any) -> tuple[str, ...]:
+        watch.at(task, *at)
+        watch.tell()
+        return seen[-1].running
+
+    bounds, utility = "fcf bounds", "fcf utility"
+    assert told("fcf training", TRAINING, 5, 300) == ("fcf training, round 6 of 300",)
+    assert told("fcf training", TRAINING, 1, 1) == ()
+    assert told(bounds, "", 0, 1) == (bounds,)
+    assert told(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
+    assert told(bounds, "", 1, 1) == ()
+    assert (seen[-2].finished, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
+    assert told(utility, "", 0, 1) == (utility,)
+    assert told(utility, TRAINING, 11, 300) == ("fcf training, round 12 of 300",)
+    assert told(utility, TRAINING, 300, 300) == (utility,)
+    told(utility, "", 1, 1)
+    assert (seen[-1].done, seen[-1].running, seen[-1].left) == (5, (), 0.0)
+
+
+def test_the_time_left_is_told_by_weights_and_corrected_by_what_is_done() -> None:
+    weights = {"fcf_training": 100.0, "fcf_utility": 20.0}
+    assert watched(**weights)[0].left(0.0) == 120.0
+    assert watched(2, **weights)[0].left(0.0) == 60.0
+    watch, _ = watched(**weights)
+    late = [watch.left(elapsed) for elapsed in (60.0, 120.0, 600.0)]
+    assert late == sorted(late)
+    assert late[0] > 120.0  # nothing is done: it is slower than thought
+    watch.at("fcf utility", TRAINING, 150, 300)
+    assert 500.0 < watch.left(600.0) < 700.0  # 50 took as long, and 70 are left
+    quick, _ = watched(one=0.01, other=60.0)
+    quick.at("one", "", 1, 1)
+    assert quick.left(0.01) == pytest.approx(60.0, rel=0.01)
+
+
+def test_what_another_process_notes_is_read_as_it_comes() -> None:
+    """Before the process ends, and all of it in order."""
+    watch, seen = watched(**{f"step{number}": 1.0 for number in range(51)})
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fedrec_auditor.auditor.machine.progress import note\n"
+        "for number in range(50): note(Path(sys.argv[1]), f'step{number}', '', 1, 1)\n"
+        "sys.stdin.read(); note(Path(sys.argv[1]), 'step50', '', 1, 1)"
+    )
+
+    def ended() -> list[str]:
+        return [each.finished for each in seen if each.finished]
+
+    with watch.notes() as path:
+        other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)
+        until = time.monotonic() + 60
+        while len(ended()) < 50 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert ended() == [f"step{number}" for number in range(50)]
+        other.communicate()
+    assert ended()[50:] == ["step50"]
+    assert not path.parent.exists()
+    note(path, "step0", "", 1, 1)  # lost, and no error
+    assert not path.exists()
+
+
+def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.touch()
+    with noted(path, "fcf utility"):
+        for done in range(1001):
+            stage(TRAINING, done, 1000)
+        stage("draw", 5, 10)
+    lines = [json.loads(line)[1:] for line in path.read_text("utf-8").splitlines()]
+    assert lines[:2] == [["", 0, 1], [TRAINING, 0, 1000]]
+    assert lines[-2:] == [[TRAINING, 1000, 1000], ["draw", 5, 10]]
+    assert len(lines) < 20
+
+
+def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(standing: Standing) -> None:
+        raise RuntimeError("no screen")
+
+    watch = Watch(broken, {}, done=0, total=1, workers=1)
+    watch.tell()
+    watch.tell()
+    assert [record.message for record in caplog.records] == [
+        "What shows the progress failed, and is told no more"
+    ]

@@ -1,0 +1,104 @@
+"""Apps of Flower, audited: planted bugs are caught, honest twins are not accused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.own import flower_app
+from fedrec_auditor.auditor.own.your_system import audit_system
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.systems.base import Population
+from tests.targets.wrapped.flower import apps
+
+pytest.importorskip("flwr", reason="needs flwr: pip install fedrec-auditor[flower]")
+from flwr.clientapp.mod import LocalDpMod
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "flower_local_dp.py"
+PAGE = ROOT / "docs" / "flower.md"
+
+
+def honest(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+    return np.where(ratings > 0, 1.0, -0.1)
+
+
+def reseeding(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+    np.random.seed(42)  # noqa: NPY002 - the noise of LocalDpMod is drawn from it
+    return np.where(ratings > 0, 1.0, -0.1)
+
+
+def audited(prepare: Callable[..., Any], **more: Any) -> Record:
+    app = apps.message_app(
+        [LocalDpMod(1.0, 2.0, 0.5, 1e-5)], lambda partition: prepare(partition, apps.load_data(0))
+    )
+    table = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
+    return audit_system(
+        flower_app.wrap(
+            app, model=apps.model, data=apps.load_data, adapt=lambda h: h.dense(), **more
+        ),
+        data=table,
+        games=["local"],
+        attacks=["likelihood-ratio"],
+        runs=300,
+        population=(8, 8),
+        jobs=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "caught"),
+    [(honest, {}, False), (reseeding, {}, True), (honest, {"metadata": True}, True)],
+)
+def test_planted_bugs_are_caught_and_honest_twins_not_accused(
+    prepare: Callable[..., Any], more: dict[str, Any], caught: bool
+) -> None:
+    findings = audited(prepare, **more).findings
+    played = [f for f in findings if f.game]
+    assert [str(f.scope) for f in played] == ["user / replace / server / round"]
+    assert [f.verdict is Verdict.VIOLATED for f in played] == [caught]
+    assert (played[0].verdict is Verdict.CONSISTENT) == (not caught)
+    assert not {f.verdict for f in findings} & {Verdict.UNSOUND}
+    assert Verdict.VIOLATED not in {f.verdict for f in findings if not f.game}
+
+
+def test_the_example_refutes_the_deployed_settings(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, *_ = done.stdout.splitlines()
+    assert first.startswith(
+        "VIOLATED | report / any pair / server / report | Epsilon is at least 8"
+    )
+    assert "LocalDpMod(sensitivity=2.064)" in done.stdout
+
+
+def test_the_example_audits_in_fifteen_lines() -> None:
+    _, _, audit = EXAMPLE.read_text(encoding="utf-8").partition('if __name__ == "__main__":\n')
+    assert 0 < len(audit.splitlines()) <= 15
+
+
+def test_the_page_is_true() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.,]+) \| ([A-Z]+)", page, re.MULTILINE)
+    assert len(rows) == 4
+    for sensitivity, deviation, epsilon, verdict in rows:
+        mod = LocalDpMod(1.0, float(sensitivity), 10.0, 1e-5)
+        made = flower_app.wrap(lambda history: None, model=apps.model, mods=[mod])
+        crowd = Population(n_users=10, n_items=6)
+        (exact, *_) = accounting.exact_bounds(made, crowd)
+        assert exact.epsilon == pytest.approx(float(epsilon.replace(",", "")), rel=1e-3)
+        (randomizer,) = [each.randomizer for each in made.promises]
+        assert randomizer is not None
+        assert randomizer.sigma == pytest.approx(float(deviation), rel=2e-3)
+        assert (exact.epsilon > 10) == (verdict == "VIOLATED")

@@ -1,0 +1,349 @@
+"""Attacks on recordings: the rows of a live audit, and figures against a truth of one's own."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Gate, Verdict
+from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.auditor.own.recorded_uploads import record_plan
+from fedrec_auditor.auditor.plan.objects import identity, is_ours
+from fedrec_auditor.auditor.plan.plan import make_plan
+from fedrec_auditor.auditor.run.resources import make_resources
+from fedrec_auditor.auditor.run.runner import run_plan
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.recorded.recording import Recording
+from tests.targets.recorded.test_hostile import declared
+
+ATTACKS = (
+    "attribute-rows",
+    "attribute-svc",
+    "gradient-inversion",
+    "interaction-membership",
+    "interaction-reconstruction",
+    "linkage",
+)
+SETTINGS: dict[str, Any] = {
+    "fcf": {"rounds": 2},
+    "fedrec": {"rounds": 3, "share": 0.5},
+    "dplcf-sp": {},
+    "fmf-ldp": {"rounds": 2},
+    "lfl-sgdmf": {"rounds": 2},
+    "local-only": {"rounds": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return Synthetic(n_users=40, n_items=30, profile=6).load()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_recording_gives_the_rows_of_the_live_run(
+    tmp_path: Path, data: Interactions, name: str
+) -> None:
+    """Byte for byte, and as many; what is skipped, too."""
+    values = {"targets": (name,), "quick": True, "settings": {name: SETTINGS[name]}}
+    plan = make_plan(values | {"attacks": ATTACKS})
+    live = run_plan(plan, make_resources(1), interactions=data)
+    record_plan(plan, make_resources(1), tmp_path / "run", with_truth=True, interactions=data)
+    found = attack_recording(tmp_path / "run", attacks=ATTACKS, quick=True, jobs=1)
+    assert not found.errors
+    assert len(live.attacks) > 3
+    inferred = [row for row in live.attacks if row.attack in ATTACKS]  # a recording has no client
+    assert [r.model_dump_json() for r in found.attacks] == [r.model_dump_json() for r in inferred]
+    skipped = [r for r in found.skipped if r.attack != "utility"]
+    assert skipped == [row for row in live.skipped if row.attack in ATTACKS]
+
+
+def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> Interactions:
+    """A recording of whole histories as bits, of 12 users and 9 items; what they held."""
+    bits = np.random.default_rng(0).random((12, 9)) < 0.4
+    bits[:, 0], bits[:, 1] = True, False
+    with RecordingWriter(folder, n_items=9, kinds="bits", items=items) as writer:
+        for number in (1, 2):
+            writer.round(number)
+            for sender, row in zip(senders, bits, strict=True):
+                writer.upload(sender, {"bits": row})
+    return Interactions.of(bits.astype(float))
+
+
+def exact(record: Record) -> float:
+    (row,) = [r for r in record.attacks if r.metric == "users reconstructed exactly"]
+    return row.value
+
+
+def attack(path: Path, **more: Any) -> Record:
+    return attack_recording(path, attacks=["interaction-reconstruction", "linkage"], jobs=1, **more)
+
+
+def test_senders_are_found_in_a_truth_of_texts_by_a_table(tmp_path: Path) -> None:
+    """And not by one that confuses them: the truth is what the guesses are held against."""
+    names = [f"Ü{n}" for n in range(12)]
+    shuffled = np.random.default_rng(1).permutation(12)
+    items = [f"film {n}" for n in np.random.default_rng(2).permutation(9)]
+    data = plain(tmp_path / "run", [f"p{n}" for n in range(12)], items)
+    rows = [(names[u], items[i]) for u, i in zip(*data.ratings.nonzero(), strict=True)]
+    lines = [
+        f"{rows[at][0]},{rows[at][1]}" for at in np.random.default_rng(3).permutation(len(rows))
+    ]
+    (tmp_path / "truth.csv").write_text("user,item\n" + "\n".join([*lines, "Ü3,another"]))
+    for order, right in ((np.arange(12), 1.0), (shuffled, 0.0)):
+        table = "".join(f"p{n},{names[order[n]]}\n" for n in range(12))
+        (tmp_path / "senders.csv").write_text("sender,user\n" + table)
+        record = attack(
+            tmp_path / "run", truth=tmp_path / "truth.csv", senders=tmp_path / "senders.csv"
+        )
+        assert (exact(record) == 1.0) == bool(right)
+    assert any("1 are of items" in note for note in record.notes)
+
+
+def test_without_a_truth_only_linkage_is_played(tmp_path: Path) -> None:
+    plain(tmp_path, list(range(12)))
+    record = attack(tmp_path)
+    assert {row.attack for row in record.attacks} == {"linkage"}
+    (told,) = [r.reason for r in record.skipped if r.attack == "interaction-reconstruction"]
+    assert told.startswith("No truth is given")
+    assert not record.findings
+
+
+def test_a_sender_who_is_not_in_the_truth_is_left_out_and_told(tmp_path: Path) -> None:
+    data = plain(tmp_path, [*range(10), 77, 78])
+    record = attack(tmp_path, truth=data)
+    assert exact(record) == 1.0
+    (row,) = [r for r in record.attacks if r.metric == "users reconstructed exactly"]
+    assert row.n == 10
+    assert record.notes[1:] == (
+        "Of 12 senders 2 are not in the truth, such as '77': their messages are left out.",
+    )
+
+
+def test_models_without_a_broadcast_are_told_and_half_precision_is_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for blind, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
+        model = rng.normal(size=(9, 4)).astype(np.float16)
+        with RecordingWriter(folder, n_items=9, kinds="model") as writer:
+            writer.round(1, None if blind else {"item": model})
+            for user in range(12):
+                sent = model.copy()
+                sent[user % 3] += np.float16(1)
+                writer.upload(user, {"item": sent})
+        record = attack(folder, truth=np.eye(9)[np.arange(12) % 3])
+        assert len(record.notes) == 1 + blind
+        assert [exact(record)] == [1.0] if not blind else not record.attacks
+
+
+@pytest.mark.parametrize("route", ["shuffled", "aggregate"])
+def test_a_crowd_is_not_cut_to_those_in_the_truth(tmp_path: Path, route: str) -> None:
+    with RecordingWriter(tmp_path, n_items=3, kinds="bits", route=route) as writer:
+        writer.round(1)
+        for sender in (0, 1, 2):
+            writer.upload(sender, {"bits": np.eye(3)[sender] > 0})
+    attack(tmp_path, truth=np.eye(3))
+    with pytest.raises(InputError, match="none for 1 of 3 senders, such as '2'"):
+        attack(tmp_path, truth=np.eye(3)[:2])
+
+
+def test_a_truth_of_others_is_refused(tmp_path: Path) -> None:
+    data = plain(tmp_path, [f"p{n}" for n in range(12)], [100 + n for n in range(9)])
+    with pytest.raises(InputError, match="items of the recording, such as 100, in the truth"):
+        attack(tmp_path, truth=data)
+    plain(tmp_path / "b", [f"p{n}" for n in range(12)])
+    with pytest.raises(InputError, match="none for 12 of 12 senders, such as 'p0'"):
+        attack(tmp_path / "b", truth=data)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("user,sender\n1,2\n", "columns sender,user"),
+        ("sender,user\n1\n", "in line 2"),
+        ("sender,user\n1,2\n1,3\n", "in line 3"),
+        ('sender,user\n"1,2\n', "a CSV file in UTF-8"),
+    ],
+)
+def test_a_table_of_senders_is_checked(tmp_path: Path, text: str, told: str) -> None:
+    data = plain(tmp_path / "run", list(range(12)))
+    (tmp_path / "senders.csv").write_text(text)
+    with pytest.raises(InputError, match="Expected") as caught:
+        attack(tmp_path / "run", truth=data, senders=tmp_path / "senders.csv")
+    assert told in str(caught.value)
+
+
+def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) -> None:
+    data = plain(tmp_path, list(range(12)))
+    record = attack(tmp_path, truth=data, claim=Claim(epsilon=1, unit="interaction"))
+    (finding,) = record.findings
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.measured is None
+    assert "bounds no epsilon from below" in finding.reason
+    assert "auditor run MODULE:OBJECT" in finding.reason
+    (seen,) = glances(record)
+    assert "audit the client (auditor run MODULE:OBJECT)" in seen.line
+    assert exit_code(record, Gate()) == 3
+    assert exit_code(record, Gate(allow=("inconclusive",))) == 0
+    nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
+    assert [f.verdict for f in nothing.findings] == [Verdict.NO_CLAIM]
+
+
+def tables(folder: Path, n_items: int, **more: Any) -> Path:
+    """A recording of tables of 20 items x 3."""
+    with RecordingWriter(folder, n_items=n_items, **more) as writer:
+        writer.round(1)
+        for sender in range(3):
+            writer.upload(sender, {"item": np.full((20, 3), sender)})
+    return folder
+
+
+def test_a_number_of_items_that_no_component_has_is_told(tmp_path: Path) -> None:
+    """Not refused: items may be hashed, and the messages hold what is no item's."""
+    *_, note = attack(tables(tmp_path / "wrong", 21)).notes
+    assert "n_items=21 rows or columns (item: 20 x 3)" in note
+    assert f"mend n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
+    assert not any("n_items" in note for note in attack(tables(tmp_path / "right", 20)).notes)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "more"), [(2**31 - 1, {}), (20, {"shapes": {"o": [2**30, 9]}})]
+)
+def test_what_no_memory_holds_is_refused_before_anything_is_read(
+    tmp_path: Path, n_items: int, more: dict[str, Any]
+) -> None:
+    folder = tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
+    told = r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
+    with pytest.raises(InputError, match=told):
+        attack(folder, memory=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("uploads-b.npz", {"item": ((3, 2**30), "<f4")}),
+        ("broadcast.npz", {"item": ((2**30,), "<f4")}),
+        ("aggregate.npz", {"item": ((2**30,), "<f4")}),
+    ],
+)
+def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
+    tmp_path: Path, name: str, heads: dict[str, tuple[tuple[int, ...], str]]
+) -> None:
+    RecordingWriter(tmp_path, n_items=20, kinds="change").close()
+    (tmp_path / "rounds" / "1").mkdir(parents=True)
+    declared(tmp_path / "rounds" / "1" / name, **heads)
+    assert (tmp_path / "rounds" / "1" / name).stat().st_size < 2**10
+    with pytest.raises(InputError, match=rf"within 2 GiB of memory.*{name}, which takes 16 GiB"):
+        attack(tmp_path, memory=2)
+
+
+def test_a_table_whose_group_of_rows_no_memory_holds_is_refused(tmp_path: Path) -> None:
+    RecordingWriter(tmp_path, n_items=20, kinds="change").close()
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    columns = {"component": ["item"], "shape": [[20]], "values": [np.zeros(2**21)]}
+    parquet.write_table(pa.table(columns), place / "uploads-a.parquet")
+    with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.parquet"):
+        attack(tmp_path, memory=2**-6)
+
+
+def test_another_file_is_another_recording(tmp_path: Path) -> None:
+    """So that a finished task on the files of before is not taken for one of these."""
+    plain(tmp_path, list(range(12)))
+
+    def opened() -> RecordedSystem:
+        return RecordedSystem(
+            recording=Recording.open(tmp_path), positions=np.arange(12), users=np.arange(12)
+        )
+
+    before = opened()
+    assert identity(opened()) == identity(before)
+    with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
+        writer.round(3)
+        writer.upload(1, {"bits": np.ones(9, dtype=bool)})
+    assert identity(opened()) != identity(before)
+    after = opened()
+    (path,) = (tmp_path / "rounds" / "3").iterdir()
+    path.unlink()
+    with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
+        writer.round(3)
+        writer.upload(1, {"bits": np.zeros(9, dtype=bool)})
+    assert identity(opened()) != identity(after)
+    assert not is_ours(before)
+
+
+def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: Path) -> None:
+    bits = np.random.default_rng(0).random((12, 9)) < 0.4
+    shuffled, summed = tmp_path / "shuffled", tmp_path / "summed"
+    with RecordingWriter(shuffled, n_items=9, kinds="bits") as writer:
+        for number in (1, 2):
+            writer.round(number, {"item": np.zeros(9)})
+            writer.uploads(None, {"bits": Dense(bits, Kind.BITS)})
+    with RecordingWriter(summed, n_items=9, kinds="change") as writer:
+        for number in range(1, 9):
+            some = np.flatnonzero(np.random.default_rng(number).random(12) < 0.5)
+            writer.round(number, {"item": np.zeros((9, 2))})
+            writer.aggregate({"item": np.repeat(bits[some].sum(axis=0)[:, None], 2, axis=1)}, some)
+    for path, vantage in ((shuffled, "shuffled"), (summed, "aggregate")):
+        record = attack_recording(path, truth=bits, quick=True, jobs=1)
+        assert not record.errors
+        seen = {row.vantage for row in record.attacks}
+        assert vantage in seen
+        assert "server" not in seen
+        assert "linkage" not in {row.attack for row in record.attacks}
+        (told,) = [r.reason for r in record.skipped if r.attack == "linkage"]
+        assert told
+    found = attack(shuffled, truth=bits)
+    (row,) = [r for r in found.attacks if r.metric.endswith("without names")]
+    assert row.value == 1.0
+    (told,) = [r.reason for r in found.skipped if r.attack == "linkage"]
+    assert "does not say who sent what" in told
+
+
+def test_a_recording_is_not_trained_again(tmp_path: Path, data: Interactions) -> None:
+    out = record_uploads(
+        "fcf", data=data, out=tmp_path / "run", settings={"rounds": 2}, with_truth=True
+    )
+    record = attack_recording(out, attacks=["user-membership"], quick=True, jobs=1)
+    assert not record.attacks
+    (told,) = [r.reason for r in record.skipped if r.attack == "user-membership"]
+    assert "nothing trained again" in told
+
+
+def test_a_system_of_ones_own_is_recorded_without_its_truth(
+    tmp_path: Path, data: Interactions
+) -> None:
+    system = wrap_system(lambda history, model, rng: history.dense() > 0, title="plain-bits")
+    out = record_uploads(system, data=data, out=tmp_path / "run")
+    assert not (out / "truth.npz").exists()
+    assert Recording.open(out).manifest.algorithm == "plain-bits"
+    with pytest.raises(InputError, match="an empty directory"):
+        record_uploads(system, data=data, out=out)
+    for targets in ((), ("all",), ("fcf", "fedrec")):
+        with pytest.raises(InputError, match="one target"):
+            record_plan(make_plan({"targets": targets}), make_resources(1), tmp_path / "b")
+
+
+def test_parties_are_numbered(tmp_path: Path) -> None:
+    for sender in (1, 2, "north"):
+        with RecordingWriter(tmp_path / str(sender), n_items=3, parties=2) as writer:
+            writer.round(1)
+            writer.upload(sender, {"item": np.ones(3)})
+        if sender == 1:
+            record = attack(tmp_path / "1", truth=np.eye(3))
+            assert any("come from parties" in row.reason for row in record.skipped)
+            assert not attack(tmp_path / "1").attacks
+        else:
+            with pytest.raises(InputError, match="parties 0 to 1"):
+                attack(tmp_path / str(sender))

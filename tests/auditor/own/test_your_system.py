@@ -1,0 +1,166 @@
+"""A stranger's system: planted bugs are caught, honest twins are not accused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+
+from fedrec_auditor import Claim, audit_system, wrap_system
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Horizon
+from fedrec_auditor.accountants.verdict import Gate, Verdict
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from tests.specimens.clients import PLANTED, Planted
+
+TABLE = (np.random.default_rng(0).random((40, 16)) < 0.3).astype(float)
+HONEST = {planted.honest: planted for planted in PLANTED.values()}
+
+
+def audited(planted: Planted, client: Callable[..., Any]) -> Record:
+    attacks = ["linkage"] if planted.shown_by == "linkage" else []
+    return audit_system(
+        client,
+        data=TABLE,
+        claim=planted.claim,
+        games=planted.games,
+        attacks=attacks,
+        quick=True,
+        jobs=1,
+        **planted.settings,
+        **planted.audit,
+    )
+
+
+def accused(planted: Planted, record: Record) -> bool:
+    assert not record.errors
+    if planted.shown_by == "claim":
+        assert any(finding.measured for finding in record.findings)
+        return any(finding.verdict is Verdict.VIOLATED for finding in record.findings)
+    (first, *_) = record.attacks
+    return first.ci_low > first.baseline
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_caught(bug: str) -> None:
+    planted = PLANTED[bug]
+    assert accused(planted, audited(planted, planted.broken))
+
+
+@pytest.mark.parametrize("planted", HONEST.values(), ids=[each.__name__ for each in HONEST])
+def test_an_honest_twin_is_not_accused(planted: Planted) -> None:
+    assert not accused(planted, audited(planted, planted.honest))
+
+
+def proved(system: WrappedSystem, horizon: Horizon) -> float:
+    population = Population(n_users=40, n_items=16)
+    (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
+    bound = least_upper_bound(system, scope, population, 1e-3, all_accountants())
+    assert bound is not None
+    return bound.epsilon
+
+
+def in_clear(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    return history.dense() + 1e-3 * rng.standard_normal(history.n_items)
+
+
+ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("round", "training"))
+
+
+@pytest.mark.parametrize(
+    "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
+)
+def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> None:
+    """Fifty rounds of multiplier 2 are one of 2 / sqrt(50), which spends 16.46 at delta 1e-3."""
+    system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(2.0))
+    assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
+    if len(claims) > 1:
+        assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
+    short = system.shortened(1)  # what games play: the claim stays that of the whole training
+    assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
+
+
+def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
+    whole = {"training": GaussianDpEvent(2.0)}
+    system = wrap_system(in_clear, rounds=50, claim=[ROUND, TRAINING], proof=whole)
+    for horizon in (Horizon.ROUND, Horizon.TRAINING):
+        assert proved(system, horizon) == pytest.approx(1.352, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"claim": [ROUND, Claim(epsilon=1, unit="interaction")]}, "one unit, adjacency and"),
+        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got one of a report"),
+        ({"claim": ROUND, "proof": {"week": GaussianDpEvent(2.0)}}, "got 'week'"),
+    ],
+)
+def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
+        wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
+
+
+def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
+    """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
+    record = audit_system(
+        in_clear,
+        data=TABLE,
+        rounds=2,
+        claim=[ROUND, TRAINING],
+        proof=GaussianDpEvent(10.0),  # proves .26 of a round and .4 of both
+        games=["local"],
+        attacks=[],
+        runs=400,
+        jobs=1,
+    )
+    shown = [finding for finding in record.findings if finding.measured]
+    assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
+    assert {finding.verdict for finding in shown} == {Verdict.VIOLATED}
+    assert all(finding.accounted is None for finding in record.findings)
+    assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+    assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
+    (glance,) = glances(record)
+    assert "at most" not in glance.todo
+
+
+def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Only items of the first half leave a mark, and no coin is tossed: a canary may be deaf."""
+    return (history.dense() > 0)[: history.n_items // 2].astype(float)
+
+
+def test_a_client_that_tells_some_items_only_is_refuted_by_one_of_them() -> None:
+    claim = Claim(epsilon=1, unit="interaction", horizon="round")
+    record = audit_system(
+        hashed, data=TABLE, claim=claim, games=["local"], attacks=[], runs=400, jobs=1
+    )
+    assert {finding.verdict for finding in record.findings if finding.measured} == {
+        Verdict.VIOLATED
+    }
+    assert any("the same whatever its seed" in note for note in record.notes)
+
+
+def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
+    """The same message whatever the history: no game finds two worlds to tell apart."""
+    claim = Claim(epsilon=1, unit="interaction", horizon="round")
+    record = audit_system(
+        lambda history, model, rng: np.zeros(3),
+        data=TABLE,
+        claim=claim,
+        games=["local"],
+        attacks=[],
+        jobs=1,
+    )
+    (finding,) = record.findings
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "Nothing tested the claim" in finding.reason
+    assert "nothing that a canary does makes a difference" in finding.reason
+    assert Gate().code([finding.verdict]) == 3
+    (glance,) = glances(record)
+    assert "Have the claim tested" in glance.todo

@@ -1,0 +1,46 @@
+"""Members are found by file name, without imports; unknown names are met with near ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.families import FAMILIES
+
+
+@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {"papers"}))
+def test_every_member_loads_under_its_file_name(kind: str) -> None:
+    family = FAMILIES[kind]
+    assert family.names()
+    for name in family.names():
+        member = family.member(name)
+        own = name.replace("-", "")
+        assert member.__name__.lower() in (own, own + kind.removesuffix("s"))
+        assert family.summary(name)
+
+
+def test_the_four_targets_are_there() -> None:
+    assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(FAMILIES["targets"].names())
+
+
+def test_near_names_are_suggested() -> None:
+    with pytest.raises(InputError, match=r"'dplfc-ap'.*Did you mean .*dplcf-ap"):
+        FAMILIES["targets"].member("dplfc-ap")
+
+
+def test_no_near_name_lists_all() -> None:
+    with pytest.raises(InputError, match=r"There are: .*fcf"):
+        FAMILIES["targets"].member("zzzzzz")
+
+
+@pytest.mark.parametrize(
+    "module", ["fedrec_auditor", "fedrec_auditor.auditor.commands.command_line"]
+)
+def test_importing_the_auditor_imports_nothing_heavy(module: str) -> None:
+    heavy = ("torch", "sklearn", "scipy", "dp_accounting", "matplotlib")
+    code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

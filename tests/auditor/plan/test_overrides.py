@@ -1,0 +1,81 @@
+"""Settings on the command line are typed by the target's own fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.overrides import overridden, randomizer
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "field", "value"),
+    [
+        ("lfl-sgdmf", ["sigma=5"], "noise_multiplier", 5),
+        ("lfl-sgdmf", ["z=5.5"], "noise_multiplier", 5.5),
+        ("lfl-sgdmf", ["T=1e2"], "rounds", 100),
+        ("lfl-sgdmf", ["delta=1e-5"], "delta", 1e-5),
+        ("lfl-sgdmf", ["as_published=false"], "as_published", False),
+        ("fmf-ldp", ["k=250", "eps=1"], "reports", 250),
+        ("dp-privrec", ["M=5"], "clients", 5),
+        ("gmf", ["flip=none"], "flip", "none"),
+        ("dplcf-ap", ["p=0.9"], "keep", 0.9),
+    ],
+)
+def test_values_reach_their_field(name: str, given: list[str], field: str, value: Any) -> None:
+    found = getattr(overridden(name, given), field)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_parts_have_settings_of_their_own() -> None:
+    target: Any = overridden("fedncf", ["protection=laplace", "protection.epsilon=3"])
+    assert target.protection.epsilon == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["sgma=5"], "Did you mean sigma"),
+        (["rounds"], "NAME=VALUE"),
+        (["=5"], "NAME=VALUE"),
+        (["rounds="], "NAME=VALUE"),
+        (["T=3", "rounds=4"], "twice"),
+        (["T=0"], "rounds=0"),
+        (["T=2.5"], "whole number"),
+        (["T=1e400"], "rounds"),
+        (["T=" + "9" * 30], "up to 1e+15"),
+        (["sigma=-1"], "noise_multiplier=-1"),
+        (["sigma=nan"], "noise_multiplier=nan"),
+        (["sigma=inf"], "noise_multiplier=inf"),
+        (["sigma=five"], "a number"),
+        (["delta=1"], "delta=1"),
+        (["delta=2.0"], "delta=2.0"),
+        (["omega=1.5"], "omega=1.5"),
+        (["as_published=maybe"], "true or false"),
+        (["as_published.x=1"], "got 'as_published.x'"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(given: list[str], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        overridden("lfl-sgdmf", given)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("laplace", ["scale=abc", "low=0", "high=1"], "a number for laplace scale, got 'abc'"),
+        ("bit-flip", ["p=true", "q=0.2"], "a number for bit-flip p, got True"),
+        ("k-ary", ["categories=2.5", "epsilon=1"], "a whole number for k-ary categories"),
+        ("product", [], "whose settings are numbers"),
+    ],
+)
+def test_a_mechanism_refuses_a_setting_of_another_kind(
+    name: str, given: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        randomizer(name, given)

@@ -1,0 +1,172 @@
+"""Plans: what is refused, with the line of the file, and what is filled in."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.plan import SUREST, Plan, amend, make_plan, make_target
+from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.toml_file import LARGEST
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "plan.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_plan_file_is_read(tmp_path: Path) -> None:
+    plan = read_plan(
+        written(
+            tmp_path,
+            'targets = ["dplcf-sp"]\nseed = 3\n\n[settings.dplcf-sp]\nepsilon = 0.5\n',
+        )
+    )
+    assert plan.targets == ("dplcf-sp",)
+    assert plan.settings == {"dplcf-sp": {"epsilon": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("seed = 1\nsede = 2\n", r"plan\.toml, line 2: expected one of the keys .*'sede'"),
+        ("seed = -1\n", r"line 1: seed=-1 is refused"),
+        ("data = 'synthetic'\n\nconfidence = nan\n", r"line 3: confidence=nan"),
+        ("confidence = 1.5\n", r"confidence=1.5"),
+        ("confidence = 0.9999999999999999\n", r"line 1: .*is refused: .*1 - 1e-9.*rounding"),
+        ("confidence = 0.4\n", r"line 1: confidence=0.4 is refused: .*more often than not"),
+        ('seed = "one"\n', r"line 1: seed='one'"),
+        ("seed = \n", r"plan\.toml: expected TOML.*line 1"),
+        ("[settings.fcf]\nfactors = [1]\n", r"line 2: settings\.fcf\.factors=\[1\].*a number"),
+        ("# dotted\n\nsettings.fcf.nope = 1\n", r"line 3: Expected a setting of fcf .*'nope'"),
+        ("seed = 1\nsettings = {fcf = {factors = 'x'}}\n", r"line 2: .*whole number.*'x'"),
+        ("[settings.dplcf-sp]\nepsilon = 1.0\n[settings.fcf]\nepsilon = 1.0\n", r"line 4: .*fcf"),
+        ('[settings."fcf"]\nalpha = 1\n"factors" = 0\n', r"line 3: .*factors=0"),
+        ("[settings]\n\nfcf.factors = true\n", r"line 3: .*got True"),
+        ("[settings.fcf]\nfactors = nan\n", r"line 2: .*got nan"),
+        ("[settings.fcf]\nfactors = 1" + "0" * 400 + ".0\n", r"line 2: .*got inf"),
+        ("[settings.fcf]\nalpha = 1e16\n", r"line 2: Expected a number up to 1e\+15.*alpha"),
+        ("[settings]\nfcff.factors = 1\n", r"line 2: .*Did you mean fcf"),
+        ('targets = [\n  "fcf",\n  3,\n]\n', r"line 1: targets\.1=3"),
+        ('seed = 1\n\ntargets = ["fcf", "fcf"]\n', r"line 3: .*'fcf' twice"),
+        ('attacks = ["none-such"]\n', r"line 1: .*'none-such'"),
+        ('seed = 1\nestimator = "none-such"\n', r"line 2: .*'none-such'"),
+        ('targets = ["fcf"]\n[settings.dplcf-sp]\nepsilon = 1.0\n', r"line 2: .*audited targets"),
+        ('data = """\nseed = -1\n"""\nseed = -1\n', r"line 4: seed=-1"),
+        ("data = '''[{''' # \n'''\n# ] \n\nseed = -1 # x\n", r"expected TOML"),
+        ("data = '''[{' # \n'''\n# ] \n\nseed = -1 # x\n", r"line 5: seed=-1"),
+        ('data = "[\\"" # "\ntargets = [ # [\n"fcf" ]\n\nseed = -1', r"line 5: seed=-1"),
+        ('data = """"a\n\\""""""\nseed = -1\n', r"line 3: seed=-1"),
+        ("seed = 0x1" + "0" * 5000 + "\n", r"seed=a number of more than 4,300 digits is refused"),
+        ("a" * 5000 + " = 1\n", r"got 'a{70,80}\.\.\.'\. Remove"),
+        ("data = 'synthetic'\r\nseed = -1\r\n", r"line 2: seed=-1"),
+        ("seed = " + "[" * 5000 + "\n", r"plan\.toml: expected TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, match: str) -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        read_plan(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"readable plan file.*\(No such file"):
+        read_plan(tmp_path / "none.toml")
+    with pytest.raises(InputError, match=r"readable plan file.*\(a directory"):
+        read_plan(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xd0\x00")
+    with pytest.raises(InputError, match=r"readable plan file.*\(not UTF-8"):
+        read_plan(tmp_path / "binary.toml")
+
+
+def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.toml")
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    (tmp_path / "large.toml").write_text("#" * (LARGEST + 1))
+    for name, said in (("fifo", "a FIFO"), ("zero", "a device"), ("large", "more than 262,144")):
+        with pytest.raises(InputError, match=rf"readable plan file.*{name}.*\({said}"):
+            read_plan(tmp_path / f"{name}.toml")
+
+
+LONG = {
+    "keys": "".join(f"k{number} = 1\n" for number in range(20_000)),
+    "settings": "[settings.fcf]\n" + "".join(f"k{number} = 1\n" for number in range(20_000)),
+    "names": "targets = [" + ",\n".join(f"'n{number}'" for number in range(25_000)) + "]\n",
+    "one name often": "targets = [" + ",\n".join(["'fcf'"] * 30_000) + "]\n",
+    "empty lines": "\n" * 200_000 + "seed = -1\n",
+    "a long text": "data = '''" + "\n" * 200_000 + "'''\nseed = -1\n",
+    "a deep key": ".".join(["a"] * 100_000) + " = 1\n",
+    "a deep table": "[" + ".".join(["'a'"] * 50_000) + "]\nseed = -1\n",
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_a_long_plan_is_answered_within_seconds(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    before = time.process_time()
+    with pytest.raises(InputError) as caught:
+        read_plan(path)
+    assert time.process_time() - before < 10
+    assert len(str(caught.value)) < 2_000
+
+
+def test_many_names_from_a_program_are_answered_within_seconds() -> None:
+    before = time.process_time()
+    for names in (tuple(f"n{number}" for number in range(10**5)), ("fcf",) * 10**5):
+        with pytest.raises(InputError):
+            make_plan({"targets": names}).resolved()
+    assert time.process_time() - before < 5
+
+
+def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    assert read_plan(written(tmp_path, "")) == Plan()
+    (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
+    assert read_plan(tmp_path / "bom.toml").seed == 3
+
+
+def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
+    plan = make_plan({"confidence": SUREST, "targets": ("random", "fcf"), "attacks": ()})
+    tail = 1 - (1 - (1 - plan.confidence) / 500)
+    assert tail == pytest.approx(1e-9 / 500, rel=1e-4)
+
+
+def test_resolved_names_every_target_and_attack() -> None:
+    plan = Plan().resolved()
+    assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(plan.targets)
+    assert plan.attacks
+    assert "likelihood-ratio" in plan.attacks
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"targets": ("fcff",)}, "Did you mean fcf"),
+        ({"targets": ("fcf", "fcf")}, "twice"),
+        ({"targets": ("fcf",), "settings": {"dplcf-sp": {"epsilon": 1.0}}}, "audited targets only"),
+        ({"attacks": ("nothing-like-it",)}, "nothing-like-it"),
+        ({"estimator": "clopper-person"}, "Did you mean clopper-pearson"),
+    ],
+)
+def test_unknown_names_are_refused(values: dict[str, object], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        make_plan(values).resolved()
+
+
+def test_the_command_line_goes_over_the_file() -> None:
+    plan = amend(make_plan({"seed": 1, "quick": True}), {"seed": 2})
+    assert (plan.seed, plan.quick) == (2, True)
+
+
+def test_equal_plans_have_equal_digests() -> None:
+    assert make_plan({"seed": 1}).digest() == make_plan({"seed": 1}).digest()
+    assert make_plan({"seed": 1}).digest() != make_plan({"seed": 2}).digest()
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    target = make_target("fmf-ldp", make_plan({"settings": {"fmf-ldp": {"reports": 10.0}}}))
+    assert isinstance(vars(target)["reports"], int)

@@ -1,0 +1,276 @@
+"""Plug-ins of others that do not load, or fail: a line each, and the audit goes on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan import plugins
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.plan.sources import load_data
+from fedrec_auditor.auditor.run.resources import Resources
+from fedrec_auditor.auditor.run.runner import run_plan
+from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.reports.record import Record
+from tests.command import cli
+
+Install = Callable[..., None]
+MODULES = {
+    "theirs_raises": "raise RuntimeError('one\\n\\ntwo')\n",
+    "theirs_exits": "raise SystemExit(0)\n",
+    "theirs_wrong": "def (\n",
+    "theirs": """
+from dataclasses import dataclass
+from fedrec_auditor.targets.systems.base import Target
+KEEP = 0.75
+class Plain:
+    pass
+class Needs:
+    def __init__(self, more):
+        pass
+@dataclass(frozen=True)
+class Empty:
+    rounds: int = 2
+class Bad:
+    reference = "a theorem of theirs"
+    def supports(self, event):
+        raise KeyError("a bug")
+    def bound(self, event, *, delta, scope):
+        return None
+class Fails:
+    def recognises(self, path):
+        raise KeyError("a bug")
+    load = recognises
+@dataclass(frozen=True)
+class Picky:
+    rounds: int = 2
+    def __post_init__(self):
+        if self.rounds != 2:
+            raise KeyError("a bug")
+for _name in (name for name in vars(Target) if not name.startswith("_")):
+    setattr(Picky, _name, None)
+class Small(Bad):
+    def supports(self, event):
+        return True
+    def bound(self, event, *, delta, scope):
+        from fedrec_auditor.accountants.statements.bound import Bound, Side
+        return Bound(epsilon=0.0, delta=delta, side=Side.UPPER, scope=scope, source="theirs")
+class Nothing(Small):
+    def bound(self, event, *, delta, scope):
+        return None
+""",
+}
+FAULTS = {
+    "raises on import": ("theirs_raises:X", "RuntimeError: one two"),
+    "exits on import": ("theirs_exits:X", "SystemExit: 0"),
+    "is no Python": ("theirs_wrong:X", "SyntaxError"),
+    "is not there": ("no_such_module:X", "ModuleNotFoundError"),
+    "names no attribute": ("theirs", "not of the form MODULE:CLASS"),
+    "names one that is not there": ("theirs:Nope", "AttributeError"),
+    "is malformed": ("their module:::X", "not of the form MODULE:CLASS"),
+    "is empty": ("", "not of the form MODULE:CLASS"),
+    "is no class": ("theirs:KEEP", "0.75 and no class"),
+    "is of another type": ("builtins:int", "a class"),
+    "has nothing of the family": ("theirs:Empty", "a class without"),
+}
+
+
+CLASSES = sorted({*FAMILIES} - {"papers"})
+"""The families whose members are classes."""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Leave what pip does of a distribution with these entry points."""
+
+    def done(points: str, name: str = "their-members") -> None:
+        site = tmp_path / f"site-{name}"
+        folder = site / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(points)
+        for module, text in MODULES.items():
+            (site / f"{module}.py").write_text(text)
+        monkeypatch.syspath_prepend(str(site))
+
+    return done
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize(("value", "said"), FAULTS.values(), ids=FAULTS)
+def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
+    install: Install, kind: str, value: str, said: str
+) -> None:
+    family = FAMILIES[kind]
+    ours = family.names()
+    install(f"[fedrec_auditor.{kind}]\ntheirs = {value}\n")
+    assert "theirs" in family.names()
+    assert family.summary("theirs").startswith("plug-in")
+    assert family.able() == ours
+    (line,) = family.left_out()
+    assert line.startswith(f"Left out: the {family.noun} plug-in 'theirs' of their-members 1.0")
+    assert said in line
+    assert "\n" not in line
+    with pytest.raises(InputError, match=r"their-members 1\.0") as caught:
+        family.member("theirs")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("theirs_raises", "RuntimeError: one two"),
+        ("theirs_exits", "SystemExit: 0"),
+        ("no_such_package", "ModuleNotFoundError"),
+        ("theirs", "ModuleNotFoundError"),  # a module, which has no systems
+        ("theirs:KEEP", "not of the form PACKAGE"),
+        ("fedrec_auditor.accountants", "ModuleNotFoundError"),
+    ],
+)
+def test_a_paper_that_cannot_be_read_is_a_line_and_ours_are_there(
+    install: Install, value: str, said: str
+) -> None:
+    ours, systems = tuple(papers()), FAMILIES["targets"].names()
+    install(f"[fedrec_auditor.papers]\ntheirs = {value}\n")
+    (line,) = FAMILIES["papers"].left_out()
+    assert line.startswith("Left out: the paper plug-in 'theirs' of their-members 1.0")
+    assert said in line
+    assert tuple(papers()) == ours
+    assert FAMILIES["targets"].names() == systems
+
+
+@pytest.mark.parametrize("kind", sorted({*CLASSES} - {"mechanisms"}))
+def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
+    install: Install, kind: str
+) -> None:
+    install(f"[fedrec_auditor.{kind}]\ntheirs = theirs:Needs\n")
+    (line,) = FAMILIES[kind].left_out()
+    settable = FAMILIES[kind].settable
+    assert ("no dataclass" if settable else "TypeError: ") in line
+
+
+def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
+    install(
+        "[fedrec_auditor.attacks]\nattribute-mlp = theirs:Plain\n../x = theirs:Plain\n", "first"
+    )
+    install("[fedrec_auditor.attacks]\nbroken\n", "second")
+    install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "third")
+    install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "fourth")
+    lines = FAMILIES["attacks"].left_out()
+    assert len(lines) == 3
+    assert any("of first 1.0" in line and "a name that is taken" in line for line in lines)
+    assert any("'../x' of first 1.0" in line and "letters, digits" in line for line in lines)
+    assert any("of second 1.0" in line and "cannot be read" in line for line in lines)
+    assert FAMILIES["attacks"].member("attribute-mlp").__module__.startswith("fedrec_auditor.")
+    lines = FAMILIES["estimators"].left_out()
+    assert [("third" in line, "taken" in line) for line in lines] in (
+        [(True, True), (False, False)],
+        [(False, False), (True, True)],
+    )
+    assert {"first", "third", "fourth"} <= set(plugins.versions())
+
+
+BROKEN = """
+[fedrec_auditor.accountants]
+theirs = theirs_exits:X
+[fedrec_auditor.attacks]
+theirs = theirs_raises:X
+[fedrec_auditor.targets]
+theirs = theirs:Empty
+[fedrec_auditor.datasets]
+theirs = theirs:KEEP
+[fedrec_auditor.papers]
+theirs = theirs:KEEP
+"""
+
+
+def test_the_audit_goes_on_and_the_record_says_without_what(
+    install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "t.csv"
+    data.write_text("user,item\n" + "".join(f"{i % 30},{i * i % 17}\n" for i in range(300)))
+    words = ("run", "random", "--quick", "--jobs", "1", "--data", data, "--out", tmp_path / "out")
+    assert cli(*words)[0] == 0
+    before = Record.read(tmp_path / "out")
+    install(BROKEN)
+    code, out, _ = cli(*words)
+    assert code == 0
+    record = Record.read(tmp_path / "out")
+    left = ("accountant", "attack", "dataset")
+    *notes, quick = record.notes
+    assert quick.startswith("50,000 samples of an upload instead of 1,000,000")
+    for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
+        assert f"the {noun} plug-in 'theirs'" in note
+    assert caplog.messages == notes
+    said = " ".join(out.split())  # a line is broken where it would be too long
+    assert all(f"note: {note}" in said for note in record.notes)
+    assert record.findings == before.findings
+    assert record.attacks == before.attacks
+    assert record.provenance.versions["their-members"] == "1.0"
+
+
+def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
+    install: Install, tmp_path: Path
+) -> None:
+    ours = FAMILIES["targets"].names()
+    install(BROKEN)
+    assert Plan(targets=("all",)).resolved().targets == ours
+    assert Plan(targets=("all",), only="claims").resolved().targets
+    code, _, err = cli("run", "theirs", "random", "--data", "synthetic", "--out", tmp_path / "out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "the target plug-in 'theirs' of their-members 1.0" in err
+    assert not (tmp_path / "out").exists()
+    for command in (("list",), ("doctor",), ("account", "fcf")):
+        code, out, err = cli(*command)
+        assert code == 0
+        if command != ("list",):
+            assert "Left out: the accountant plug-in 'theirs' of their-members 1.0" in out + err
+
+
+@pytest.mark.parametrize(("field", "kind"), [("estimator", "estimators"), ("attacks", "attacks")])
+def test_what_a_plan_names_is_refused_before_any_work(
+    install: Install, field: str, kind: str
+) -> None:
+    install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_raises:X\n")
+    named = "theirs" if field == "estimator" else ("theirs",)
+    with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*RuntimeError"):
+        Audit.of(Plan.model_validate({"targets": ("random",), "data": "synthetic", field: named}))
+
+
+def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_path: Path) -> None:
+    install(
+        "[fedrec_auditor.targets]\ntheirs = theirs:Picky\n"
+        "[fedrec_auditor.datasets]\ntheirs = theirs:Fails\n"
+    )
+    with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*KeyError"):
+        make_target("theirs", Plan(settings={"theirs": {"rounds": 3}}))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="which has the files of none"):
+        load_data(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("accountant", "said"),
+    [
+        ("Bad", "KeyError: 'a bug'"),
+        ("Small", "AuditError: Expected no bound below 1 "),
+        ("Nothing", "AttributeError"),
+    ],
+)
+def test_an_accountant_of_theirs_that_fails_does_not_count(
+    install: Install, accountant: str, said: str
+) -> None:
+    plan = Plan(targets=("dplcf-sp",), attacks=(), data="synthetic", quick=True)
+    before = run_plan(plan, Resources(jobs=1))
+    install(f"[fedrec_auditor.accountants]\ntheirs = theirs:{accountant}\n")
+    record = run_plan(plan, Resources(jobs=1))
+    assert record.errors == ()
+    for finding, was in zip(record.findings, before.findings, strict=True):
+        assert finding.accounted == was.accounted
+        assert finding.verdict == was.verdict
+    note = record.findings[0].note
+    assert f"plug-in 'theirs' of their-members 1.0 (theirs:{accountant}), {said}" in note

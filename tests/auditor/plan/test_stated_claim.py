@@ -1,0 +1,72 @@
+"""A claim in a file or in a call says of what it speaks, or what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor import Claim, InputError
+from fedrec_auditor.auditor.plan.stated_claim import read_claims
+
+
+@pytest.mark.parametrize(
+    ("values", "scope"),
+    [
+        ({}, "user / replace / server / training"),
+        ({"vantage": "aggregate"}, "user / add-remove / aggregate / training"),
+        ({"unit": "interaction"}, "interaction / add-remove / server / training"),
+        ({"unit": "rating", "horizon": "round"}, "rating / replace / server / round"),
+        ({"adjacency": "any pair"}, "user / any pair / server / training"),
+    ],
+)
+def test_the_adjacency_is_the_usual_one(values: dict[str, str], scope: str) -> None:
+    scoped = Claim(epsilon=1, delta=1e-6, **values).scoped()
+    assert str(scoped.scope) == str(scoped.claim.scope) == scope
+    assert scoped.delta == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"epsilon": -1}, "epsilon greater than or equal to 0 in the claim, got -1"),
+        ({"epsilon": "one"}, "epsilon a valid number"),
+        ({}, "Expected epsilon in the claim, got none"),
+        ({"epsilon": 1, "delta": 1}, "delta less than 1"),
+        ({"epsilon": 1, "unit": "person"}, "got 'person'"),
+        ({"epsilon": 1, "eps": 2}, "Expected one of epsilon, delta"),
+    ],
+)
+def test_what_is_wrong_is_a_line(values: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        Claim(**values)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
+    file = tmp_path / "claim.toml"
+    file.write_text('epsilon = 2.0\ndelta = 1e-5\nhorizon = "round"\n')
+    (one,) = read_claims(file)
+    assert (one.epsilon, one.horizon) == (2.0, "round")
+    file.write_text('[[claim]]\nepsilon = 1\n[[claim]]\nepsilon = inf\nunit = "rating"\n')
+    assert [each.epsilon for each in read_claims(file)] == [1.0, float("inf")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epsilon =", "expected TOML"),
+        ("", "got neither"),
+        ("epsilon = 1\n[[claim]]\nepsilon = 2", "got both"),
+        ("claim = [1]", "Expected a table as a claim"),
+        ("a." * 130_000 + "a = 1", "at most 256 dots in a statement of a file of claims"),
+        ("epsilon = 1\nscope = 2", r"claim\.toml: Expected one of .*, got 'scope'"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "claim.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_claims(file)
+    with pytest.raises(InputError, match="Check the path"):
+        read_claims(tmp_path / "none.toml")

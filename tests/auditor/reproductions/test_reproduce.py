@@ -1,0 +1,180 @@
+"""Reproductions: pages of what papers print beside ours, resumed and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor import utility
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.reproductions import reproduce as module
+from fedrec_auditor.auditor.reproductions.attacked import AttackedSystem
+from fedrec_auditor.auditor.reproductions.measurable import Measurable
+from fedrec_auditor.auditor.reproductions.reproduce import reproduce
+from fedrec_auditor.auditor.reproductions.reproduction import names, reproduction
+from fedrec_auditor.auditor.reproductions.trained import measured as train_and_measure
+from fedrec_auditor.auditor.utility import baselines, leave_last_out
+from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
+from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.printed import TrainedRows
+from tests.command import cli
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Two parts, one of which fails; ``ran`` are those that were run."""
+
+    ran: list[str]
+    paper: str = "Somebody 2020"
+
+    def parts(self) -> Sequence[Measurable]:
+        def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+            self.ran.append("one")
+            row = ReproducedRow(
+                place="Table 1",
+                system="a",
+                what="b",
+                printed=0.5,
+                value=float(rng.random()),
+                beside={"quick": float(quick)},
+            )
+            return (row,)
+
+        def other(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+            self.ran.append("other")
+            raise InputError("Expected data, got none.")
+
+        return [
+            Measurable(name="first part", data="", measure=one),
+            Measurable(name="second part", data="", measure=other),
+        ]
+
+    def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+        return [f"{len(rows)} rows."]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
+    def make(**settings: Any) -> tuple[str, list[str]]:
+        ran: list[str] = []
+        monkeypatch.setattr(module, "reproduction", lambda name: Counted(ran))
+        asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
+        page = reproduce(["some"], tmp_path, observe=lambda standing: None, **asked)
+        return page.read_text(), ran
+
+    return make
+
+
+def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
+    first, ran = run()
+    assert ran == ["one", "other"]
+    assert "Not run: second part: InputError: Expected data, got none." in first
+    assert "1 rows." in first
+    again, ran = run()
+    assert ran == ["other"]
+    assert again == first
+
+
+def test_a_part_of_all_is_called_a_part(run: Any) -> None:
+    text, ran = run(only=["first"])
+    assert ran == ["one"]
+    assert "Not run: 1 parts whose names do not have 'first' in them." in text
+    assert "Written by `auditor reproduce some --only first`." in text
+    assert run(only=["second", "first"])[1] == ["other"]
+    with pytest.raises(InputError, match="first part, second part"):
+        run(only=["third"])
+
+
+def test_a_quick_page_says_that_it_compares_nothing(run: Any) -> None:
+    text, _ = run(quick=True)
+    assert "No figure is comparable" in text
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -> None:
+    rng = np.random.default_rng(3)
+    table = (rng.random((40, 60)) < np.linspace(0.05, 0.7, 60)).astype(np.float32)
+    data = Interactions.of(table)
+    if timed:
+        data = replace(data, timestamps=rng.permutation(data.ratings.nnz).astype(np.int64))
+    system = AttackedSystem(
+        target="fedlightgcn", method="x", data="y", cells=(), cutoff=20, hits=("Table VI", 0.08)
+    )
+    (row,) = system.part().measure(data, np.random.default_rng(0), True)
+    assert (row.place, row.printed) == ("Table VI", 0.08)
+    assert row.what == f"Hit@20, {'latest' if timed else 'random'} of all items, y"
+    other = {"random item", "popularity, random item"} if timed else set()
+    assert set(row.beside) == {"random", "popularity"} | other
+    if not timed:
+        return
+    latest = leave_last_out.hold_out(data, np.random.default_rng(0))
+    earlier = replace(latest.train, timestamps=None)
+    met = np.zeros(60)
+    drawn = np.random.default_rng(0)
+    held = leave_last_out.hold_out(earlier, drawn)
+    np.add.at(met, held.train.ratings.indices, 1.0)
+    hits = []
+    for user, item in enumerate(latest.items):
+        rivals = np.setdiff1d(np.flatnonzero(latest.train.ratings[[user]].toarray()[0] == 0), item)
+        above, tied = (met[rivals] > met[item]).sum(), (met[rivals] == met[item]).sum()
+        hits.append(np.clip((20 - above) / (tied + 1), 0.0, 1.0))
+    assert row.beside["popularity"] == pytest.approx(np.mean(hits))
+
+
+def test_popularity_or_the_means_stand_beside_every_figure_of_utility() -> None:
+    rng = np.random.default_rng(3)
+    met = rng.random((80, 60)) < np.linspace(0.05, 0.7, 60)
+    data = Interactions.of((met * rng.integers(1, 6, met.shape)).astype(np.float32))
+
+    def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
+        evaluation = FAMILIES["targets"].member(target)().evaluation
+        declared = TrainedRows(place="Table 1", rows=(target,))
+        held = utility.hold_out(evaluation, data, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        return held, train_and_measure(declared, target, target, {}, data, rng, True)
+
+    held, rows = measured("fmf-hfl")
+    errors = held.ratings - baselines.means(held.train, held.users, held.items)
+    for row in rows:
+        assert list(row.beside) == ["random", "user and item means"]
+        assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
+    held, rows = measured("lcf-ub")
+    assert all(list(row.beside) == ["random", "popularity"] for row in rows)
+    (hits,) = [row for row in rows if row.what.startswith("HR@10, all items")]
+    assert hits.beside["popularity"] == pytest.approx(_popular(held, 10))
+
+
+def _popular(held: HeldItems, cutoff: int) -> float:
+    """HR of popularity in the training part among all items, ties by expectation, one by one."""
+    table = held.train.ratings.toarray() != 0
+    met = table.sum(axis=0)
+    hits = []
+    for user, item in enumerate(held.items):
+        rivals = met[np.setdiff1d(np.flatnonzero(~table[user]), item)]
+        above, tied = (rivals > met[item]).sum(), (rivals == met[item]).sum()
+        hits.append(np.clip((cutoff - above) / (tied + 1), 0.0, 1.0))
+    return float(np.mean(hits))
+
+
+@pytest.mark.parametrize("name", names())
+def test_parts_have_names_of_their_own(name: str) -> None:
+    made = reproduction(name)
+    parts = [part.name for part in made.parts()]
+    assert len(set(parts)) == len(parts)
+    assert made.paper
+    assert not [line for line in made.remarks(()) if "nan" in line]
+
+
+def test_wrong_names_are_refused() -> None:
+    code, _, err = cli("reproduce", "privrecs")
+    assert (code, err.count("privrec")) == (2, 2)
+    code, _, err = cli("reproduce", "privrec", "--data", "ml-1m")
+    assert code == 2
+    assert "NAME=PATH" in err

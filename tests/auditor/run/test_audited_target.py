@@ -1,0 +1,276 @@
+"""One target of an audit: what is told, from where, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.games.halves import QUICK_COUNT
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run import runner, workload
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget, draws_needed
+from fedrec_auditor.auditor.run.resources import Resources
+from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
+from fedrec_auditor.auditor.run.workload import Workload
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.leaks import leaks
+from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.targets.components import Component, Dense, RankOne
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.transcript import Round, Uploads
+
+
+def audited(target: str, *attacks: str, users: int = 60, **settings: Any) -> AuditedTarget:
+    """A quick audit's target, with these attacks and settings, on made-up users of 30 items."""
+    data = Synthetic(n_users=users, n_items=30, profile=8).load()
+    chosen = {target: settings} if settings else {}
+    plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=chosen)
+    return AuditedTarget(Audit.of(plan, data), target)
+
+
+def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
+    """A user of no known attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    data = replace(data, attributes={})
+    plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
+    found = AuditedTarget(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
+    sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
+    budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
+    spent = sum(
+        budgets[name.partition(".")[0]] * part.dense(np.arange(1)).size
+        for name, part in sent.components.items()
+    )
+    (whole,) = (
+        row.bound.epsilon
+        for row in found.measurements
+        if (row.bound.scope.unit, row.bound.scope.horizon) == (Unit.USER, Horizon.ROUND)
+    )
+    assert whole == pytest.approx(spent)
+
+
+def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
+    """The draws it names could, and one draw fewer could not."""
+    scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
+    samples, confidence = 8_000, 0.975
+    claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
+    most = estimator.largest(samples, delta=0.0, confidence=confidence)
+    shown = Bound(
+        epsilon=most,
+        side=Side.LOWER,
+        scope=scope,
+        source="a game",
+        confidence=confidence,
+        largest=most,
+    )
+    finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    note = draws_needed(finding, estimator, samples)
+    needed = int(note.split()[2].replace(",", ""))
+    enough, short = (
+        estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
+    )
+    assert short <= 10.0 < enough
+    assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
+    proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
+    assert draws_needed(proved, estimator, samples) == ""
+
+
+def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:
+    """Each of its tasks finds what it would have trained; a job of its own trains by itself."""
+    data = Synthetic(n_users=3000, n_items=400, profile=50).load()
+    plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
+    audit = Audit.of(plan, replace(data, attributes={}))
+    assert runner._shared(audit, audit.jobs(audit.tasks(), 1)) == ()
+    assert runner._shared(audit, audit.jobs(audit.tasks(), 2)) == ("fcf",)
+    notes = tmp_path / "notes"
+    notes.touch()
+    shared = runner._trained(audit, "fcf", notes)
+    told = notes.read_text("utf-8").splitlines()
+    assert told[1] == '["fcf training", "training", 0, 2]'
+    assert told[-1] == '["fcf training", "training", 1, 1]'
+    assert shared is not None
+    _, expected = AuditedTarget(audit, "fcf").trained
+    _, found = shared
+    for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
+        few = np.arange(5)
+        sent, own = one.uploads.components["gradient"], other.uploads.components["gradient"]
+        np.testing.assert_array_equal(sent.dense(few), own.dense(few))
+    gradient = found.transcript.rounds[0].uploads.components["gradient"]
+    assert isinstance(gradient, RankOne)
+    array = gradient.corrections.data
+    while not isinstance(array, np.memmap):
+        array = array.base
+    assert AuditedTarget(audit, "fcf", shared).trained is shared
+
+
+@pytest.mark.parametrize(
+    ("target", "who"), [("fmf-ldp", "proxy"), ("lfl-sgdmf", "secure aggregation"), ("fcf", "")]
+)
+def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
+    target: str, who: str
+) -> None:
+    found = audited(target, "interaction-membership", users=40).run("interaction-membership")
+    linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
+    assert linked
+    for row in linked:
+        assert ("Somebody breaks the protocol" in row.note) == bool(who)
+        assert who in row.note
+    for row in found.attacks:
+        assert row in linked or "breaks" not in row.note
+
+
+@pytest.mark.parametrize(
+    ("target", "attack", "why"),
+    [
+        ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
+        ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
+        ("vfl-sgdmf", "interaction-reconstruction", "parties"),
+        ("mf-np", "interaction-reconstruction", "ranks items"),
+        ("fofl-self", "attribute-rows", "its categories"),
+    ],
+)
+def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
+    settings = {} if target == "mf-np" else {"rounds": 1}
+    found = audited(target, attack, users=40, **settings).run(attack)
+    assert not found.attacks
+    (row,) = found.skipped
+    assert (row.target, row.attack) == (target, attack)
+    assert why in row.reason
+
+
+def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
+    for target, why in (
+        ("fmf-vfl", "have a row of every user in users"),
+        ("fmf-hfl", "several users"),
+    ):
+        (row,) = audited(target, "attribute-rows", users=40).run("attribute-rows").skipped
+        assert why in row.reason
+
+
+def hostile(one: Round, number: float) -> Round:
+    """The round in which the first client sends ``number`` in one entry of every matrix."""
+    sent = dict[str, Component]()
+    for name, part in one.uploads.components.items():
+        values = np.array(part.dense(np.arange(len(part))))
+        if values.ndim > 2:
+            values[0].flat[3] = number
+        sent[name] = Dense(values, part.kind, part.rate)
+    return replace(one, uploads=Uploads(one.uploads.users, sent))
+
+
+@pytest.mark.parametrize(
+    ("target", "route"), [("fcf", "direct"), ("fedmf", "direct"), ("fedmf", "shuffler")]
+)
+def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str) -> None:
+    data = Synthetic(n_users=60, n_items=40, profile=10).load()
+    attacks = ("attribute-knn", "interaction-membership", "linkage")
+    changed = {} if target == "fcf" else {"route": route}
+    settings = {target: {"rounds": 2, **changed}}
+    audit = Audit.of(Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data)
+    held, run = AuditedTarget(audit, target).trained
+    rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
+    run = replace(run, transcript=replace(run.transcript, rounds=rounds))
+    played = AuditedTarget(audit, target, (held, run))
+    for attack in attacks:
+        found = played.run(attack)
+        seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
+        assert run.transcript.public.route in seen or attack == "attribute-knn"
+        assert Vantage.SERVER in seen or attack == "linkage"
+        assert not any("not finite" in row.reason for row in found.skipped)
+        (told,) = found.messages
+        assert (told.empty, told.oversized) == (0, 2)
+    membership = played.run("interaction-membership").attacks[0]
+    assert membership.value > 0.95
+
+
+def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
+    """Round 1 of DP-PrivRec names its senders' gender; all later messages are empty."""
+    data = Synthetic(n_users=120, n_items=60, profile=10).load()
+    attacks = ("attribute-rows", "interaction-membership")
+    record = runner.run_plan(
+        Plan(targets=("dp-privrec",), attacks=attacks, quick=True),
+        Resources(jobs=1),
+        interactions=data,
+    )
+    (told,) = record.messages
+    assert told.sent == 20 * 30
+    assert told.empty > 0.9 * told.sent
+    certain = {row.metric: row for row in record.attacks if "certain" in row.metric}
+    for key in ("gender", "age_group", "occupation"):
+        row = certain[f"{key} read for certain"]
+        assert (row.value, row.baseline) == (1.0, 0.0)
+        assert row.n >= 30
+        assert f"{told.empty} left the model as it was" in row.note
+    assert any(leak.row in certain.values() for leak in leaks(record))
+    (glance,) = glances(record)
+    assert "is read for certain" in glance.got
+    assert f"the training broke down: {told.empty} of 600 messages tell nothing" in glance.got
+
+
+def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
+    attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
+    weaker = {Vantage.PEERS, Vantage.RELEASE}
+    for target, own in (("fmf-ldp", {Vantage.SHUFFLED}), ("fcf", set())):
+        played = audited(target, *attacks)
+        one, two, whole = (played.run(attack) for attack in attacks)
+        assert {row.vantage for row in one.attacks} == {Vantage.SERVER, *own, *weaker}
+        assert {row.vantage for row in two.attacks} == {Vantage.SERVER}
+        assert {row.vantage for row in whole.attacks} == {*own, *weaker}
+        skipped = [len(each.skipped) for each in (one, two, whole)]
+        assert skipped == [0, len(own), 1 - len(own)]
+    (row,) = whole.skipped
+    assert row.reason.endswith("It runs from: peers, release.")
+
+
+def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Synthetic(n_users=60, n_items=30, profile=8).load()
+    told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 1.01 * told)
+    assert audited("fcf", "user-membership").run("user-membership").attacks
+    monkeypatch.setattr(workload, "QUICK_SECONDS", 0.5 * told)
+    found = audited("fcf", "user-membership").run("user-membership")
+    assert not found.attacks
+    (row,) = found.skipped
+    assert "As release: It does not train on halves of the users: Expected 4" in row.reason
+
+
+def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = audited("fcf", "user-membership")
+    assert played.trained
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InputError("Expected everybody, got half.")
+
+    monkeypatch.setattr(Fcf, "run", refuse)
+    (row,) = played.run("user-membership").skipped
+    assert "It does not train on halves of the users: Expected everybody" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("route", "vantage", "metric"),
+    [
+        ("shuffler", Vantage.SHUFFLED, "sets reconstructed exactly, without names"),
+        ("secure-aggregation", Vantage.AGGREGATE, "interaction F1"),
+    ],
+)
+def test_what_a_route_hides_is_attacked_as_it_is_seen(
+    route: str, vantage: Vantage, metric: str
+) -> None:
+    attacks = ("interaction-membership", "interaction-reconstruction")
+    played = audited("fedmf", *attacks, route=route, rounds=2)
+    for attack, name in zip(attacks, ("AUC", metric), strict=True):
+        found = played.run(attack)
+        assert not found.skipped
+        assert name in {row.metric for row in found.attacks if row.vantage is vantage}

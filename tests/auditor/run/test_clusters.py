@@ -1,0 +1,224 @@
+"""Clusters: real ones of two workers on this machine give what one process gives."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.auditor.machine.progress import Standing
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run import clusters, runner
+from fedrec_auditor.auditor.run.checkpoints import FOLDER
+from fedrec_auditor.auditor.run.clusters import Cluster
+from fedrec_auditor.auditor.run.resources import Resources, make_resources
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
+
+PLAN = Plan(
+    targets=("fcf", "fmf-ldp"),
+    data="synthetic",
+    games=("local", "round"),
+    attacks=("interaction-reconstruction", "likelihood-ratio"),
+    runs=200,
+    population=(6, 8),
+    settings={"fcf": {"rounds": 2}, "fmf-ldp": {"rounds": 2}},
+    quick=True,
+)
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[str]:
+    distributed = pytest.importorskip(
+        "distributed", reason="needs dask: pip install fedrec-auditor[dask]"
+    )
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[str]:
+    module = pytest.importorskip("ray", reason="needs ray: pip install fedrec-auditor[ray]")
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+    cluster = LocalCluster(initialize_head=True, head_node_args=node)
+    cluster.add_node(**node)
+    cluster.wait_for_nodes()
+    yield cluster.address
+    module.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture(params=["dask", "ray"])
+def resources(request: pytest.FixtureRequest) -> Resources:
+    return make_resources(backend=request.param, address=request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def cluster(resources: Resources) -> Cluster:
+    assert resources.cluster is not None
+    return resources.cluster
+
+
+def die_once(marker: Path, number: int) -> int:
+    """End the worker the first time; the second time answer."""
+    if number % 4 == 1 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def fail(number: int) -> int:
+    raise InputError(f"Expected another number, got {number}. Give one.")
+
+
+def report(folder: Path) -> Any:
+    found = json.loads((folder / "report.json").read_text())
+    for key in ("timing", "machine"):
+        found["provenance"].pop(key)
+    return found
+
+
+def test_a_cluster_says_its_size(resources: Resources) -> None:
+    assert resources.jobs == 2
+    assert 0 < resources.memory < np.inf
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_are_those_of_a_loop(cluster: Cluster, jobs: int) -> None:
+    found = cluster.results(operator.mul, ((3, number) for number in range(9)), jobs=jobs)
+    assert sorted(found) == [3 * number for number in range(9)]
+    assert list(cluster.results(operator.mul, [], jobs=jobs)) == []
+
+
+def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path) -> None:
+    standings: list[Standing] = []
+    runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path / "one")
+    runner.run_plan(PLAN, resources, out=tmp_path / "many", observe=standings.append)
+    one = report(tmp_path / "one")
+    assert one["findings"]
+    assert one["attacks"]
+    assert one["errors"] == []
+    assert report(tmp_path / "many") == one
+    ended = [standing.done for standing in standings if standing.finished]
+    assert ended == list(range(1, len(ended) + 1))
+
+
+def test_finished_tasks_are_kept_by_the_audit(
+    resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    plan = PLAN.model_copy(update={"games": ("local",)})
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_record", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            runner.run_plan(plan, resources, out=tmp_path)
+    assert len(list((tmp_path / FOLDER).glob("*.json"))) == 8
+    monkeypatch.setattr(type(resources.cluster), "results", lambda *_, **__: iter(()))
+    assert runner.run_plan(plan, resources, out=tmp_path).findings
+
+
+def test_calls_of_a_lost_worker_are_run_again(cluster: Cluster, tmp_path: Path) -> None:
+    calls = [(tmp_path / str(number), number) for number in range(8)]
+    assert sorted(cluster.results(die_once, calls, jobs=2)) == list(range(8))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_call_that_ends_every_worker_is_told_in_a_line(cluster: Cluster) -> None:
+    with pytest.raises(IncompleteError, match="Finished tasks are kept"):
+        list(cluster.results(signal.raise_signal, [(signal.SIGKILL,)], jobs=2))
+
+
+def test_what_a_call_raises_is_raised_here(cluster: Cluster) -> None:
+    with pytest.raises(InputError, match=r"^Expected another number, got 7\. Give one\.$"):
+        list(cluster.results(fail, [(7,)], jobs=2))
+
+
+def test_a_worker_with_other_versions_is_refused(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = clusters._numbers() | {"numpy": "1.0"}
+    monkeypatch.setattr(clusters, "_numbers", lambda: there)
+    with pytest.raises(InputError, match=r"got numpy \S+ instead of 1\.0\. Install the same"):
+        list(cluster.results(operator.neg, [(1,)], jobs=2))
+
+
+def test_what_calls_have_in_common_is_sent_once() -> None:
+    data = np.zeros(2**17)
+    common, own = clusters._packed(np.add, [(data, number) for number in range(100)])
+    assert data.nbytes < len(common) < data.nbytes + 5000
+    assert sum(map(len, own)) < 10_000
+
+
+def test_every_call_takes_a_copy_of_its_own(cluster: Cluster) -> None:
+    """As with processes here: what one leaves behind, no other sees."""
+    kept: list[int] = []
+    calls = [(kept, number) for number in range(4)]
+    assert list(cluster.results(remember, calls, jobs=2)) == [1] * 4
+
+
+def remember(kept: list[int], number: int) -> int:
+    kept.append(number)
+    return len(kept)
+
+
+@pytest.mark.parametrize(
+    ("backend", "address", "said"),
+    [
+        ("slurm", None, "among loky, dask, ray"),
+        ("loky", "tcp://127.0.0.1:1", "no address"),
+        ("dask", None, "--address"),
+    ],
+)
+def test_a_wrong_choice_is_told(backend: str, address: str | None, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_resources(backend=backend, address=address)
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_backend_that_is_not_installed_is_told(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=rf"pip install fedrec-auditor\[{backend}\]"):
+        make_resources(backend=backend, address="tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="needs dask")
+    monkeypatch.setattr(clusters, "_LOOK", 1)
+    with pytest.raises(InputError, match="Expected a scheduler of Dask with workers"):
+        make_resources(backend="dask", address="tcp://127.0.0.1:1")
+
+
+def test_workers_of_several_threads_are_refused() -> None:
+    """They would share the number of threads in which sums are taken, and random states."""
+    distributed = pytest.importorskip("distributed", reason="needs dask")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+        ) as local,
+        pytest.raises(InputError, match="--nthreads 1"),
+    ):
+        make_resources(backend="dask", address=local.scheduler_address)
+
+
+def test_a_cluster_simulates_on_the_cpu(dask: str) -> None:
+    with pytest.raises(InputError, match="device cpu on a cluster"):
+        make_resources(device="cuda", backend="dask", address=dask)

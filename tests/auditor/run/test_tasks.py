@@ -1,0 +1,125 @@
+"""Tasks of one target share a job, and its training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget
+from fedrec_auditor.auditor.run.tasks import (
+    LOCAL,
+    NO_ATTACK,
+    QUICK_ROUNDS,
+    Audit,
+    inferring_attacks,
+)
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.base import Run
+
+
+def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: Counter[str] = Counter()
+
+    def counted(kind: type[Fcf] | type[DplcfSp]) -> None:
+        run = kind.run
+
+        def one(self: Fcf, *given: Any) -> Run:
+            trained[self.name] += 1
+            return run(self, *given)
+
+        monkeypatch.setattr(kind, "run", one)
+
+    counted(Fcf)
+    counted(DplcfSp)
+    plan = Plan(
+        targets=("fcf", "dplcf-sp"),
+        attacks=("interaction-reconstruction", "interaction-membership"),
+    )
+    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    tasks = audit.tasks()
+    assert len(set(tasks)) == len(tasks) == 2 * (3 + 2)
+    for job in audit.jobs(tasks, workers=2):
+        audited = AuditedTarget(audit, job[0].target)
+        for task in job:
+            if task.step != LOCAL:  # which trains a small population for its first broadcast
+                audited.run(task.step)
+    assert trained == {"fcf": 1, "dplcf-sp": 1}
+
+
+@pytest.mark.parametrize(("workers", "jobs"), [(1, 6), (2, 6), (3, 8), (64, 10)])
+def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
+    """Two targets, judged alone; then trained once, or once a worker that is left."""
+    plan = Plan(
+        targets=("fcf", "dplcf-sp"),
+        attacks=("interaction-reconstruction", "interaction-membership"),
+    )
+    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    dealt = audit.jobs(audit.tasks(), workers)
+    assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
+    assert all(len({task.target for task in job}) == 1 for job in dealt)
+    assert len(dealt) == jobs
+
+
+def test_an_audit_without_attacks_says_so() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].names(), ())):
+        assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
+
+
+def test_an_audit_of_some_attacks_names_them() -> None:
+    """Who reads that none beat guessing has to know which were tried."""
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
+    (note,) = Audit.of(plan, data).notes
+    assert note == (
+        f"Of {len(inferring_attacks())} attacks only these were asked for: "
+        "linkage, user-membership."
+    )
+    assert not Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes
+
+
+def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4).load()
+    settings = {"fmf-lfl": {"rounds": 1500}}
+    names = ("fmf-lfl", "dplcf-sp")
+
+    def notes(**changes: Any) -> tuple[str, ...]:
+        return Audit.of(Plan(targets=names, settings=settings, **changes), data).notes
+
+    cut = "fmf-lfl is trained for 20 of 1,500 rounds."
+    samples = "50,000 samples of an upload instead of 1,000,000"
+    assert notes(quick=True) == (f"{samples}; {cut}",)
+    assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
+    assert notes() == ()
+
+
+def test_a_quick_training_is_shorter() -> None:
+    data = Synthetic(n_users=40, n_items=30, profile=8).load()
+    settings = {"fmf-lfl": {"rounds": QUICK_ROUNDS + 5}}
+    lengths = []
+    for quick in (True, False):
+        plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
+        _, run = AuditedTarget(Audit.of(plan, data), "fmf-lfl").trained
+        lengths.append(len(run.transcript.rounds))
+    assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
+
+
+def test_every_task_and_every_training_has_a_weight() -> None:
+    """Messages of a whole model are read longest, those of parties are few."""
+    data = Synthetic(n_users=60, n_items=50, profile=8).load()
+    audit = Audit.of(Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True), data)
+    weights = audit.weights(audit.tasks())
+    trainings = {f"{target} training" for target in audit.targets}
+    assert set(weights) == {str(task) for task in audit.tasks()} | trainings
+    assert min(weights.values()) > 0.0
+    names = "random", "vfl-sgdmf", "fcf", "fedrec-apm"
+    read = [weights[f"{name} attribute-knn"] for name in names]
+    assert read == sorted(read)
+    claims = Audit.of(Plan(targets=("dplcf-ap",), only="claims"))
+    assert set(claims.weights(claims.tasks()).values()) == {1.0}

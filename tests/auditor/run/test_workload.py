@@ -1,0 +1,207 @@
+"""Trainings beyond the machine are refused with a figure, long ones announced, usual ones run."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.run.resources import make_resources
+from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.run.workload import HOUR, Workload, check_workload, settings
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Target
+from tests.command import cli
+
+MEMORY = 16.0 * 2**30
+HUGE = {
+    "fmf-ldp": ("factors", "rounds", "reports"),
+    "dp-privrec": ("rounds", "local_epochs", "negatives", "embedding", "width"),
+    "fedrec": ("rounds", "epochs", "negatives", "dimension"),
+    "bpr-mf": ("factors", "epochs", "negatives"),
+    "hfl-sgdmf": ("factors", "rounds", "local_steps", "parties"),
+    "gd-dr": ("rows",),
+    "lfl-sgdmf": ("factors", "rounds", "fitting"),
+    "fmf-vfl": ("factors", "rounds", "parties"),
+}
+
+
+def of_size(n_users: int, n_items: int, each: int) -> Interactions:
+    """Users with ``each`` interactions, at the places that a fixed step leads to."""
+    columns = (np.arange(n_users)[:, None] * 31 + np.arange(each) * 7) % n_items
+    rows = np.repeat(np.arange(n_users), each)
+    table = sparse.coo_array((np.ones(rows.size), (rows, columns.ravel())), (n_users, n_items))
+    return Interactions.of(table)
+
+
+@pytest.fixture(scope="module")
+def ml_100k() -> Interactions:
+    return of_size(943, 1682, 106)
+
+
+@pytest.mark.parametrize("value", [10**9, 10**12])
+@pytest.mark.parametrize("name", HUGE)
+def test_a_training_beyond_the_machine_is_refused_within_seconds(
+    ml_100k: Interactions, name: str, value: int
+) -> None:
+    """The figure, the setting and the remedy are told, before a challenge is made of it."""
+    for key in HUGE[name]:
+        given = {key: value}
+        if key == "dimension":
+            given = {"learner": {"name": "gcn", "dimension": value}}  # type: ignore[dict-item]
+        plan = Plan(targets=(name,), attacks=(), settings={name: given})
+        before = time.process_time()
+        with pytest.raises(InputError) as caught:
+            Audit.of(plan, ml_100k, memory=MEMORY)
+        assert time.process_time() - before < 5
+        assert f"{key}={value:,}" in str(caught.value) or f"{key}={value}" in str(caught.value)
+        assert "Lower" in str(caught.value) or "Expected" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+def test_what_the_papers_set_is_neither_refused_nor_announced(
+    ml_100k: Interactions, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = make_resources(1, memory=2.0)
+    check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.memory)
+    assert caplog.messages == []
+
+
+class Stranger:
+    """A target of another distribution, which says nothing of its cost."""
+
+    name = "stranger"
+    sizes = Sizes(rounds=10)
+
+
+def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:
+    data = of_size(100, 50, 10)
+    work = Workload.of(cast(Target, Stranger()), data)
+    assert work.kept == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
+    assert 0 < work.seconds < 1
+
+
+def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
+    """Two messages and a third of one, and what products of all pairs of users take."""
+    data = Synthetic(n_users=200, n_items=300, profile=8).load()
+    target = make_target("fedrec", Plan())
+    sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads.components
+    table = 4 * sum(math.prod(part.shape) for part in sent.values())
+    without = Workload.of(target, replace(data, attributes={})).memory
+    attack = Workload.of(target, data).memory - without
+    assert attack == pytest.approx(2.3 * 200 * table + 52 * 200**2, rel=0.05)
+    many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
+    more = Workload.of(target, replace(many, attributes={})).memory
+    assert Workload.of(target, many).memory - more == pytest.approx(2.3 * 2**30 + 52 * 5000**2)
+
+
+def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
+    target = make_target("fedrec", Plan())
+    work = Workload.of(target, ml_100k)
+    assert work.kept > 2**29
+    on_disk = replace(DEFAULT, memory=2**20)
+    check_workload(target, ml_100k, on_disk, work.memory + 2**20)
+    with pytest.raises(InputError, match="GiB of memory"):
+        check_workload(target, ml_100k, DEFAULT, work.memory + 2**20)
+
+
+def test_time_grows_with_rounds_and_memory_with_users() -> None:
+    small, large = of_size(100, 50, 10), of_size(1000, 50, 10)
+    one, ten = (Workload.of(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
+    assert ten.seconds == pytest.approx(10 * one.seconds)
+    assert ten.memory == one.memory
+    more = Workload.of(make_target("fedrec", _rounds(1)), large)
+    assert more.seconds == pytest.approx(10 * one.seconds, rel=1e-2)
+    assert more.memory > one.memory
+
+
+def _rounds(count: int) -> Plan:
+    return Plan(settings={"fedrec": {"rounds": count}})
+
+
+def test_more_than_an_hour_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    data = of_size(943, 1682, 106)
+    target = make_target("bpr-mf", Plan(settings={"bpr-mf": {"epochs": 10**6}}))
+    assert Workload.of(target, data).seconds > HOUR
+    check_workload(target, data, DEFAULT, math.inf)
+    (message,) = caplog.messages
+    assert "bpr-mf takes about" in message
+    assert "hours by its settings. Lower epochs=1,000,000" in message
+
+
+def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interactions) -> None:
+    values = {"targets": ("fedrec",), "attacks": (), "settings": {"fedrec": {"rounds": 10**9}}}
+    with pytest.raises(InputError, match=r"rounds=1,000,000,000"):
+        Audit.of(Plan.model_validate(values), ml_100k, memory=MEMORY)
+    assert Audit.of(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
+
+
+def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interactions) -> None:
+    values = {"targets": ("lfl-sgdmf",), "settings": {"lfl-sgdmf": {"factors": 10**5, "rounds": 1}}}
+    plain = Plan.model_validate(values)
+    memory = 2 * Workload.of(make_target("lfl-sgdmf", plain), ml_100k).memory
+    assert Audit.of(plain, ml_100k, memory=memory)
+    one_run = Plan.model_validate({**values, "games": ("one-run",), "canaries": 10_000})
+    with pytest.raises(InputError, match=r"memory.*Lower factors=100,000"):
+        Audit.of(one_run, ml_100k, memory=memory)
+
+
+def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
+    audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
+    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).held(audit.compute)
+    assert [audit.workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [1, 1, 3, 8, 8]
+
+
+def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
+    """Neighbours of 200,000 users and 20,000 items, within 2 GiB and minutes."""
+    data = of_size(200_000, 20_000, 50)
+    work = Workload.of(make_target("dplcf-sp", Plan()), data)
+    assert work.memory < 2 * 2**30
+    assert work.kept == pytest.approx(12 * 10**7, rel=0.01)
+    assert 60 < work.seconds < 900
+
+
+def test_settings_are_those_of_the_parts_too() -> None:
+    found = {name: value for name, value, _ in settings(make_target("fedrec", Plan()))}
+    assert (found["dimension"], found["negatives"]) == (64, 4)
+
+
+def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
+    made = make_resources(2, memory=1.0)
+    assert (made.memory, made.compute.memory) == (2**30, 2**27)
+    assert make_resources(1, memory=1000.0).compute.memory == DEFAULT.memory
+    for memory in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="memory="):
+            make_resources(1, memory=memory)
+
+
+def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    plan.write_text("targets = ['fmf-ldp']\n[settings.fmf-ldp]\nreports = 1_000_000_000_000\n")
+    words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
+    code, _, err = cli(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "fmf-ldp within 4 GiB of memory, got about 2.79e+06 GiB by its settings" in err
+    assert "Lower reports=1,000,000,000,000, or give more with --memory." in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("given", ["rounds=1000000000000", "reports=1000000000000"])
+def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
+    before = time.process_time()
+    code, out, _ = cli("account", "fmf-ldp", "--set", given)
+    assert code == 0
+    assert "VIOLATED" in out or "INCOMPARABLE" in out
+    assert time.process_time() - before < 20

@@ -1,0 +1,261 @@
+"""Structured answers: what they are made of is read, one by one and together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.fields import Fields
+
+Rng = np.random.Generator
+
+
+def said(x: int, rng: Rng, epsilon: float = 3.0) -> int:
+    return int(x if rng.random() < 1 / (1 + math.exp(-epsilon)) else 1 - x)
+
+
+def salt(rng: Rng) -> str:
+    return bytes(rng.integers(0, 256, 8).tolist()).hex()
+
+
+FORMS = {
+    "JSON": lambda x, rng: json.dumps({"salt": salt(rng), "bit": said(x, rng)}),
+    "dictionary": lambda x, rng: {"salt": salt(rng), "bit": said(x, rng)},
+    "nested": lambda x, rng: {"user": {"id": salt(rng), "bits": [said(x, rng), None]}},
+    "words in an object array": lambda x, rng: np.array([salt(rng), said(x, rng)], dtype=object),
+    "tuple of both": lambda x, rng: (salt(rng), bool(said(x, rng))),
+    "null": lambda x, rng: None if said(x, rng) else 1.5,
+    "ragged": lambda x, rng: [0] * (1 + said(x, rng)),
+    "absent keys": lambda x, rng: {"a": 1} if said(x, rng) else {"b": 1},
+    "numbers in text": lambda x, rng: f"{said(x, rng) + 0.2 * rng.random():.12f}",
+    "a NUL at the end": lambda x, rng: "word" + "\0" * said(x, rng),
+    "bytes with a NUL": lambda x, rng: b"word" + b"\0" * said(x, rng),
+    "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[said(x, rng)]},
+    "a number's spelling": lambda x, rng: ("0.5", "0.500")[said(x, rng)],
+    "values behind commas": lambda x, rng: f"{salt(rng)},{said(x, rng)}",
+    "a query": lambda x, rng: f"id={salt(rng)}&bit={said(x, rng)}",
+    "a line of a log": lambda x, rng: f"12:{rng.integers(60):02d} {salt(rng)} bit={said(x, rng)}",
+    "XML": lambda x, rng: f"<r><s>{salt(rng)}</s><bit>{said(x, rng)}</bit></r>",
+    "text in a dictionary": lambda x, rng: {"message": f"{salt(rng)};{said(x, rng)}"},
+    "hexadecimal digits": lambda x, rng: f"{salt(rng)}{said(x, rng):02x}",
+    "digits": lambda x, rng: f"{rng.integers(10**12)}{said(x, rng)}",
+    "packed bytes": lambda x, rng: struct.pack("<qB", rng.integers(2**62), said(x, rng)),
+    "a packed integer": lambda x, rng: int(rng.integers(2**60) & ~(1 << 20) | said(x, rng) << 20),
+    "the order of keys": lambda x, rng: dict(
+        [("a", 1), ("b", rng.random())][:: 1 - 2 * said(x, rng)]
+    ),
+    "NaN": lambda x, rng: math.nan if said(x, rng) else rng.normal(),
+    "a call that raises": lambda x, rng: [0.5][said(x, rng)],
+}
+
+
+EVENTS = {
+    "JSON": "output.bit = ",
+    "dictionary": "output.bit = ",
+    "nested": "output.user.bits[0] = ",
+    "words in an object array": "output[1] = ",
+    "tuple of both": "output[1] = ",
+    "null": "output = ",
+    "ragged": "output[1] = ",
+    "absent keys": "output.",
+    "numbers in text": "output",
+    "a NUL at the end": "output = 'word",
+    "bytes with a NUL": "output = b'word",
+    "the sign of a zero": "output.n = ",
+    "a number's spelling": "output = '0.5",
+    "values behind commas": "output piece 1 = ",
+    "a query": "output piece 3 = ",
+    "a line of a log": "output piece 4 = ",
+    "XML": "output piece 5 = ",
+    "text in a dictionary": "output.message piece 1 = ",
+    "hexadecimal digits": "output piece 17 = ",
+    "digits": "output piece ",
+    "packed bytes": "output piece 8 = ",
+    "a packed integer": "bit 20 of the output",
+    "the order of keys": "output (order of keys) = ",
+    "NaN": "",
+    "a call that raises": "output",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
+    found = verify_ldp(FORMS[form], epsilon=3.0, samples=6_000)
+    assert 2.6 < found.epsilon_lower <= 3.0
+    assert found.verdict == "UNSUBSTANTIATED"
+    assert found.witness is not None
+    assert found.witness.output.startswith(EVENTS[form])
+
+
+def test_a_claim_below_that_epsilon_is_refuted() -> None:
+    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=6_000).verdict == "VIOLATED"
+
+
+def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
+    inputs = st.integers(0, 3)
+
+    def report(x: int, rng: Rng) -> Any:
+        return {"salt": salt(rng), "bit": said(x % 2, rng)}
+
+    found = verify_ldp(report, epsilon=2.0, samples=6_000, inputs=inputs)
+    assert found.verdict == "VIOLATED"
+    assert 2.5 < found.epsilon_lower <= 3.0
+    assert found.witness is not None
+    assert found.witness.output.startswith("output.bit ")
+
+
+def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
+    def leaky(x: int, rng: Rng) -> Any:
+        word = f"debug {x}" if rng.random() < 0.01 else ""
+        return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
+
+    witness = verify_ldp(leaky, epsilon=1.0, samples=20_000).witness
+    assert witness is not None
+    assert "output.word" in witness.output
+    assert "'debug " in witness.output
+
+
+def test_a_field_that_comes_seldom_is_seen_among_the_rest() -> None:
+    def seldom(x: int, rng: Rng) -> Any:
+        return {"bit": said(x, rng, 0.5), **({f"debug{x}": x} if rng.random() < 5e-3 else {})}
+
+    assert verify_ldp(seldom, epsilon=1.0, samples=20_000).verdict == "VIOLATED"
+
+
+def test_numbers_and_plain_words_are_left_alone() -> None:
+    for answers in ([1, 2.5], ["yes", "no"], [b"1"], [np.zeros(3)], [(1, 2)], [["a", "b"]], []):
+        assert Fields.of(answers) is None
+    for odd in ([object()], [{"a": object()}], [math.nan]):
+        assert Fields.of(odd) is None
+
+
+@pytest.mark.parametrize("odd", [None, [], [0, 0], "none", math.nan])
+def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
+    """Eight answers an input decided on the form: half of the seeds then ended as bad input."""
+
+    def report(x: int, rng: Rng) -> Any:
+        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        return odd if rng.random() < (0.002, 0.02)[x] else answer
+
+    found = verify_ldp(report, epsilon=1.0, samples=20_000)
+    assert found.verdict == "VIOLATED"
+    assert 1.0 < found.epsilon_lower < math.log(10)
+
+
+@pytest.mark.parametrize("odd", [None, [0, 0], "none", math.nan, RuntimeError()])
+def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
+    """Rarer than what the first answers show: it ended as bad input."""
+
+    def report(x: int, rng: Rng) -> Any:
+        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        if x and rng.random() < 0.003:
+            if isinstance(odd, Exception):
+                raise odd
+            return odd
+        return answer
+
+    found = verify_ldp(report, epsilon=1.0, samples=8_000)
+    assert found.verdict == "VIOLATED", found.reason
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_arrays_of_which_few_are_longer_are_read(sized: bool) -> None:
+    def one(x: int, rng: Rng) -> Any:
+        return np.zeros(3 if x and rng.random() < 0.01 else 2)
+
+    def many(x: int, rng: Rng, size: int) -> Any:
+        return [one(x, rng) for _ in range(size)]
+
+    assert verify_ldp(many if sized else one, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+
+
+def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
+    def report(x: int, rng: Rng, size: int) -> Any:
+        if x and (rng.random(size) < 0.01).any():
+            raise OverflowError("too large")
+        return rng.random(size)
+
+    found = verify_ldp(report, epsilon=1.0, samples=4_000)
+    assert found.verdict == "VIOLATED"
+    assert found.witness is not None
+    assert "OverflowError" in found.witness.output
+
+
+def test_an_input_that_always_raises_is_bad_input() -> None:
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
+        verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
+    with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
+        verify_ldp(lambda x, rng, size: [1 / (1 - x)] * size, epsilon=1.0, samples=1000)
+
+
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_nan_under_one_input_alone_is_an_event(width: tuple[int, ...]) -> None:
+    def broken(x: int, rng: Rng, size: int) -> Any:
+        return np.full((size, *width), np.nan) if x else rng.normal(size=(size, *width))
+
+    assert verify_ldp(broken, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_nan_alone_is_bad_input(width: tuple[int, ...]) -> None:
+    def broken(x: int, rng: Rng, size: int) -> Any:
+        return np.full((size, *width), np.nan)
+
+    with pytest.raises(InputError, match="without NaN"):
+        verify_ldp(broken, epsilon=1.0, samples=1_000)
+
+
+def test_numbers_in_text_that_never_repeat_are_tested() -> None:
+    found = verify_ldp(lambda x, rng: f"{rng.normal():.12f}", epsilon=1.0, samples=6_000)
+    assert found.verdict == "UNSUBSTANTIATED"
+
+
+@pytest.mark.parametrize("draws", [{"samples": 1_000}, {"samples": 6_000}, {"seconds": 4.0}])
+def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(draws: dict[str, Any]) -> None:
+    def sealed(x: int, rng: Rng) -> str:
+        return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()
+
+    found = verify_ldp(sealed, epsilon=1.0, **draws)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.needed is None
+    told = " ".join(str(found).split())
+    assert "no two texts are equal" in told
+    assert "before it is encoded" in told
+
+
+def test_what_is_read() -> None:
+    fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
+    assert fields is not None
+    assert fields.paths == (".a", ".b", ".c", " (order of keys)")
+    rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
+    assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
+    assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert rows[0, 11] != rows[1, 11] == 0.0  # the order of one key is none
+    assert rows[2, -1] != rows[3, -1] != 0.0
+    assert rows[0, -1] == 0.0
+    assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
+    assert [fields.value(rows[1], column) for column in (0, 12)] == ["True", "none"]
+    assert fields.value(rows[2], 12) == ".z=7;"
+    names = [fields.column_name(column) for column in (0, 4, 8, 12)]
+    assert names == [
+        "kind of output.a",
+        "output.b",
+        "checksum of output.c",
+        "checksum of output's other fields",
+    ]
+
+
+def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
+    """Regular expressions take \\x1c as a space; ``float`` does not."""
+    fields = Fields.of([b"8\x1c", b"1 "])
+    assert fields is not None
+    assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]

@@ -1,0 +1,222 @@
+"""Bounds from saved scores."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.worlds.canaries import CANARY_USER, read_scores
+from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
+from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores
+
+RUNS = 400
+
+
+@pytest.mark.parametrize("n", [20, 100, 1000])
+def test_the_bound_is_above_the_truth_no_more_often_than_it_says(n: int) -> None:
+    misses, shown = 0, []
+    truth = np.log(0.75 / 0.25)
+    for rng in np.random.default_rng(1).spawn(RUNS):
+        bound = from_scores(rng.random(n) < 0.75, rng.random(n) < 0.25, confidence=0.9)
+        misses += bound.epsilon > truth
+        shown.append(bound.epsilon)
+    assert stats.binomtest(misses, RUNS, 0.1, "greater").pvalue > 1e-6
+    if n == 1000:
+        assert np.median(shown) > 0.75 * truth
+
+
+def test_scores_are_counted_once_and_nearly_all() -> None:
+    rng = np.random.default_rng(0)
+    for n, m in ((1000, 1000), (5000, 700)):
+        scores = CanaryScores.of(rng.normal(1, 1, n), rng.normal(0, 1, m))
+        samples = scores.bound().samples
+        assert samples is not None
+        assert 0.75 * (n + m) < samples <= n + m
+
+
+def test_ten_scores_beside_many_show_what_they_can() -> None:
+    """jax_privacy shows 3.26 of such scores; cut to ten of each side they would show nothing."""
+    outside = np.random.default_rng(1).random(100_000) < 0.018
+    bound = from_scores(np.ones(10), outside)
+    assert bound.epsilon > 3.0
+    assert bound.samples == 100_010
+    assert bound.largest > bound.epsilon
+    vectors = from_scores(np.ones((10, 2)), np.stack([outside, outside], axis=1))
+    assert vectors.epsilon > 2.5
+
+
+@pytest.mark.parametrize(
+    "runs", [10, pytest.param(1_000, marks=pytest.mark.calibration, id="many")]
+)
+@pytest.mark.parametrize("name", FAMILIES["estimators"].names())
+@pytest.mark.parametrize(("n", "m"), [(10, 400), (250, 2000)])
+def test_uneven_scores_show_no_more_than_the_truth(name: str, n: int, m: int, runs: int) -> None:
+    """Of Gaussians, of which every estimator's assumption holds."""
+    truth, above = gaussian_epsilon(0.05, 1.0), 0
+    for rng in np.random.default_rng(3).spawn(runs):
+        inside, outside = rng.normal(1, 1, n), rng.normal(0, 1, m)
+        above += from_scores(inside, outside, delta=0.05, estimator=name).epsilon > truth
+    assert stats.binom.sf(above - 1, runs, 0.05) > 1e-6
+
+
+def test_more_scores_of_one_side_show_more() -> None:
+    shown = {}
+    for m in (300, 3_000):
+        rng = np.random.default_rng(4)
+        drawn = [(rng.random(300) < 0.9, rng.random(m) < 0.1) for _ in range(20)]
+        shown[m] = np.median([from_scores(*sides).epsilon for sides in drawn])
+    assert shown[3_000] > shown[300] + 0.1
+
+
+def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
+    rng = np.random.default_rng(8)
+    ordered = np.sort(rng.normal(size=4000))
+    found = CanaryScores.of(ordered, ordered).worlds(CANARY_USER, rng)
+    first = np.concatenate(list(found.blocks(0, 1000, rng)))
+    rest = np.concatenate(list(found.blocks(0, 3000, rng)))
+    assert abs(first.mean()) < 0.2
+    assert np.array_equal(np.sort(np.append(first, rest)), ordered)
+
+
+@pytest.mark.parametrize("unequal", [0, 300])
+def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> None:
+    rng = np.random.default_rng(9)
+    inside, outside = rng.normal(1, 1, 3000), rng.normal(0, 1, 3000 - unequal)
+    given = inside.copy()
+    bound = from_scores(inside, outside, estimator="all-thresholds")
+    assert np.array_equal(inside, given)
+    assert bound.samples == len(inside) + len(outside)
+    if not unequal:
+        band = ThresholdBand.of(rng.permutation(inside), rng.permutation(outside), 1 - 0.95)
+        assert bound.epsilon == band.epsilon(0.0)
+
+
+@pytest.mark.parametrize("name", FAMILIES["estimators"].names())
+def test_every_estimator_reads_saved_scores(name: str) -> None:
+    rng = np.random.default_rng(3)
+    inside, outside = rng.normal(2, 1, 4000), rng.normal(0, 1, 4000)
+    bound = from_scores(inside, outside, delta=1e-3, estimator=name)
+    assert 1.0 < bound.epsilon < gaussian_epsilon(1e-3, 2.0)
+    again = from_scores(inside, outside, delta=1e-3, estimator=name)
+    assert again == bound
+
+
+def test_vectors_are_scores_too() -> None:
+    rng = np.random.default_rng(5)
+    inside = rng.normal(0, 1, (4000, 8)) + 0.7
+    assert from_scores(inside, rng.normal(0, 1, (4000, 8)), delta=1e-3).epsilon > 1.0
+
+
+def test_ties_and_infinite_scores_are_no_error() -> None:
+    tied = from_scores(np.ones(50), np.ones(50))
+    assert tied.epsilon == 0
+    assert from_scores(np.full(200, np.inf), np.zeros(200)).epsilon > 2
+    assert from_scores(np.ones(50), np.zeros(50), delta=0.9).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"in_scores": [1.0] * 9}, "at least 10 scores with the canary in, got 9"),
+        ({"in_scores": 3.0}, "at least 10 scores with the canary in, got 0"),
+        ({"in_scores": [float("nan")] * 20}, "without NaN for the canary in"),
+        ({"in_scores": ["a"] * 20}, "Expected numbers with the canary in"),
+        ({"in_scores": np.ones((20, 2))}, r"one shape, got \(2,\) in and \(\) out"),
+        ({"in_ids": range(20)}, "identifiers of both sides"),
+        ({"in_ids": range(19), "out_ids": range(20)}, "an identifier for each of 20"),
+        ({"in_ids": [0, *range(19)], "out_ids": range(20)}, "got np.int64\\(0\\) twice"),
+        ({"estimator": "none"}, "auditor list estimators"),
+        ({"delta": 1.0}, "delta in"),
+        ({"confidence": 1.0}, "confidence in"),
+    ],
+)
+def test_bad_scores_are_refused(arguments: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"in_scores": np.arange(20.0), "out_scores": np.arange(20.0)}
+    with pytest.raises(InputError, match=message):
+        from_scores(**{**given, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"in_scores": np.ones(20)},
+        {"in_scores": np.ones(20), "out_scores": np.array([{}] * 20, dtype=object)},
+    ],
+)
+def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, object]) -> None:
+    path = tmp_path / "scores.npz"
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"Expected"):
+        read_scores(path)
+
+
+def harmed(path: Path, harm: str) -> None:
+    """An archive that is none, or that is made to harm."""
+    if harm == "fifo":
+        os.mkfifo(path)
+        return
+    np.savez_compressed(path, in_scores=np.ones(2_000), out_scores=np.arange(2_000))
+    whole = path.read_bytes()
+    head, member = whole.index(b"in_scores.npy"), whole.index(b"PK\x01\x02")
+
+    def changed(place: int, *content: int) -> bytes:
+        return whole[:place] + bytes(content) + whole[place + len(content) :]
+
+    changes = {
+        "empty": b"",
+        "cut": whole[:60],
+        "deflate": changed(head + 60, *[0] * 20),
+        "encrypted": changed(member + 8, 1),
+        "compression 99": changed(member + 10, 99),
+        "text": b"text",
+    }
+    if harm in changes:
+        path.write_bytes(changes[harm])
+        return
+    shape = (10**9,) if harm == "declared" else (10**9, 0)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("in_scores.npy", "out_scores.npy"):
+            with archive.open(name, "w") as file:
+                head_of = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, head_of)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "empty",
+        "cut",
+        "deflate",
+        "encrypted",
+        "compression 99",
+        "text",
+        "fifo",
+        "declared",
+        "widths",
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, harm: str) -> None:
+    harmed(tmp_path / "scores.npz", harm)
+    with pytest.raises(InputError, match="Expected"):
+        from_scores(**read_scores(tmp_path / "scores.npz"))  # type: ignore[arg-type]
+
+
+def test_a_single_array_is_no_archive_and_a_table_by_columns_is_one(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(InputError, match=r"numpy\.savez"):
+        read_scores(tmp_path / "one.npy")
+    table = np.arange(12.0).reshape(3, 4)
+    others = {"in_ids": np.array(["a", "b"]), "more": np.array([{}], dtype=object)}
+    np.savez(tmp_path / "a.npz", in_scores=np.asfortranarray(table), out_scores=table, **others)  # type: ignore[arg-type]
+    (tmp_path / "link.npz").symlink_to("a.npz")
+    found = read_scores(tmp_path / "link.npz")
+    assert found.keys() == {"in_scores", "out_scores", "in_ids"}
+    assert np.array_equal(found["in_scores"], table)

@@ -1,0 +1,140 @@
+"""Answers that are no arrays, beside probabilities that they are said to have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.verification import Density
+from fedrec_auditor.auditor.worlds.spelling import Spelling
+
+Rng = np.random.Generator
+KEPT = 1 / (1 + math.exp(-3.0))
+
+
+def said(x: int, rng: Rng) -> int:
+    return x if rng.random() < KEPT else 1 - x
+
+
+def chance(bit: int, x: int) -> float:
+    return math.log(KEPT if bit == x else 1 - KEPT)
+
+
+def salt(rng: Rng) -> str:
+    return bytes(rng.integers(0, 256, 8).tolist()).hex()
+
+
+LAWS = {
+    "dictionary": Density(
+        sample=lambda x, rng: {"bit": said(x, rng), "user": None},
+        log_prob=lambda answer, x: chance(answer["bit"], x),
+    ),
+    "ragged lists": Density(
+        sample=lambda x, rng: [7] * (1 + said(x, rng)),
+        log_prob=lambda answer, x: chance(len(answer) - 1, x),
+    ),
+    "null": Density(
+        sample=lambda x, rng: None if said(x, rng) else 2.5,
+        log_prob=lambda answer, x: chance(answer is None, x),
+    ),
+    "text beside numbers": Density(
+        sample=lambda x, rng: ("bit", said(x, rng)),
+        log_prob=lambda answer, x: chance(answer[1], x),
+    ),
+    "a salt beside an array": Density(
+        sample=lambda x, rng: {"salt": salt(rng), "bits": np.array([said(x, rng)])},
+        log_prob=lambda answer, x: chance(answer["bits"].sum(), x) - 64 * math.log(2),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LAWS)
+@pytest.mark.parametrize("inputs", [[0, 1], st.sampled_from([0, 1])])
+def test_probabilities_of_structures_are_searched(form: str, inputs: Any) -> None:
+    found = verify_ldp(LAWS[form], epsilon=2.0, samples=1_000, inputs=inputs)
+    assert (found.verdict, found.exact) == ("VIOLATED", True)
+    assert found.epsilon_lower == pytest.approx(3.0)
+    assert found.checks[0].status == "passed"
+    assert verify_ldp(LAWS[form], epsilon=3.0, samples=1_000, inputs=inputs).verdict != "VIOLATED"
+
+
+def test_a_witness_names_the_field() -> None:
+    witness = verify_ldp(LAWS["dictionary"], epsilon=2.0, samples=1_000, inputs=[0, 1]).witness
+    assert witness is not None
+    assert witness.output == "{'bit': 0, 'user': None}"
+
+
+def test_a_law_that_the_structures_do_not_follow_is_not_believed() -> None:
+    wrong = Density(
+        sample=lambda x, rng: {"bit": int(rng.random() < 0.5)},
+        log_prob=LAWS["dictionary"].log_prob,
+    )
+    found = verify_ldp(wrong, epsilon=2.0, samples=2_000, inputs=[0, 1])
+    assert [check.name for check in found.faults] == ["fit to the claimed distribution"]
+    assert not found.exact
+
+
+def test_densities_in_structures_are_no_probabilities() -> None:
+    """At delta 0 their ratio is searched; at delta > 0 their sum says nothing: measured."""
+    law = Density(
+        sample=lambda x, rng: {"noisy": x + rng.laplace(scale=1e4), "user": None},
+        log_prob=lambda answer, x: -abs(answer["noisy"] - x) / 1e4 - math.log(2e4),
+    )
+    exact = verify_ldp(law, epsilon=1.0, samples=1_000, inputs=[0, 10_000])
+    assert (exact.exact, exact.epsilon_lower) == (True, pytest.approx(1.0))
+    measured = verify_ldp(law, epsilon=1.0, delta=1e-3, samples=1_000, inputs=[0, 10_000])
+    assert not measured.exact
+    assert measured.verdict == "UNSUBSTANTIATED"
+
+
+def test_all_structures_can_be_listed() -> None:
+    law = Density(
+        sample=LAWS["dictionary"].sample,
+        log_prob=LAWS["dictionary"].log_prob,
+        outputs=[{"bit": 0, "user": None}, {"bit": 1, "user": None}],
+    )
+    found = verify_ldp(law, epsilon=3.0, delta=1e-3, samples=1_000, inputs=[0, 1])
+    assert found.verdict == "CONSISTENT"
+
+
+def test_what_cannot_be_spelt_is_refused_with_a_hint() -> None:
+    law = Density(sample=lambda x, rng: {"bit": object()}, log_prob=lambda answer, x: 0.0)
+    with pytest.raises(InputError, match=r"got dict\. Return an encoding of it"):
+        verify_ldp(law, epsilon=1.0, inputs=[0, 1])
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+PARTS = st.recursive(
+    LEAVES | st.binary(),
+    lambda part: st.lists(part) | st.tuples(part, part) | st.dictionaries(st.text(), part),
+)
+
+
+@settings(max_examples=40)
+@given(PARTS)
+def test_equal_answers_and_no_others_have_equal_words(part: Any) -> None:
+    spelling = Spelling()
+    word = str(spelling.read([part])[0])
+    assert spelling.answer(word) == part
+    assert str(spelling.read([spelling.answer(word)])[0]) == word
+
+
+def test_arrays_and_numbers_of_numpy_are_kept() -> None:
+    spelling = Spelling()
+    answer = {"a": np.array([1.5, -0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"}
+    back = spelling.answer(str(spelling.read([answer])[0]))
+    assert back["a"].dtype == np.float64
+    assert back["a"].tobytes() == answer["a"].tobytes()
+    assert (back["b"], math.copysign(1.0, back["c"]), back["d"]) == (3, -1.0, "x\0")
+
+
+def test_numbers_and_words_are_left_alone() -> None:
+    for answers in ([1, 2.5], ["yes", '{"bit": 1}'], [b"1"], [np.zeros(3)], [(1, 2)], []):
+        assert Spelling.of(answers) is None
