@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.transcript import Channel, View
+from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
@@ -27,7 +26,6 @@ class AttackFamily(StrEnum):
     USER_MEMBERSHIP = "user-level membership inference"
     RECONSTRUCTION = "reconstruction"
     LINKAGE = "linkage"
-    DISTINGUISHER = "distinguisher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,21 +110,7 @@ class Links:
 Inference = Labels | Scores | Reconstruction | Links
 
 
-class Adversary(Protocol):
-    """What every adversary says of itself."""
-
-    @property
-    def family(self) -> AttackFamily:
-        """What kind of secret it is after."""
-        ...
-
-    @property
-    def reference(self) -> str:
-        """What it does, and where that is described."""
-        ...
-
-
-class Attack(Adversary, Protocol):
+class Attack(Protocol):
     """An adversary who guesses secrets from a view and some background.
 
     It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
@@ -143,6 +127,16 @@ class Attack(Adversary, Protocol):
     array([[False,  True,  True],
            [ True, False, False]])
     """
+
+    @property
+    def family(self) -> AttackFamily:
+        """What kind of secret it is after."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """What it does, and where that is described."""
+        ...
 
     @property
     def needs_known(self) -> bool:
@@ -178,19 +172,4 @@ class LearningAttack(Attack, Protocol):
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
         """What ``infer`` gives for each background, from one reading of the view."""
-        ...
-
-
-class Distinguisher(Adversary, Protocol):
-    """Decides between two private values by one output of a randomizer of public distribution."""
-
-    @property
-    def vantage(self) -> Vantage:
-        """From where it looks."""
-        ...
-
-    def score(
-        self, outputs: NDArray[Any], channel: Channel, values: tuple[float, float]
-    ) -> NDArray[np.float64]:
-        """A score (n,) for each output (n,), larger where the first of ``values`` is likelier."""
         ...

@@ -1,117 +1,167 @@
-"""The local game: the client's own code, sampled in two neighbouring worlds."""
+"""The local game: one client's message, of whoever sees it alone, in the worst two worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.attacks.base import Distinguisher
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import projection, reading, search, training
+from fedrec_auditor.auditor.games.canary_game import (
+    SAME,
+    UPLOAD_RUNS,
+    CanaryGame,
+    Ground,
+    NotPlayed,
+    Setting,
 )
-from fedrec_auditor.auditor.worlds.measure import Measured, measure
-from fedrec_auditor.auditor.worlds.worlds import Worlds
-from fedrec_auditor.reports.rows import AttackRow
-from fedrec_auditor.targets.systems.base import UploadGame
+from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.stated import drawn_by_lot
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
+from fedrec_auditor.targets.transcript import Broadcast
+
+DESIGNED_RUNS = 1_000_000
+"""Runs of each world of a designed pair, whose messages are short."""
+_NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # of messages of a game, and of its runs
+_UNITS = (*canaries.UNITS, Unit.ATTRIBUTE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalGame:
-    """What one local game gives: lower bounds on epsilon, and how often the world was guessed."""
+class LocalGame(CanaryGame):
+    """One client's first message, for each unit and adjacency the canary that tells most.
 
-    measured: Measured
-    row: AttackRow | None
-
-
-def play(
-    challenge: UploadGame,
-    distinguisher: Distinguisher,
-    estimator: Estimator,
-    *,
-    name: str,
-    claims: Sequence[Claim],
-    samples: int,
-    delta: float,
-    confidence: float,
-    row_confidence: float,
-    rng: np.random.Generator,
-) -> LocalGame:
-    """Sample ``samples`` uploads a world from the client's code, score them, bound epsilon.
-
-    ``confidence`` is that of the bound, ``row_confidence`` that of the success rate's interval; a
-    bound that refutes one of ``claims`` is measured twice. Where no distribution of the upload
-    is public, the estimator sees what was read of it as it is, and there is no row.
-    """
-    scored = _Scored(challenge, distinguisher, 2 * samples)
-    known = challenge.channel is not None
-    worlds = Worlds(
-        names=challenge.inputs,
-        scope=challenge.scope,
-        draw=scored if known else scored.read,
-        statistic=f"score of the {distinguisher.reference.split(',')[0]}" if known else "",
-    )
-    measured = measure(
-        worlds, claims, estimator, delta=delta, confidence=confidence, samples=samples, rng=rng
-    )
-    return LocalGame(measured=measured, row=scored.row(name, row_confidence) if known else None)
-
-
-@dataclass(slots=True)
-class _Scored:
-    """Uploads of a world, scored; counts the first ``most`` guesses by the sign of the score.
-
-    Uploads of a measurement that was repeated are not counted: whether there are any depends on
-    the others. A score of 0 is half a right guess.
+    Where clients keep no state, or all claims are those of the local model, in which a client's
+    randomizer answers for whatever it is asked, the server chooses the broadcast. Besides, the
+    pairs that are designed for the target, at their broadcasts.
     """
 
-    challenge: UploadGame
-    distinguisher: Distinguisher
-    most: int
-    guesses: int = field(default=0, init=False)
-    right: float = field(default=0.0, init=False)
+    name = "local"
+    horizon = Horizon.ROUND
+    chunk = 256
+    wide = False
+    trees = True
 
-    def read(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """What is looked at in ``size`` uploads: one symbol each, (size,)."""
-        game = self.challenge
-        profile = game.profiles.take(np.array([world]))
-        return game.read(game.target.upload(profile, game.broadcast, rng, size))
+    def looks_at(self, scoped: ScopedClaim) -> bool:
+        """The server's, of attributes too, and what is asked beyond a paper's model.
 
-    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Scores of ``size`` uploads, larger for the first world, (size,)."""
-        channel = self.challenge.channel
-        assert channel is not None
-        symbols = self.read(world, size, rng)
-        scores = self.distinguisher.score(symbols, channel, self.challenge.values)
-        counted = scores[: self.most - self.guesses]
-        mine = np.count_nonzero(counted < 0 if world else counted > 0)
-        self.right += mine + np.count_nonzero(counted == 0) / 2
-        self.guesses += len(counted)
-        return scores
+        There a bound refutes nothing.
+        """
+        return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
-    def row(self, name: str, confidence: float) -> AttackRow:
-        """Success at guessing the world, with a Clopper-Pearson interval."""
-        game, attack, n = self.challenge, self.distinguisher, self.guesses
-        alpha = (1 - confidence) / 2
-        return AttackRow(
-            target=game.target.name,
-            attack=name,
-            family=str(attack.family),
-            vantage=attack.vantage,
-            metric="accuracy",
-            value=self.right / n,
-            ci_low=float(clopper_pearson_lower(np.floor(self.right), n, alpha)),
-            ci_high=float(clopper_pearson_upper(np.ceil(self.right), n, alpha)),
-            confidence=confidence,
-            baseline=0.5,
-            baselines={"coin flip": 0.5},
-            n=n,
-            subject="uploads",
-            reference=attack.reference,
-            note=f"tells '{game.inputs[0]}' from '{game.inputs[1]}' by one upload",
+    def count(self, target: Target) -> int:
+        """How many bounds it samples of ``target`` at most."""
+        return super().count(target) + len(target.designed_pairs())
+
+    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
+        """See ``CanaryGame``."""
+        yield from self._searched(ground, rng)
+        crowd = Population(
+            n_users=ground.interactions.n_users,
+            n_items=ground.interactions.n_items,
+            n_features=count_user_features(ground.interactions),
         )
+        for pair in ground.target.designed_pairs():
+            yield designed(ground.target, crowd, pair, rng)
+
+    def _searched(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
+        target = ground.target
+        population = canaries.small_population(ground.interactions, *ground.size, target.catalogue)
+        alone = target.shortened(1)
+        sizes = canaries.sizes(population, count_user_features(population))
+        claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
+        asked = self.scopes(claims)
+        if not asked:
+            yield NotPlayed(
+                reason="Expected a claim of a user, a rating, an interaction or an attribute "
+                "before whoever sees single messages, got none. Play another game"
+            )
+            return
+        everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
+        opening = training.opening(alone, everybody, rng, ground.compute)
+        if opening.public.parties is not None:
+            yield NotPlayed(
+                reason="Expected messages of one client each, got those of parties, which hold "
+                'several users or a part of each: none is any one user\'s. Play "training"'
+            )
+            return
+        broadcast = training.broadcast_of(opening)
+        heard = projection.addressed(broadcast, projection.CANARY)
+        numbers = _numbers(alone, everybody.take(np.array([-1])), heard, rng)
+        if not numbers:
+            yield NotPlayed(
+                reason="Expected messages of a client to look at, got none: nothing leaves the "
+                "devices on its own. Play another game"
+            )
+            return
+        local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
+        steered = target.steerable or local_model
+        for scope in asked:
+            if drawn_by_lot(target) and any(asked[scope]):
+                reason = (
+                    "users are drawn by lot, on which a delta may count: play round or training"
+                )
+                yield NotPlayed(scopes=(scope,), reason=reason)
+                continue
+            found = search.search(alone, population, scope, broadcast, steered=steered, rng=rng)
+            if found is None:
+                yield NotPlayed(scopes=(scope,), reason=SAME)
+                continue
+            yield Setting(
+                target=alone,
+                population=sizes,
+                names=found.canary.names,
+                scopes={scope: asked[scope]},
+                simulation=Rounds.of(
+                    alone,
+                    found.canary.profiles(population),
+                    population,
+                    found.broadcast,
+                    (Vantage.SERVER,),
+                    rng,
+                ),
+                text=(
+                    f"the first message of a client over {sizes.n_items} items{found.text}, the "
+                    f"worst of {found.tried} pairs of histories and broadcasts that were tried"
+                ),
+                played=f"over {sizes.n_items:,} items",
+                statistic=reading.STATISTIC,
+                most=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
+            )
+
+
+def designed(
+    target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
+) -> Setting:
+    """A pair that tells all that ``target`` allows, whose claims are those for ``population``."""
+    items, nobody = pair.profiles.n_items, pair.profiles.take(np.arange(0))
+    return Setting(
+        target=target,
+        population=population,
+        names=pair.names,
+        scopes={pair.scope: (0.0,)},
+        simulation=Rounds.of(
+            pair.target,
+            pair.profiles,
+            nobody,
+            pair.broadcast,
+            (Vantage.SERVER,),
+            rng,
+            read=pair.read,
+        ),
+        text=f"one message of a client over {items} items, at the broadcast that its system fears",
+        played=f"over {items:,} items",
+        statistic=reading.STATISTIC if pair.read is None else "the part of it that is asked about",
+        most=DESIGNED_RUNS,
+    )
+
+
+def _numbers(
+    target: Target, profile: Interactions, heard: Broadcast | None, rng: np.random.Generator
+) -> int:
+    """How many numbers a message of the one ``profile`` has."""
+    parts = target.upload(profile, heard, rng).components.values()
+    return sum(math.prod(part.shape) for part in parts)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.auditor.games.canaries import Canaries
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.games import scorer, training
+from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
+from fedrec_auditor.auditor.games.canary import joined
+from fedrec_auditor.auditor.games.canary_game import (
+    CanaryGame,
+    Ground,
+    NotPlayed,
+    Setting,
+    vantages_of,
+)
 from fedrec_auditor.auditor.games.draws import Draws, Features
 from fedrec_auditor.auditor.games.scorer import Scorer
+from fedrec_auditor.auditor.games.stated import of_a_crowd, sends_when_absent
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, confirmed
 from fedrec_auditor.auditor.worlds.one_run import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.features import count_user_features
+from fedrec_auditor.targets.systems.base import Population, Target
 
 COINS = "coins"
 """The features that are no vantage's: 1 for a canary with its first history, 0 with its second."""
@@ -69,28 +84,135 @@ class OneRun:
         return found
 
 
-def measured(
-    draws: Draws,
-    names: tuple[str, str],
-    scope: Scope,
-    claims: Sequence[Claim],
-    *,
-    delta: float,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Measured:
-    """Bound epsilon from below by one training, and by a second one if it refutes a claim."""
+class OneRunGame(CanaryGame):
+    """A training on all data and canaries, one for all scopes that ask for the same histories."""
 
-    def bounds(confidences: Sequence[float], stream: np.random.Generator) -> tuple[Bound, ...]:
-        scores, coins = (draws.features(seen, 0, 1, stream) for seen in (str(scope.vantage), COINS))
-        run = OneRunScores.of(scores, coins[:, 0] > 0.5)
-        seed = int(stream.integers(2**32))
-        return tuple(
-            _named(run.bound(delta=delta, confidence=each, scope=scope, seed=seed), names)
-            for each in confidences
+    name = "one-run"
+    horizon = Horizon.TRAINING
+    chunk = 1
+    estimated = False
+
+    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
+        """See ``CanaryGame``. InputError of a model whose catalogue is fixed: canaries are new."""
+        target, interactions = ground.target, ground.interactions
+        if target.catalogue is not None:
+            raise InputError(
+                f"Expected a model for any number of items, as canaries are new ones, got one of "
+                f"{target.catalogue} items. Give a function that makes a model."
+            )
+        played, count = _at_length(ground), _count(ground)
+        features = count_user_features(interactions)
+        crowd = Population(
+            n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
         )
+        asked = self.scopes(played.scoped_claims(crowd))
 
-    return confirmed(bounds, claims, confidence=confidence, rng=rng)
+        def kind(scope: Scope) -> tuple[str, str, bool]:
+            return str(scope.unit), str(scope.adjacency), of_a_crowd(target, scope)
+
+        for _, group in groupby(sorted(asked, key=kind), key=kind):
+            same = tuple(group)
+            made = Canaries.designed(same[0], interactions, count, rng)
+            if made is None:
+                yield NotPlayed(scopes=same, reason="the data have no two values to tell apart")
+                continue
+            if of_a_crowd(target, same[0]) and _nobody_sends(played, interactions, same[0], rng):
+                reason = (
+                    "the message of an empty history moves something, so that a canary who comes "
+                    "and goes changes two: play training"
+                )
+                yield NotPlayed(scopes=same, reason=reason)
+                continue
+            sizes = Population(
+                n_users=made.crowd.n_users + count,
+                n_items=made.crowd.n_items,
+                n_features=features,
+            )
+            claimed = self.scopes(played.scoped_claims(sizes))
+            yield Setting(
+                target=played,
+                population=sizes,
+                names=made.names,
+                scopes={scope: claimed[scope] for scope in same},
+                simulation=OneRun(
+                    target=played,
+                    canaries=made,
+                    vantages=vantages_of(same),
+                    compute=ground.compute,
+                ),
+                text=(
+                    f"one training of {played.sizes.rounds or 1} rounds of "
+                    f"{made.crowd.n_users:,} users and {interactions.n_items:,} items of the "
+                    f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
+                    "canaries"
+                ),
+                played=f"of {sizes.n_users:,} users",
+                statistic=scorer.STATISTIC,
+            )
+
+    def measured(
+        self,
+        draws: Draws,
+        setting: Setting,
+        scope: Scope,
+        claims: Sequence[Claim],
+        estimator: Estimator,
+        *,
+        delta: float,
+        runs: int,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> tuple[Measured, str]:
+        """The bound by one training, and by a second one if it refutes one of ``claims``."""
+
+        def bounds(confidences: Sequence[float], stream: np.random.Generator) -> tuple[Bound, ...]:
+            scores, coins = (
+                draws.features(seen, 0, 1, stream) for seen in (str(scope.vantage), COINS)
+            )
+            run = OneRunScores.of(scores, coins[:, 0] > 0.5)
+            seed = int(stream.integers(2**32))
+            return tuple(
+                _named(
+                    run.bound(delta=delta, confidence=each, scope=scope, seed=seed), setting.names
+                )
+                for each in confidences
+            )
+
+        _, measuring = rng.spawn(2)
+        found = confirmed(bounds, claims, confidence=confidence, rng=measuring)
+        return found, "by a coin each"
+
+    def largest(self, ground: Ground) -> tuple[Target, Interactions]:
+        """The system, and the largest data that it is trained on, to be weighed."""
+        scope = Scope(
+            unit=Unit.INTERACTION,
+            adjacency=Adjacency.REPLACE,
+            vantage=Vantage.SERVER,
+            horizon=Horizon.TRAINING,
+        )
+        count = _count(ground)
+        made = Canaries.designed(scope, ground.interactions, count, np.random.default_rng(0))
+        assert made is not None  # items are swapped, whatever the ratings are
+        return _at_length(ground), made.population(np.ones(count, np.bool_))
+
+
+def _count(ground: Ground) -> int:
+    return ground.canaries or default_canaries(ground.interactions, ground.quick)
+
+
+def _at_length(ground: Ground) -> Target:
+    """The target as it is trained in one run: of full length, unless the audit is quick."""
+    return training.shortened(ground.target, quick=False) if ground.quick else ground.target
+
+
+def _nobody_sends(
+    target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
+) -> bool:
+    """Whether a history without items moves what is seen in ``scope``, at the first broadcast."""
+    opening = training.opening(target, interactions.take(np.arange(1)), rng)
+    nothing = np.zeros(interactions.n_items, np.float32)
+    nobody = joined(interactions.take(np.arange(0)), nothing)
+    return sends_when_absent(target, nobody, scope, training.broadcast_of(opening), rng)
 
 
 def _named(bound: Bound, names: tuple[str, str]) -> Bound:

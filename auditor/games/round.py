@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.games import projection, reading
-from fedrec_auditor.auditor.games.canary import Canary
 from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Target, UploadGame
+from fedrec_auditor.targets.systems.base import DesignedPair, Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 UPLOADED = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
@@ -25,6 +24,8 @@ STATISTIC = (
 )
 _COPIES = 512  # of the canary's message, for its mean
 _NUMBERS = 1 << 22  # of messages made at once
+Read = Callable[[Mapping[str, Component]], projection.Array]
+"""What is looked at of messages of which a scope asks for a part only, (n, f)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,25 +47,10 @@ class Rounds:
     readings: reading.Readings
     vantages: tuple[Vantage, ...]
     length: int = 1
+    read: Read | None = None
 
     @classmethod
     def of(
-        cls,
-        target: Target,
-        canary: Canary,
-        population: Interactions,
-        broadcast: Broadcast | None,
-        vantages: tuple[Vantage, ...],
-        rng: np.random.Generator,
-        length: int = 1,
-    ) -> Rounds:
-        """Rounds of a population and its canary."""
-        return cls.with_features(
-            target, canary.profiles(population), population, broadcast, vantages, rng, length
-        )
-
-    @classmethod
-    def with_features(
         cls,
         target: Target,
         profiles: Interactions,
@@ -73,25 +59,27 @@ class Rounds:
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
         length: int = 1,
+        read: Read | None = None,
     ) -> Rounds:
         """With what tells most of what is seen from ``vantages``, learnt from copies."""
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
             along = projection.directions(target, profiles, broadcast, rng, _COPIES)
-        read: reading.Readings = {}
-        if Vantage.SERVER in vantages:
+        readings: reading.Readings = {}
+        if Vantage.SERVER in vantages and read is None:
             heard = projection.addressed(broadcast, projection.CANARY)
             count = reading.copies(target, profiles, heard, rng)
-            read = reading.readings(target, profiles, heard, rng, count)
+            readings = reading.readings(target, profiles, heard, rng, count)
         return cls(
             target=target,
             profiles=profiles,
             others=others,
             broadcast=broadcast,
             along=along,
-            readings=read,
+            readings=readings,
             vantages=vantages,
             length=length,
+            read=read,
         )
 
     @property
@@ -105,8 +93,8 @@ class Rounds:
         rng, runs, size = np.random.default_rng(seed), size, size * self.length
         mine = self._sent(self.profiles.take(np.array([world])), rng, size)
         found = {}
-        if self.readings:
-            found[Vantage.SERVER] = [self._read(mine)]
+        if Vantage.SERVER in self.vantages:
+            found[Vantage.SERVER] = [self._own(mine) if self.read is None else self.read(mine)]
         if set(self.vantages) - {Vantage.SERVER}:
             own = self._projected(mine, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
@@ -141,7 +129,7 @@ class Rounds:
         sent = projection.addressed(self.broadcast, rows)
         return self.target.upload(profiles, sent, rng, size).components
 
-    def _read(self, sent: Mapping[str, Component]) -> projection.Array:
+    def _own(self, sent: Mapping[str, Component]) -> projection.Array:
         """What the canary's own messages show, (size, features)."""
         along = reading.directions(self.readings, {name: part.shape for name, part in sent.items()})
         return np.column_stack(
@@ -161,18 +149,17 @@ class Rounds:
 
 def steered(
     target: Target, n_users: int, vantages: tuple[Vantage, ...], rng: np.random.Generator
-) -> tuple[Rounds, UploadGame] | None:
+) -> tuple[Rounds, DesignedPair] | None:
     """Rounds at a malicious broadcast under which two users' reports are farthest apart.
 
-    That of the target's local game, with all reports of a round; all others, ``n_users`` - 1, hold
-    what the second user does. None where the target's clients send no reports.
+    That of the target's designed pair, with all reports of a round; all others, ``n_users`` - 1,
+    hold what the second user does. None where the target's clients send no reports.
     """
-    games = [game for game in target.upload_games() if game.scope.unit is Unit.REPORT]
+    pairs = [pair for pair in target.designed_pairs() if pair.scope.unit is Unit.REPORT]
     reports = target.sizes.reports
-    if not games or reports is None:
+    if not pairs or reports is None:
         return None
-    game = games[0]
-    system: Target = replace(game.target, reports=reports)  # type: ignore[type-var]
-    others = game.profiles.take(np.ones(n_users - 1, dtype=np.int64))
-    rounds = Rounds.with_features(system, game.profiles, others, game.broadcast, vantages, rng)
-    return rounds, game
+    pair = pairs[0]
+    system: Target = replace(pair.target, reports=reports)  # type: ignore[type-var]
+    others = pair.profiles.take(np.ones(n_users - 1, dtype=np.int64))
+    return Rounds.of(system, pair.profiles, others, pair.broadcast, vantages, rng), pair

@@ -248,7 +248,7 @@ FAMILIES = {
     for family in (
         Family("papers", "fedrec_auditor.targets.papers", ()),
         Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
-        Family("attacks", "fedrec_auditor.attacks", ("Attack", "Distinguisher")),
+        Family("attacks", "fedrec_auditor.attacks", ("Attack",)),
         Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
         Family("estimators", "fedrec_auditor.auditor.worlds.estimators", ("Estimator",)),
         Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),

@@ -15,12 +15,12 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games import (
     attribute,
     linkage,
-    local,
     membership,
-    play,
     reconstruction,
     user_membership,
 )
+from fedrec_auditor.auditor.games.canary_game import NotPlayed
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, Halves
@@ -32,16 +32,13 @@ from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
-    BY,
-    LOCAL,
     QUICK_ROUNDS,
-    QUICK_SAMPLES,
-    SAMPLES,
     UTILITY,
     Audit,
     Task,
     TaskResult,
     as_trained,
+    ground,
     guesser,
 )
 from fedrec_auditor.auditor.run.workload import check_halves
@@ -59,7 +56,7 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import Population, Run, Unscored
+from fedrec_auditor.targets.systems.base import Population, Run, Target, Unscored
 from fedrec_auditor.targets.transcript import Transcript
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -100,7 +97,7 @@ class AuditedTarget:
         if audit.interactions is None:
             return _demonstrated(task, audit)
         if step == BOUNDS:
-            return _bounds(task, audit, audit.interactions)
+            return _bounds(audit.targets[self.name], audit.interactions)
         if step == LOCAL:
             try:
                 return played(task, audit, in_turn, Memory())
@@ -257,22 +254,13 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
 
     All scopes of a setting are seen of the same runs, which are simulated once.
     """
-    plan, target = audit.plan, audit.targets[task.target]
+    plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     assert audit.interactions is not None
     estimator = FAMILIES["estimators"].member(plan.estimator)()
     accountants = accounting.all_accountants()
-    by = guesser(plan.by) if task.step in BY else None
-    settings = play.settings(
-        task.step,
-        target,
-        audit.interactions,
-        plan.population,
-        plan.canaries,
-        quick=plan.quick,
-        compute=audit.compute,
-        rng=audit.rng(str(task)),
-        by=by,
-    )
+    by = guesser(plan.by) if game.guessable else None
+    on = ground(target, audit.interactions, plan, audit.compute, by)
+    settings = game.settings(on, audit.rng(str(task)))
     findings: list[Finding] = []
     measurements: list[Measurement] = []
     left_out = []
@@ -284,18 +272,16 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setting in settings:
-        if isinstance(setting, play.NotPlayed):
+        if isinstance(setting, NotPlayed):
             scopes = ", ".join(f"[{scope}]" for scope in setting.scopes)
-            left_out.append(f"{scopes}: {setting.reason}.")
+            left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
-        runs = plan.runs or setting.runs(plan.quick)
+        runs, most = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
         for scope, delta in setting.bounds:
-            many = task.step != play.ONE_RUN
-            if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
+            if game.estimated and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
-            result = play.play(
-                task.step,
+            result = game.play(
                 setting,
                 scope,
                 delta,
@@ -314,7 +300,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     "note",
                     _canaries_needed(finding)
                     if result.estimator is None
-                    else draws_needed(finding, result.estimator, runs, most=0),
+                    else draws_needed(finding, result.estimator, runs, most),
                 )
                 for finding in result.findings
             ]
@@ -357,7 +343,7 @@ def _demonstrated(task: Task, audit: Audit) -> TaskResult:
     return TaskResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
 
 
-def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int = SAMPLES) -> str:
+def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int) -> str:
     """How many draws of each world could refute a claim that ``samples`` did not.
 
     ``most`` are those of an audit that is not quick.
@@ -395,52 +381,19 @@ def _noted(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
     return row.model_copy(update={field: text})
 
 
-def _bounds(task: Task, audit: Audit, interactions: Interactions) -> TaskResult:
-    """Exact bounds, local games, and the judgement of every scoped claim."""
-    target, plan, rng = audit.targets[task.target], audit.plan, audit.rng(str(task))
+def _bounds(target: Target, interactions: Interactions) -> TaskResult:
+    """Exact bounds, and the judgement of every scoped claim by them."""
     population = Population(
         n_users=interactions.n_users,
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
-    scoped_claims = target.scoped_claims(population)
-    estimator = FAMILIES["estimators"].member(plan.estimator)()
-    samples = QUICK_SAMPLES if plan.quick else SAMPLES
-    games = [
-        local.play(
-            challenge,
-            distinguisher,
-            estimator,
-            name=name,
-            claims=[scoped.claim for scoped in scoped_claims if not scoped.outside_model],
-            samples=samples,
-            delta=0.0,
-            confidence=audit.confidence,
-            row_confidence=plan.confidence,
-            rng=rng,
-        )
-        for challenge in target.upload_games()
-        for name, distinguisher in audit.distinguishers.items()
-    ]
-    exact = accounting.exact_bounds(target, population)
-    sampled = [game.measured.bound for game in games]
-    accountants = accounting.all_accountants()
-    findings = [
-        accounting.evaluate(
-            target,
-            scoped,
-            population,
-            exact=exact,
-            sampled=sampled,
-            alarms=[game.measured.alarm for game in games],
-            accountants=accountants,
-        )
-        for scoped in scoped_claims
-    ]
+    exact, accountants = accounting.exact_bounds(target, population), accounting.all_accountants()
+    findings = (
+        accounting.evaluate(target, scoped, population, exact=exact, accountants=accountants)
+        for scoped in target.scoped_claims(population)
+    )
     return TaskResult(
-        findings=tuple(_noted(f, "note", draws_needed(f, estimator, samples)) for f in findings),
-        measurements=tuple(
-            Measurement(target=target.name, bound=bound) for bound in (*exact, *sampled)
-        ),
-        attacks=tuple(game.row for game in games if game.row is not None),
+        findings=tuple(findings),
+        measurements=tuple(Measurement(target=target.name, bound=bound) for bound in exact),
     )

@@ -24,8 +24,8 @@ import threadpoolctl
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Memory
-from fedrec_auditor.auditor.games.play import HORIZONS
 from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
 from fedrec_auditor.auditor.judging.accounting import with_untested, without_refuted_proofs
 from fedrec_auditor.auditor.machine import workers
@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.clusters import Cluster
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
-from fedrec_auditor.auditor.run.tasks import BOUNDS, LOCAL, Audit, Task, TaskResult
+from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
@@ -342,7 +342,7 @@ def _told(task: Task, result: TaskResult) -> TaskResult:
 def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
     """The record of an audit whose results are all there, in the order of its tasks."""
     ordered = list(results.values())
-    unplayed = [row for result in ordered for row in result.skipped if row.attack in HORIZONS]
+    unplayed = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
     of_others = {n: why_unplayed(each) for n, each in audit.targets.items() if is_of_others(each)}
     findings = without_refuted_proofs(row for result in ordered for row in result.findings)
     return Record(

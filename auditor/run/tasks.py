@@ -14,10 +14,9 @@ import numpy as np
 from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.base import Attack, AttackFamily, Distinguisher
-from fedrec_auditor.auditor.games import (
-    play,
-)
+from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.auditor.games.canary_game import QUICK, Ground
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
 from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -47,10 +46,7 @@ from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 logger = logging.getLogger(__name__)
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
-BOUNDS, UTILITY, LOCAL = "bounds", "utility", play.LOCAL
-BY = ("round", "training")
-"""Games in which the adversary may guess by an attack."""
-SAMPLES, QUICK_SAMPLES = 1_000_000, 50_000
+BOUNDS, UTILITY = "bounds", "utility"
 QUICK_ROUNDS = 20
 _BOUNDS, _WIDE, _DRAWN, _READ, _LAID_OUT = 0.5, 120.0, 1e-3, 1e-7, 2e-6
 """Seconds of bounds and of a game of many clients, and of each number of one message in the local
@@ -71,7 +67,7 @@ class Task:
     @property
     def wide(self) -> bool:
         """Whether it is a game of many clients, whose runs keep all workers busy."""
-        return self.step in play.HORIZONS and self.step != LOCAL
+        return self.step in CANARY_GAMES and CANARY_GAMES[self.step].wide
 
     def __str__(self) -> str:
         return f"{self.target} {self.step}"
@@ -106,7 +102,7 @@ class Audit:
     targets: Mapping[str, Target]
     interactions: Interactions | None
     attacks: Mapping[str, Attack]
-    distinguishers: Mapping[str, Distinguisher]
+    games: tuple[str, ...]
     confidence: float
     compute: Compute = DEFAULT
     notes: tuple[str, ...] = ()
@@ -137,10 +133,9 @@ class Audit:
         guesser(plan.by)
         named = (plan.attacks or ()) if LOCAL in plan.games else ()
         attacks = {name: FAMILIES["attacks"].member(name)() for name in named}
-        attacks = {n: m for n, m in attacks.items() if m.family is not AttackFamily.DISTINGUISHER}
-        of_games: dict[str, Distinguisher] = {}
+        games: tuple[str, ...] = ()
         targets: dict[str, Target] = {}
-        games = 0
+        bounds = 0
         if plan.only is None:
             if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
                 raise InputError(
@@ -162,23 +157,19 @@ class Audit:
             for target in targets.values():
                 if LOCAL in plan.games:
                     check_workload(as_trained(target, plan), interactions, compute, memory)
-                if play.ONE_RUN in plan.games:
-                    work = play.one_run_training(target, interactions, plan.canaries, plan.quick)
-                    check_workload(*work, compute, memory)
-            if LOCAL in plan.games and any(map(_is_at_hand, targets.values())):
-                names = set(FAMILIES["attacks"].able()) - set(inferring_attacks())
-                of_games = {n: FAMILIES["attacks"].member(n)() for n in sorted(names)}
-            games = sum(len(t.upload_games()) for t in targets.values()) * len(of_games)
-            alone = (LOCAL,) if of_games else ()
-            with_canary = (*alone, *_with_canary(plan))
-            games += sum(play.count(g, t) for t in targets.values() for g in with_canary)
+                if ONE_RUN.name in plan.games:
+                    trained = ONE_RUN.largest(ground(target, interactions, plan, compute))
+                    check_workload(*trained, compute, memory)
+            at_hand = any(map(_is_at_hand, targets.values()))
+            games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
+            bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
         return cls(
             plan=plan,
             targets=targets,
             interactions=interactions,
             attacks=attacks,
-            distinguishers=of_games,
-            confidence=1 - (1 - plan.confidence) / max(games, 1),
+            games=games,
+            confidence=1 - (1 - plan.confidence) / max(bounds, 1),
             compute=compute,
             notes=notes,
         )
@@ -188,12 +179,13 @@ class Audit:
         if self.plan.only == "claims":
             played = names(self.plan.targets)
             return tuple(Task(demonstration(name).target, name) for name in played)
-        alone = (BOUNDS, LOCAL) if self.distinguishers else (BOUNDS,)
-        judged = [Task(target, step) for step in alone for target in self.targets]
+        alone = [game for game in self.games if not CANARY_GAMES[game].wide]
+        judged = [Task(target, step) for step in (BOUNDS, *alone) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]
-        wide = [Task(target, game) for target in self.targets for game in _with_canary(self.plan)]
-        return (*judged, *trained, *wide)
+        wide = [game for game in self.games if game not in alone]
+        crowded = [Task(target, game) for target in self.targets for game in wide]
+        return (*judged, *trained, *crowded)
 
     def jobs(self, tasks: Sequence[Task], workers: int) -> list[tuple[Task, ...]]:
         """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
@@ -250,9 +242,23 @@ class Audit:
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
-def _with_canary(plan: Plan) -> tuple[str, ...]:
-    """The plan's games with a canary among others, each once."""
-    return tuple(game for game in play.HORIZONS if game in plan.games and game != LOCAL)
+def ground(
+    target: Target,
+    interactions: Interactions,
+    plan: Plan,
+    compute: Compute,
+    by: Attack | None = None,
+) -> Ground:
+    """What the plan's games with a canary are played on."""
+    return Ground(
+        target=target,
+        interactions=interactions,
+        size=plan.population,
+        canaries=plan.canaries,
+        quick=plan.quick,
+        compute=compute,
+        by=by,
+    )
 
 
 def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
@@ -268,13 +274,6 @@ def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[st
 def _is_at_hand(target: Target) -> bool:
     """Whether its clients can be asked for messages; of a recording there are those it holds."""
     return not isinstance(target, RecordedSystem)
-
-
-def inferring_attacks() -> tuple[str, ...]:
-    """The names of all attacks on a training; the others tell the worlds of a game apart."""
-    family = FAMILIES["attacks"]
-    names = family.able()
-    return tuple(n for n in names if family.member(n)().family is not AttackFamily.DISTINGUISHER)
 
 
 def as_trained(target: Target, plan: Plan) -> Target:
@@ -295,7 +294,7 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
     if plan.attacks == () and plan.only is None and LOCAL in plan.games:
         lines.append(NO_ATTACK)
     if plan.attacks and plan.only is None and LOCAL in plan.games:
-        every = inferring_attacks()
+        every = FAMILIES["attacks"].able()
         if set(every) - set(plan.attacks):
             named = ", ".join(plan.attacks)
             lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
@@ -312,7 +311,7 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         if (target.sizes.rounds or 0) > QUICK_ROUNDS
     ]
     sampled = any(map(_is_at_hand, targets))
-    drawn = [f"{QUICK_SAMPLES:,} samples of an upload instead of {SAMPLES:,}"] if sampled else []
+    drawn = [f"games have one run in {QUICK}"] if sampled else []
     return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 
 

@@ -1,8 +1,7 @@
 """What every attack must keep. Each check raises AssertionError naming what is broken.
 
 Attacks are tried on short trainings of ``TARGETS``, whose messages have every form that a user of
-our targets sends. A distinguisher, which reads one output of a local game instead of a training,
-has a check of its own.
+our targets sends.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from fedrec_auditor.attacks.base import (
     Attack,
     AttackFamily,
     Background,
-    Distinguisher,
     Inference,
 )
 from fedrec_auditor.auditor.games import (
@@ -252,7 +250,7 @@ def check_statement(case: AttackCase) -> None:
     assert asked == ["view", "background", "rng"], f"infer asks for {asked}"
 
 
-def _check_words(member: Attack | Distinguisher) -> None:
+def _check_words(member: Attack) -> None:
     assert len(member.reference) > 10, f"a reference that says nothing, {member.reference!r}"
 
 
@@ -523,21 +521,3 @@ def check_attack(
     if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known:
         skipped += run_checks(LEARNING_CHECKS, attack)
     return tuple(skipped)
-
-
-def check_distinguisher(distinguisher: Distinguisher) -> None:
-    """It says what it is, and scores higher what the first value sends more often.
-
-    Raises AssertionError if it does not.
-
-    >>> from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
-    >>> check_distinguisher(LikelihoodRatio())
-    """
-    assert distinguisher.family is AttackFamily.DISTINGUISHER, f"{distinguisher.family!r}"
-    assert distinguisher.vantage in Vantage, f"a vantage of its own, {distinguisher.vantage!r}"
-    _check_words(distinguisher)
-    outputs, flip = np.array([0, 1, 1, 0]), BitFlip(0.9, 0.2)
-    for values, likelier in (((1.0, 0.0), outputs == 1), ((0.0, 1.0), outputs == 0)):
-        scores = distinguisher.score(outputs, flip, values)
-        assert scores.shape == outputs.shape, f"scores of shape {scores.shape}"
-        assert scores[likelier].min() > scores[~likelier].max(), f"scores {scores} of {outputs}"

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.games.draws import Draws
+from fedrec_auditor.auditor.games.local import LocalGame, designed
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
     exact_bounds,
@@ -355,27 +355,28 @@ def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -
     uploads a world it must reach at least 0.8 of it (or 6.0 where it is larger): else the code does
     not do what it says.
     """
-    upload_games = case.target.upload_games()
-    if not upload_games:
-        raise SkipTest("it offers no local game")
-    for challenge in upload_games:
-        game = local.play(
-            challenge,
-            LikelihoodRatio(),
+    pairs = case.target.designed_pairs()
+    if not pairs:
+        raise SkipTest("no pair of histories is designed for it")
+    game, rng = LocalGame(), np.random.default_rng(7)
+    for pair in pairs:
+        population = Population(n_users=USERS, n_items=pair.profiles.n_items)
+        setting = designed(case.target, population, pair, rng)
+        draws = Draws(simulation=setting.simulation, name=game.name, chunk=game.chunk)
+        measured, _ = game.measured(
+            draws,
+            setting,
+            pair.scope,
+            (),
             ClopperPearson(),
-            name="likelihood-ratio",
-            claims=(),
-            samples=50_000,
             delta=0.0,
+            runs=50_000,
             confidence=1 - 1e-9,
-            row_confidence=0.95,
             rng=np.random.default_rng(7),
         )
-        small = Population(n_users=USERS, n_items=challenge.profiles.n_items)
-        mechanism = challenge.target.mechanism(challenge.scope, small)
-        assert mechanism is not None, f"no distribution is stated in [{challenge.scope}]"
-        exact = exact_lower_bound(mechanism, challenge.scope).epsilon
-        found = game.measured.bound.epsilon
+        mechanism = pair.target.mechanism(pair.scope, population)
+        assert mechanism is not None, f"no distribution is stated in [{pair.scope}]"
+        exact, found = exact_lower_bound(mechanism, pair.scope).epsilon, measured.bound.epsilon
         assert min(0.8 * exact, 6.0) <= found <= exact, f"{found} measured, {exact} stated"
 
 

@@ -14,13 +14,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.cost import Cost
-from fedrec_auditor.targets.transcript import Broadcast, Channel, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -73,26 +73,21 @@ class ScopedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadGame:
-    """Two neighbouring users, a broadcast, and what of their upload is looked at: the local game.
+class DesignedPair:
+    """Two neighbouring users and a broadcast at which their messages differ by all that is allowed.
 
-    ``profiles`` are two users over a small catalogue, the two worlds; ``broadcast`` what the server
-    sends them (a malicious server may send anything). ``target`` is the system at the size of this
-    small catalogue; ``read`` reduces ``Uploads`` to one discrete symbol a client, (n,). Where the
-    distribution of that symbol is public, ``channel`` gives it, at the private ``values`` of the
-    two worlds.
-    ``scope`` is what a bound measured in this game speaks of; ``inputs`` put the two worlds in
-    words.
+    ``profiles`` are two users over a small catalogue, the two worlds, which ``names`` put in words;
+    ``broadcast`` is what the server sends them (a malicious server may send anything). ``target``
+    is the system at the size of this small catalogue. ``scope`` is what a bound measured on their
+    messages speaks of: of whole messages, or of what ``read`` gives of messages, (n, f).
     """
 
     target: Target
     profiles: Interactions
     broadcast: Broadcast | None
-    read: Callable[[Uploads], NDArray[np.int64]]
-    channel: Channel | None
-    values: tuple[float, float]
     scope: Scope
-    inputs: tuple[str, str]
+    names: tuple[str, str]
+    read: Callable[[Mapping[str, Component]], NDArray[np.float64]] | None = None
 
 
 class Split(StrEnum):
@@ -232,8 +227,8 @@ class Target(Protocol):
         """What an accountant charges in ``scope``."""
         ...
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
-        """Local games in which the client's own code is sampled and a bound measured."""
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+        """Worst cases of one message, for the local game to sample the client's own code in."""
         ...
 
     def run(

@@ -20,8 +20,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems import games
-from fedrec_auditor.targets.systems.base import Model, UploadGame
+from fedrec_auditor.targets.systems import designed_pairs
+from fedrec_auditor.targets.systems.base import DesignedPair, Model
 from fedrec_auditor.targets.systems.composition import Composition
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -36,9 +36,9 @@ _OWN = "own"
 class Federated(Composition):
     """The training of a composition, and what an auditor asks of it."""
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
-        return games.upload_games(self)
+        return designed_pairs.designed_pairs(self)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute

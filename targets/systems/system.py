@@ -26,6 +26,7 @@ from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
+    DesignedPair,
     Evaluation,
     Model,
     Population,
@@ -33,7 +34,6 @@ from fedrec_auditor.targets.systems.base import (
     Reported,
     Run,
     ScopedClaim,
-    UploadGame,
 )
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
@@ -199,7 +199,7 @@ class System(Checked, ABC):
         """Non-private from every vantage: nothing is bounded and noisy."""
         return Identity().event()
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """None: no client's own randomizer promises a pure epsilon."""
         return ()
 

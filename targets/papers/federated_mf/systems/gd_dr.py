@@ -19,7 +19,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import Lo
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
 from fedrec_auditor.targets.settings import Budget, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import UploadGame
+from fedrec_auditor.targets.systems.base import DesignedPair
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -74,25 +74,22 @@ class GdDr(Reporting, LocalMf):
         """What everybody knows: the distribution of a report's bit given its entry, too."""
         return replace(super().public(interactions), channel=ReportDistribution(self.each))
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """Two users with one rating each, of items that Phi counts with opposite signs."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.of(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u: the weights take them beyond 1 whatever R is.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
-            UploadGame(
+            DesignedPair(
                 target=game,
                 profiles=profiles,
                 broadcast={
                     "items": np.zeros((2, 1), np.float32),
                     "projection": np.array([[-weight, weight]], np.float32),
                 },
-                read=_bit,
-                channel=ReportDistribution(self.each),
-                values=(1.0, -1.0),
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                inputs=("item 0 rated", "item 1 rated"),
+                names=("item 0 rated", "item 1 rated"),
             ),
         )
 
@@ -146,9 +143,3 @@ class GdDr(Reporting, LocalMf):
         sent = super().received(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent
-
-
-def _bit(uploads: Uploads) -> Any:
-    reports = uploads.components["signs"]
-    assert isinstance(reports, Reports)
-    return reports.positive[:, 0].astype(np.int64)

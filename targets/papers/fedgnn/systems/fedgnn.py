@@ -20,8 +20,8 @@ from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Rati
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, UploadGame
-from fedrec_auditor.targets.systems.games import EntrySymbol, Regions
+from fedrec_auditor.targets.systems.base import DesignedPair, Population
+from fedrec_auditor.targets.systems.designed_pairs import first_entry
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -106,20 +106,18 @@ class FedGnn(RatingGraph):
             return Identity().event()
         return super().event(scope, population)
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """A low or a high rating, under a model that pushes its numbers to the ends of the clip."""
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
         profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level
         return (
-            UploadGame(
+            DesignedPair(
                 target=game,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=game.pushing(2),
-                read=EntrySymbol(self.clip),
-                channel=Regions(ClippedNoise(self.clip, self.noise)),
-                values=(self.clip, -self.clip),
+                read=first_entry,
                 scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
-                inputs=("item 0 rated low", "item 0 rated high"),
+                names=("item 0 rated low", "item 0 rated high"),
             ),
         )
 

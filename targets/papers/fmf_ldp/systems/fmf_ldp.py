@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
 from fedrec_auditor.targets.settings import Budget, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, UploadGame
+from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import Calls, Messages, received
 from fedrec_auditor.targets.transcript import Public, Uploads
@@ -84,7 +84,7 @@ class FmfLdp(Reporting, ImplicitMf):
         """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
         return replace(super().public(interactions), route=Vantage.SHUFFLED)
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
 
         InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
@@ -99,15 +99,12 @@ class FmfLdp(Reporting, ImplicitMf):
                 "Give a smaller regularization."
             )
         return (
-            UploadGame(
+            DesignedPair(
                 target=game,
                 profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.opposite_rows(2 * half)},
-                read=_symbols,
-                channel=ReportDistribution(self.epsilon, 2 * half),
-                values=(1.0, -1.0),
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                inputs=(
+                names=(
                     f"the first {half} of {2 * half} items in the history",
                     f"the last {half} of {2 * half} items in the history",
                 ),
@@ -215,9 +212,3 @@ class FmfLdp(Reporting, ImplicitMf):
             Horizon.ROUND: self.reports,
             Horizon.TRAINING: self.reports * self.rounds,
         }[horizon]
-
-
-def _symbols(uploads: Uploads) -> NDArray[np.int64]:
-    reports = uploads.components["reports"]
-    assert isinstance(reports, Reports)
-    return 2 * reports.index[:, 0].astype(np.int64) + reports.positive[:, 0]

@@ -24,9 +24,9 @@ from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.settings import Range
 from fedrec_auditor.targets.systems.base import (
+    DesignedPair,
     Evaluation,
     Population,
-    UploadGame,
 )
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
@@ -81,7 +81,7 @@ class CollectedBits(System):
             return Identity().event()
         return self._before_server(scope, population).event()
 
-    def upload_games(self) -> tuple[UploadGame, ...]:
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """Two users of a small catalogue who differ in the first item only."""
         if self.randomizer is None:
             return ()
@@ -89,15 +89,12 @@ class CollectedBits(System):
         profiles[:, 1] = 1.0
         profiles[0, 0] = 1.0
         return (
-            UploadGame(
+            DesignedPair(
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,
-                read=first_bit,
-                values=(1.0, 0.0),
-                channel=self.randomizer,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
-                inputs=("item 0 in the history", "item 0 not in the history"),
+                names=("item 0 in the history", "item 0 not in the history"),
             ),
         )
 

@@ -1,73 +1,37 @@
-"""Local games of a federated composition: one entry of an upload, or one row, in two worlds."""
+"""Worst pairs of a federated composition: one entry of a message pushed, or one row touched."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.systems.base import Population, UploadGame
+from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.composition import Composition
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Broadcast
 
 _FAR = 16.0  # clipping bounds that a pushed entry moves
 _ITEMS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
-    """P(0, 1, 2 or 3 | v): where an entry clipped to v is sent, cut at -c, 0 and c.
-
-    Beyond c the two worlds at -c and c are e^epsilon apart; zero is where a guess is best.
-    """
-
-    noise: ClippedNoise
-
-    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""
-        clip = self.noise.clip
-        symbol, entry = np.broadcast_arrays(output, np.clip(value, -clip, clip))
-        above, below = self.noise.beyond(clip, entry), self.noise.beyond(clip, -entry)
-        right, left = self.noise.beyond(0.0, entry), self.noise.beyond(0.0, -entry)
-        with np.errstate(divide="ignore"):
-            found = np.log(np.choose(symbol, [below, left - below, right - above, above]))
-        return np.asarray(found, dtype=np.float64)
+def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+    """The first entry of the item table of each message, (n, 1)."""
+    item = sent["item"]
+    return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class EntrySymbol:
-    """Region of the first entry of the item table, cut at -clip, 0 and clip."""
-
-    clip: float
-
-    def __call__(self, uploads: Uploads) -> NDArray[np.int64]:
-        """0 to 3 a message."""
-        item = uploads.components["item"].dense(np.arange(len(uploads.users)))[:, 0, 0]
-        return np.asarray(np.digitize(item, [-self.clip, 0.0, self.clip]), dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class RowSymbol:
-    """Whether the first row of the item table is another than was broadcast."""
-
-    row: float
-
-    def __call__(self, uploads: Uploads) -> NDArray[np.int64]:
-        """0 or 1 a message."""
-        item = uploads.components["item"].dense(np.arange(len(uploads.users)))[:, 0]
-        return np.asarray((item != self.row).any(axis=1), dtype=np.int64)
-
-
-def upload_games(system: Composition) -> tuple[UploadGame, ...]:
-    """The game that its protection and learner allow; none where nothing is promised.
+def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
+    """The pair that its protection and learner allow; none where nothing is promised.
 
     The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
     """
@@ -89,7 +53,7 @@ def upload_games(system: Composition) -> tuple[UploadGame, ...]:
     return _row(small)
 
 
-def _entry(small: Composition, noise: ClippedNoise) -> tuple[UploadGame, ...]:
+def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     """Two users of two items, of which each holds one: the first row is pushed up, or down.
 
     The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
@@ -103,20 +67,18 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[UploadGame, ...]:
     broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
     if broadcast is None:
         return ()
-    game = UploadGame(
+    pair = DesignedPair(
         target=small,
         profiles=profiles,
         broadcast=broadcast,
-        read=EntrySymbol(noise.clip),
-        channel=Regions(noise),
-        values=(noise.clip, -noise.clip),
+        read=first_entry,
         scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
-        inputs=(
+        names=(
             "item 0 in the history: its entry is pushed above the clipping bound",
             "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
         ),
     )
-    return (game,)
+    return (pair,)
 
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
@@ -138,7 +100,7 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
     return model
 
 
-def _row(small: Composition) -> tuple[UploadGame, ...]:
+def _row(small: Composition) -> tuple[DesignedPair, ...]:
     """Two users who differ in whether they hold item 0; both hold item 1.
 
     The one who holds it trains its row; the other one only if it is drawn as a negative. One who
@@ -149,22 +111,18 @@ def _row(small: Composition) -> tuple[UploadGame, ...]:
     held[:, 1] = 1.0
     held[0, 0] = 1.0
     profiles = Interactions.of(held, name="game")
-    channel = small.touched(Population(n_users=2, n_items=n_items))
-    if not isinstance(channel, BitFlip):
+    if not isinstance(small.touched(Population(n_users=2, n_items=n_items)), BitFlip):
         return ()
     shapes = small.sent(
         Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
     )
     row = 0.0  # where a float32 resolves any step
     return (
-        UploadGame(
+        DesignedPair(
             target=small,
             profiles=profiles,
             broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
-            read=RowSymbol(row),
-            channel=channel,
-            values=(1.0, 0.0),
             scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
-            inputs=("item 0 in the history", "item 0 not in the history"),
+            names=("item 0 in the history", "item 0 not in the history"),
         ),
     )

@@ -1,0 +1,319 @@
+"""What every game with a canary offers: two worlds, simulated, bounded and judged in scopes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.verdict import refutes
+from fedrec_auditor.attacks.base import Attack
+from fedrec_auditor.auditor.games.canary import UNITS
+from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
+from fedrec_auditor.auditor.games.presence import Halved
+from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+
+UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
+"""Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
+SECONDS, FEWEST_RUNS = 300.0, 40
+"""Of a game whose messages are slow to make; and the fewest runs of a world, however slow."""
+QUICK = 10
+"""A quick audit has one run in so many."""
+RESOLVED = 0.1
+"""A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
+SAME = "nothing that a canary does makes a difference to its messages"
+_PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a game is played on: a target and the data of its users.
+
+    ``size`` are the users and items of a small population, ``canaries`` those of one training, None
+    for the usual number. In a round and in trainings the adversary may guess ``by`` an attack.
+    """
+
+    target: Target
+    interactions: Interactions
+    size: tuple[int, int]
+    canaries: int | None = None
+    quick: bool = False
+    compute: Compute = DEFAULT
+    by: Attack | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
+
+    ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
+    deltas of their bounds; ``text`` says what is played and ``played`` by how many. Of uploads
+    alone there are ``most`` runs, of what needs more None. Bounds are ``halved`` where the message
+    of an absent user moves something, see ``presence``.
+    """
+
+    target: Target
+    population: Population
+    names: tuple[str, str]
+    scopes: Mapping[Scope, tuple[float, ...]]
+    simulation: Simulation
+    text: str
+    played: str
+    statistic: str
+    most: int | None = None
+    halved: bool = False
+
+    def runs(self, quick: bool) -> int:
+        """Of each world, beside those that fit the rule, where a plan does not say how many.
+
+        Where messages are slow to make, as many as all ``SECONDS`` of one processor suffice for.
+        """
+        usual = (self.most or TRAINING_RUNS) // (QUICK if quick else 1)
+        taken = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
+        most = SECONDS / (QUICK if quick else 1) / max(taken, 1e-9)
+        return min(usual, max(FEWEST_RUNS, int(most)))
+
+    @property
+    def bounds(self) -> list[tuple[Scope, float]]:
+        """The bounds that are looked for, each in a scope and at a delta."""
+        return [(scope, delta) for scope, deltas in self.scopes.items() for delta in deltas]
+
+    def judged(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
+        """The claims that a bound in ``scope`` is held against, and those it may refute besides.
+
+        Its vantage's, of its unit and its horizon first. Of what is claimed whatever the
+        population, a bound of a round refutes the claim of a training, too, but could not speak for
+        it. Beside the bound at the deltas of the claims, one at a larger ``delta`` is for their
+        formulas.
+        """
+        covering = [
+            scoped
+            for scoped in self.target.scoped_claims(self.population)
+            if scoped.scope.covers(scope)
+            and scoped.scope.vantage is scope.vantage
+            and scoped.delta <= self.scopes[scope][0]
+            and not scoped.outside_model
+        ]
+        covering = [c for c in covering if c.scope.unit is scope.unit] or covering
+        own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]
+        judged = own or covering
+        if delta == self.scopes[scope][0]:
+            wider = [c for c in covering if c not in judged] if is_of_others(self.target) else []
+            return judged, wider
+        return [formula for scoped in judged if (formula := scoped.at(delta)) is not None], []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPlayed:
+    """Scopes of claims in which a game looks at nothing, all if none is named, and why."""
+
+    scopes: tuple[Scope, ...] = ()
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a game gives in one scope: a measured bound, and the claims judged by it.
+
+    ``estimator`` is the one that bounded, None in one run.
+    """
+
+    measured: Measured
+    findings: tuple[Finding, ...]
+    estimator: Estimator | None
+
+
+class CanaryGame(ABC):
+    """A game of two histories of a canary, of which claims speak; members say what is special.
+
+    ``name`` is that on the command line, ``horizon`` how long the adversary looks. Runs are
+    simulated ``chunk`` at a time. Where users are drawn by lot, claims that may count on it are
+    held against what is drawn so.
+    """
+
+    name: ClassVar[str]
+    horizon: ClassVar[Horizon]
+    chunk: ClassVar[int]
+    wide = True
+    """Whether many clients are simulated, so that its runs keep all workers busy."""
+    trees = False
+    """Whether a rule may be one feature alone, or trees, see ``Draws.worlds``."""
+    guessable = False
+    """Whether the adversary may guess by an attack."""
+    estimated = True
+    """Whether its runs are draws of two worlds, for an estimator to bound epsilon by."""
+
+    @abstractmethod
+    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
+        """The worlds of the game, one setting for all scopes that ask for the same canary.
+
+        InputError where the attack that is to guess reads nothing.
+        """
+
+    def looks_at(self, scoped: ScopedClaim) -> bool:
+        """Whether it plays for a claim: those of a user or a rating that papers speak of."""
+        return scoped.scope.unit in UNITS and not scoped.outside_model
+
+    def scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
+        """The scopes in which it is looked at, for these claims, in their order; and the deltas.
+
+        A claim of a training is one of each round, and of a round that has a claim one asks what a
+        training adds up to. Of any two values it is two histories that are played, so the adjacency
+        is replacement; of one interaction the two values are that it is there or not, and another
+        one in its place would be two. A bound at the largest delta speaks at smaller ones; where a
+        claim is a formula there is one at ``RESOLVED``, too, where an estimator bounds: in one run
+        bounds pay for delta with their confidence.
+        """
+        found, formulas = dict[Scope, float](), set()
+        for scoped in filter(self.looks_at, claims):
+            scope, adjacency = scoped.scope, scoped.scope.adjacency
+            if adjacency is Adjacency.ANY_PAIR:
+                presence = scope.unit is Unit.INTERACTION
+                adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
+            scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
+            found[scope] = max(found.get(scope, 0.0), scoped.delta)
+            if scoped.curve is not None and self.estimated:
+                formulas.add(scope)
+        return {
+            scope: (delta, RESOLVED) if scope in formulas and delta < RESOLVED else (delta,)
+            for scope, delta in found.items()
+        }
+
+    def count(self, target: Target) -> int:
+        """How many bounds it samples of ``target`` at most."""
+        found = self.scopes(target.scoped_claims(Population(n_users=2, n_items=8)))
+        return sum(map(len, found.values()))
+
+    def play(
+        self,
+        setting: Setting,
+        scope: Scope,
+        delta: float,
+        estimator: Estimator,
+        *,
+        runs: int,
+        confidence: float,
+        parallel: Parallel,
+        store: Store,
+        accountants: Sequence[Accountant],
+        rng: np.random.Generator,
+    ) -> Played:
+        """Bound epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
+
+        Claims of the target that speak of the scope are judged by the bound and by a proof, for the
+        population of the setting; exact bounds do not count, for what is shown is what these runs
+        show. The same ``rng`` draws the same runs for another scope of the setting.
+        """
+        claims, wider = setting.judged(scope, delta)
+        halved = ""
+        if setting.halved:
+            promised = [scoped.claim.epsilon for scoped in claims]
+            claimed = max(filter(math.isfinite, promised), default=math.inf)
+            estimator = Halved(estimator=estimator, claimed=claimed)
+            halved = " Half of what is shown is the bound: an empty history sends a message, too."
+        draws = Draws(
+            simulation=setting.simulation,
+            name=f"{self.name} {setting.target!r} {setting.text} {setting.names} "
+            f"{list(setting.scopes)}",
+            chunk=self.chunk,
+            parallel=parallel,
+            store=store,
+        )
+        measured, made = self.measured(
+            draws,
+            setting,
+            scope,
+            [scoped.claim for scoped in (*claims, *wider)],
+            estimator,
+            delta=delta,
+            runs=runs,
+            confidence=confidence,
+            rng=rng,
+        )
+        note = (
+            f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
+            f"'{setting.names[1]}', {made}; seen: {setting.statistic}.{halved} "
+            f"{population_of_claim(setting.target)}"
+        )
+        claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
+        findings = [
+            accounting.evaluate(
+                setting.target,
+                scoped,
+                setting.population,
+                exact=(),
+                sampled=(measured.bound,),
+                alarms=(measured.alarm,),
+                accountants=accountants,
+            )
+            for scoped in claims
+        ]
+        noted = (
+            each.model_copy(
+                update={
+                    "note": " ".join(filter(None, (note, each.note))),
+                    "game": f"{self.name} game {setting.played}",
+                }
+            )
+            for each in findings
+        )
+        used = estimator if self.estimated else None
+        return Played(measured=measured, findings=tuple(noted), estimator=used)
+
+    def measured(
+        self,
+        draws: Draws,
+        setting: Setting,
+        scope: Scope,
+        claims: Sequence[Claim],
+        estimator: Estimator,
+        *,
+        delta: float,
+        runs: int,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> tuple[Measured, str]:
+        """The bound, measured twice if it refutes one of ``claims``, and in words by what runs.
+
+        A quarter as many runs again, at most 2,000, fit the rule before.
+        """
+        fitting, measuring = rng.spawn(2)
+        pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
+        worlds = draws.worlds(
+            setting.names,
+            scope,
+            seen=str(scope.vantage),
+            statistic=setting.statistic,
+            pilot=pilot,
+            rng=fitting,
+            trees=self.trees,
+        )
+        found = measure(
+            worlds,
+            claims,
+            estimator,
+            delta=delta,
+            confidence=confidence,
+            samples=runs,
+            rng=measuring,
+        )
+        return found, f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
+
+
+def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
+    """The vantages of these scopes, each once."""
+    return tuple(dict.fromkeys(scope.vantage for scope in scopes))

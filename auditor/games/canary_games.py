@@ -1,0 +1,13 @@
+"""The games with a canary, by name."""
+
+from __future__ import annotations
+
+from fedrec_auditor.auditor.games.canary_game import CanaryGame
+from fedrec_auditor.auditor.games.crowd import RoundGame, TrainingGame
+from fedrec_auditor.auditor.games.local import LocalGame
+from fedrec_auditor.auditor.games.one_run import OneRunGame
+
+LOCAL, ONE_RUN = LocalGame.name, OneRunGame()
+CANARY_GAMES: dict[str, CanaryGame] = {
+    game.name: game for game in (LocalGame(), RoundGame(), TrainingGame(), ONE_RUN)
+}
