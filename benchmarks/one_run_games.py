@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row
-from fedrec_auditor.auditor.games import play
+from fedrec_auditor.auditor.games.canary_game import Ground, Setting
+from fedrec_auditor.auditor.games.canary_games import ONE_RUN
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
@@ -34,7 +35,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 """Settings, and how often they are timed."""
 
 
-def timed(setting: play.Setting, repeats: int) -> list[Row]:
+def timed(setting: Setting, repeats: int) -> list[Row]:
     """A training, and the game that it is part of."""
     game = setting.simulation
     assert isinstance(game, OneRun)
@@ -73,14 +74,8 @@ def measure() -> tuple[Row, ...]:
     data, rows = load_data("ml-100k"), list[Row]()
     for name, (given, repeats) in TARGETS.items():
         target = make_target(name, Plan(settings={name: given}))
-        for setting in play.settings(
-            play.ONE_RUN,
-            target,
-            data,
-            (0, 0),
-            quick=False,
-            compute=DEFAULT,
-            rng=np.random.default_rng(0),
-        ):
+        ground = Ground(target=target, interactions=data, size=(0, 0))
+        for setting in ONE_RUN.settings(ground, np.random.default_rng(0)):
+            assert isinstance(setting, Setting)
             rows += timed(setting, repeats)
     return tuple(rows)

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
-SUITES = ("attacks.check_distinguisher", "attacks.AttackCase", "datasets.DatasetCase")
+SUITES = ("attacks.AttackCase", "datasets.DatasetCase")
 README = "README.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
 PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scop
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.games.canary import UNITS
-from fedrec_auditor.auditor.games.draws import Draws, Parallel, Simulation, Store
+from fedrec_auditor.auditor.games.draws import Draws, Memory, Parallel, Simulation, Store, in_turn
 from fedrec_auditor.auditor.games.presence import Halved
 from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
 from fedrec_auditor.auditor.judging import accounting
@@ -62,7 +62,8 @@ class Setting:
 
     ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
     deltas of their bounds; ``text`` says what is played and ``played`` by how many. Of uploads
-    alone there are ``most`` runs, of what needs more None. Bounds are ``halved`` where the message
+    alone there are ``most`` runs, of what needs more None; ``chunk`` of them are simulated
+    together, or as many as in the game otherwise. Bounds are ``halved`` where the message
     of an absent user moves something, see ``presence``.
     """
 
@@ -75,6 +76,7 @@ class Setting:
     played: str
     statistic: str
     most: int | None = None
+    chunk: int | None = None
     halved: bool = False
 
     def runs(self, quick: bool) -> int:
@@ -207,10 +209,10 @@ class CanaryGame(ABC):
         *,
         runs: int,
         confidence: float,
-        parallel: Parallel,
-        store: Store,
         accountants: Sequence[Accountant],
         rng: np.random.Generator,
+        parallel: Parallel = in_turn,
+        store: Store | None = None,
     ) -> Played:
         """Bound epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
 
@@ -229,9 +231,9 @@ class CanaryGame(ABC):
             simulation=setting.simulation,
             name=f"{self.name} {setting.target!r} {setting.text} {setting.names} "
             f"{list(setting.scopes)}",
-            chunk=self.chunk,
+            chunk=setting.chunk or self.chunk,
             parallel=parallel,
-            store=store,
+            store=store or Memory(),
         )
         measured, made = self.measured(
             draws,

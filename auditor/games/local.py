@@ -25,8 +25,8 @@ from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast
 
-DESIGNED_RUNS = 1_000_000
-"""Runs of each world of a designed pair, whose messages are short."""
+DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
+"""Runs of each world of a designed pair, whose messages are short; so many are made at once."""
 _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # of messages of a game, and of its runs
 _UNITS = (*canaries.UNITS, Unit.ATTRIBUTE)
 
@@ -156,6 +156,7 @@ def designed(
         played=f"over {items:,} items",
         statistic=reading.STATISTIC if pair.read is None else "the part of it that is asked about",
         most=DESIGNED_RUNS,
+        chunk=_TOGETHER,
     )
 
 

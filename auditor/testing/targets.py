@@ -362,7 +362,8 @@ def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -
     for pair in pairs:
         population = Population(n_users=USERS, n_items=pair.profiles.n_items)
         setting = designed(case.target, population, pair, rng)
-        draws = Draws(simulation=setting.simulation, name=game.name, chunk=game.chunk)
+        chunk = setting.chunk or game.chunk
+        draws = Draws(simulation=setting.simulation, name=game.name, chunk=chunk)
         measured, _ = game.measured(
             draws,
             setting,

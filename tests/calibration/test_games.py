@@ -9,12 +9,11 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games import play
-from fedrec_auditor.auditor.games.draws import Memory, in_turn
+from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
 
@@ -39,7 +38,7 @@ def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: A
     (found,) = (
         finding
         for finding in record.findings
-        if finding.claim.delta == play.RESOLVED
+        if finding.claim.delta == RESOLVED
         and finding.scope.vantage is vantage
         and finding.scope.unit is Unit.USER
     )
@@ -77,21 +76,18 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
     system = LflLdp(factors=2, noise_multiplier=1e6)
     repeats, told = 200, 0
     for seed in range(repeats):
-        rng = np.random.default_rng(seed)
-        (made, *_) = play.settings(
-            play.LOCAL, system, data, (8, 10), quick=True, compute=DEFAULT, rng=rng
-        )
+        rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL]
+        ground = Ground(target=system, interactions=data, size=(8, 10), quick=True)
+        made = next(game.settings(ground, rng))
+        assert isinstance(made, Setting)
         scope = next(iter(made.scopes))
-        found = play.play(
-            play.LOCAL,
+        found = game.play(
             made,
             scope,
             0.0,
             JointBinomial(),
             runs=400,
             confidence=0.95,
-            parallel=in_turn,
-            store=Memory(),
             accountants=(),
             rng=rng,
         )

@@ -27,7 +27,6 @@ FIGURES = {
     AttackFamily.USER_MEMBERSHIP: ("AUC", "peers"),
     AttackFamily.RECONSTRUCTION: ("interaction F1", "server"),
     AttackFamily.LINKAGE: ("linkage top-1", "server"),
-    AttackFamily.DISTINGUISHER: ("accuracy", "server"),
 }
 """The figure of the table, and from where it is looked."""
 

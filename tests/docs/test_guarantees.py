@@ -6,7 +6,16 @@ import re
 from pathlib import Path
 
 from fedrec_auditor.accountants import crosscheck, verdict
-from fedrec_auditor.auditor.games import attribute, canaries, game, halves, linkage, play, training
+from fedrec_auditor.auditor.games import (
+    attribute,
+    canaries,
+    canary_game,
+    game,
+    halves,
+    linkage,
+    local,
+    training,
+)
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run import tasks
 
@@ -34,10 +43,10 @@ def test_what_a_quick_audit_leaves_out() -> None:
     long = make_target("dp-privrec", Plan())
     full, short = (training.shortened(long, quick).sizes.rounds for quick in (False, True))
     assert numbers("rounds of a `training`") == ([full], [short, full])
-    assert numbers("draws of each") == ([tasks.SAMPLES], [tasks.QUICK_SAMPLES])
-    assert numbers("runs of")[0] == [play.UPLOAD_RUNS, play.TRAINING_RUNS]
+    assert numbers("runs of each world")[0] == [local.DESIGNED_RUNS]
+    assert numbers("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert ROWS["runs of `round`, `training` and `local` games"][1] == "a tenth"
-    assert play.QUICK == 10
+    assert canary_game.QUICK == 10
     assert numbers("trainings on halves") == (
         [halves.COUNT],
         [halves.QUICK_COUNT, halves.QUICK_SECONDS],

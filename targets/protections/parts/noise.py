@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from fedrec_auditor.targets.components import Component, Ints, Randomized
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -88,14 +87,6 @@ class ClippedNoise:
                 noise *= self.scale
                 noise += np.clip(flat[part], -self.clip, self.clip)
                 out[part] = noise
-
-    def beyond(self, threshold: float, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(an entry clipped to ``value`` is sent above ``threshold``)."""
-        z = (threshold - value) / self.scale
-        if self.normal:
-            return np.asarray(ndtr(-z))
-        tail = 0.5 * np.exp(-np.abs(z))
-        return np.where(z >= 0, tail, 1.0 - tail)
 
 
 class Noisy(Checked, Protection):

@@ -21,8 +21,10 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import play, projection, training
+from fedrec_auditor.auditor.games import projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
+from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store, _Rule
 from fedrec_auditor.auditor.games.one_run import OneRun
 from fedrec_auditor.auditor.games.round import Rounds
@@ -119,10 +121,10 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
 
 def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
     claims = FmfLdp().scoped_claims(Population(n_users=9, n_items=9))
-    for game, horizon in play.HORIZONS.items():
-        found = play.scopes(game, claims)
-        assert {scope.horizon for scope in found} == {horizon}
-        shuffled = {} if game == play.LOCAL else {Vantage.SHUFFLED: (1e-6,)}
+    for name, game in CANARY_GAMES.items():
+        found = game.scopes(claims)
+        assert {scope.horizon for scope in found} == {game.horizon}
+        shuffled = {} if name == LOCAL else {Vantage.SHUFFLED: (1e-6,)}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
             Vantage.SERVER: (0.0,),
             **shuffled,
@@ -227,9 +229,11 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
 
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
-    scopes = play.scopes("training", LflSgdmf().scoped_claims(sizes))
-    assert set(scopes.values()) == {(1e-5, play.RESOLVED)}
-    assert set(play.scopes("one-run", LflSgdmf().scoped_claims(sizes)).values()) == {(1e-5,)}
+    scopes = CANARY_GAMES["training"].scopes(LflSgdmf().scoped_claims(sizes))
+    assert set(scopes.values()) == {(1e-5, RESOLVED)}
+    assert set(CANARY_GAMES["one-run"].scopes(LflSgdmf().scoped_claims(sizes)).values()) == {
+        (1e-5,)
+    }
     at = LflSgdmf().scoped_claims(sizes)[0].at(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
@@ -354,24 +358,22 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 def test_no_bound_is_above_the_proof(case: str) -> None:
     from fedrec_auditor.auditor.judging import accounting
 
-    target, game, vantage = CASES[case]
-    rng = np.random.default_rng(1)
-    found = play.settings(game, target, DATA, (8, 10), quick=False, compute=DEFAULT, rng=rng)
+    target, name, vantage = CASES[case]
+    game, ground = CANARY_GAMES[name], Ground(target=target, interactions=DATA, size=(8, 10))
     compared = 0
-    for setting in found:
+    for setting in game.settings(ground, np.random.default_rng(1)):
+        assert isinstance(setting, Setting)
         store = Memory()
         for scope, delta in setting.bounds:
             if scope.vantage is not vantage:
                 continue
-            result = play.play(
-                game,
+            result = game.play(
                 setting,
                 scope,
                 delta,
                 JointBinomial(),
                 runs=40,
                 confidence=SURE,
-                parallel=lambda function, arguments: (function(*each) for each in arguments),
                 store=store,
                 accountants=accounting.all_accountants(),
                 rng=np.random.default_rng(2),  # the same runs for every bound

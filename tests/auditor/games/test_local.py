@@ -1,81 +1,375 @@
-"""The local game: the client's code sampled, scored, bounded, and an accusation made twice."""
+"""The local game of one client's message: what is searched, what is read, what is told."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
-from fedrec_auditor.auditor.games import local
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.scope import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    any_pair,
+)
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.games import canary as canaries
+from fedrec_auditor.auditor.games import reading, search
+from fedrec_auditor.auditor.games.canary_game import Ground, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
+from fedrec_auditor.auditor.games.draws import Draws, Features
+from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.training import broadcast_of, opening
+from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget
+from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.systems.base import UploadGame
+from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.transcript import Uploads
 
-SAMPLES = 20_000
-(CHALLENGE,) = DplcfSp(epsilon=1.0).upload_games()
+DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
+POPULATION = canaries.small_population(DATA, 8, 10)
+SURE = 1 - 1e-6
+USER = Scope(
+    unit=Unit.USER,
+    adjacency=Adjacency.REPLACE,
+    vantage=Vantage.SERVER,
+    horizon=Horizon.ROUND,
+)
+SIZE = 400
 
 
-UNCONDITIONAL = [
-    name
-    for name in FAMILIES["estimators"].names()
-    if FAMILIES["estimators"].member(name)().conditional is Assumption.NONE
-]
+@dataclass(frozen=True)
+class Added:
+    """Normal noise of ``scale`` on every entry."""
+
+    scale: float
+
+    def __call__(self, values: Any, streams: Streams) -> Any:
+        noise = streams.normal(int(np.prod(values.shape[1:]))).reshape(values.shape)
+        return values + self.scale * noise
 
 
-@pytest.fixture(params=UNCONDITIONAL)
-def estimator(request: pytest.FixtureRequest) -> Estimator:
-    made: Estimator = FAMILIES["estimators"].member(request.param)()
+@dataclass(frozen=True, kw_only=True)
+class Specimen(Fcf):
+    """A client that sends a gradient behind normal noise, and what it leaks beside it."""
+
+    rounds: int = 1
+    factors: int = 2
+    scale: float = 1e6
+    leak: ClassVar[str] = "nothing"
+
+    def upload(
+        self, profiles: Interactions, broadcast: Any, rng: Any, *more: Any, **settings: Any
+    ) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, *more, **settings)
+        users, gradient = sent.users, sent.components["gradient"]
+        streams = Streams.spawn(rng, len(users))
+        hidden = Randomized(gradient, Added(self.scale), streams)
+        plain = gradient.dense(np.arange(len(users)))
+        held = (profiles.ratings.toarray() != 0)[users][:, :, None]
+        noise = rng.normal(size=plain.shape)
+        parts: dict[str, Component] = {"gradient": hidden}
+        if self.leak == "wrong tensor":
+            parts = {
+                "gradient": gradient,
+                "noise": Randomized(Dense(0 * plain, Kind.GRADIENT), Added(1.0), streams),
+            }
+        elif self.leak == "zeros":
+            parts["mask"] = Dense(np.where(held, 0.0, noise), Kind.GRADIENT)
+        elif self.leak == "variance":
+            parts["spread"] = Dense(noise * (1.0 + held), Kind.GRADIENT)
+        elif self.leak == "ignores":
+            parts = {"gradient": Dense(noise, Kind.GRADIENT)}
+        return Uploads(users, parts)
+
+
+def leaking(leak: str) -> Specimen:
+    return type("Leaking", (Specimen,), {"leak": leak})()
+
+
+GAME = CANARY_GAMES[LOCAL]
+
+
+def setting(target: Target, data: Interactions = DATA) -> Setting:
+    ground = Ground(target=target, interactions=data, size=(8, 10), quick=True)
+    made = next(iter(GAME.settings(ground, np.random.default_rng(0))))
+    assert isinstance(made, Setting)
     return made
 
 
-def play(
-    estimator: Estimator, claimed: float, challenge: UploadGame = CHALLENGE
-) -> local.LocalGame:
-    claim = Claim(epsilon=claimed, scope=challenge.scope, statement="a claim", source="a test")
-    return local.play(
-        challenge,
-        LikelihoodRatio(),
-        estimator,
-        name="likelihood-ratio",
-        claims=(claim,),
-        samples=SAMPLES,
-        delta=0.0,
-        confidence=0.95,
-        row_confidence=0.95,
-        rng=np.random.default_rng(0),
+def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
+    made = setting(target)
+    (scope,) = made.scopes
+    played = GAME.play(
+        made,
+        scope,
+        delta,
+        JointBinomial(),
+        runs=size,
+        confidence=confidence,
+        accountants=(),
+        rng=np.random.default_rng(1),
     )
+    return played.measured.bound
 
 
-@pytest.mark.parametrize(("claimed", "repeated"), [(0.5, True), (1.5, False)])
-def test_a_bound_above_a_claim_is_measured_twice(
-    estimator: Estimator, claimed: float, repeated: bool
-) -> None:
-    game = play(estimator, claimed)
-    assert game.measured.repeated is repeated
-    assert game.measured.bound.samples == 2 * SAMPLES * (1 + repeated)
-    assert 0.85 < game.measured.bound.epsilon < 1.0
-    witness = game.measured.bound.witness
-    assert witness is not None
-    assert {witness.input_a, witness.input_b} == set(CHALLENGE.inputs)
-    assert "likelihood-ratio" in witness.output
+def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
+    chosen = {name: settings} if settings else {}
+    made = Plan(targets=(name,), settings=chosen, quick=True, population=(8, 10), runs=SIZE, **plan)
+    return AuditedTarget(Audit.of(made, DATA), name).run(LOCAL)
 
 
-def test_the_success_rate_is_that_of_the_first_measurement(estimator: Estimator) -> None:
-    """e/(1 + e) of all uploads are guessed rightly, whether or not they were drawn again."""
-    rows = [play(estimator, claimed).row for claimed in (0.5, 1.5)]
-    assert rows[0] == rows[1]
-    row = rows[0]
-    assert row is not None
-    assert row.n == 2 * SAMPLES
-    assert row.ci_low < math.e / (1 + math.e) < row.ci_high
+@pytest.mark.parametrize("leak", ["wrong tensor", "zeros", "variance"])
+def test_a_planted_leak_is_told(leak: str) -> None:
+    found = bound(leaking(leak))
+    assert found.epsilon > 1.5
+    if leak == "wrong tensor":
+        assert found.epsilon == pytest.approx(found.largest)
 
 
-def test_without_a_public_law_the_estimator_reads_what_was_sent(estimator: Estimator) -> None:
-    game = play(estimator, 1.5, replace(CHALLENGE, channel=None))
-    assert game.row is None
-    assert 0.85 < game.measured.bound.epsilon < 1.0
+@pytest.mark.parametrize("leak", ["nothing", "ignores"])
+def test_where_nothing_leaks_nothing_is_told(leak: str) -> None:
+    assert bound(leaking(leak)).epsilon == 0.0
+
+
+def test_a_message_without_noise_is_told_with_certainty() -> None:
+    """The bound is the largest that so many draws can show."""
+    found = bound(Fcf(rounds=1, factors=2))
+    assert found.largest is not None
+    assert found.epsilon == pytest.approx(found.largest)
+
+
+def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
+    """Of two Gaussians d apart at delta .1; the pilot finds the direction, and the noise is 1."""
+    system = Specimen(scale=1.0)
+    rng = np.random.default_rng(0)
+    broadcast = broadcast_of(opening(Fcf(rounds=1, factors=2), POPULATION, rng))
+    canary = list(canaries.candidates(USER, POPULATION))[1]
+    profiles = canary.profiles(POPULATION)
+    sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
+    first, second = sent.dense(np.arange(2))
+    apart = float(np.linalg.norm(first - second))
+    rounds = Rounds.of(system, canary, POPULATION, broadcast, (Vantage.SERVER,), rng)
+    ours, theirs = (
+        rounds(world, 4000, np.random.SeedSequence(world))["server"][:, 0] for world in (0, 1)
+    )
+    shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
+    np.testing.assert_allclose(shift, apart, rtol=0.1)
+
+
+def test_clipped_means_are_read_through_the_same_coins() -> None:
+    """What a randomizer cuts off does not count as a difference."""
+
+    class Cut(Added):
+        def __call__(self, values: Any, streams: Streams) -> Any:
+            return super().__call__(np.clip(values, -1.0, 1.0), streams)
+
+    clean = np.zeros((2, 4, 3))
+    clean[0] = [5.0, 0.5, 0.0]
+    first, second = (
+        Randomized(Dense(each, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 4))
+        for each in clean
+    )
+    found = reading.Reading.of((first, second), np.zeros(3))
+    np.testing.assert_allclose(found.apart, [1.0, 0.5, 0.0])
+
+
+def test_the_search_finds_the_broadcast_that_tells_most() -> None:
+    """At items of 0 a rating's gradient is longest; an honest server gets less."""
+    rng = np.random.default_rng(0)
+    system = LflLdp(factors=2, rounds=1)
+    scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
+    honest = broadcast_of(opening(system, POPULATION, rng))
+    kept, steered = (
+        search.search(
+            system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
+        )
+        for steered in (False, True)
+    )
+    assert kept is not None
+    assert steered is not None
+    assert kept.text == ""
+    assert "malicious" in steered.text
+    assert steered.tried > kept.tried + 2 * search.STEPS
+    lengths = []
+    for found in (kept, steered):
+        read = reading.readings(system, found.canary.profiles(POPULATION), found.broadcast, rng, 64)
+        lengths.append(np.linalg.norm(read["update"].apart))
+    assert lengths[1] > 1.1 * lengths[0]
+
+
+def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
+    """The claim of DP-PrivRec is not one of the local model, and its clients keep state."""
+    system = DpPrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
+    assert "malicious" not in setting(system).text
+    assert "malicious" in setting(LflLdp(factors=2)).text
+
+
+def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
+    """Two bits of epsilon 1 tell twice as much as the claim is about, and are no counterexample."""
+    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.sizes(POPULATION, 0))
+    for game in CANARY_GAMES.values():
+        found = {s.adjacency for s in game.scopes(claims) if s.unit is Unit.INTERACTION}
+        assert found == {Adjacency.ADD_REMOVE}
+    result = measured("dplcf-sp")
+    verdicts = {f.scope.unit: f.verdict for f in result.findings}
+    assert verdicts[Unit.INTERACTION] is Verdict.CONSISTENT
+
+
+def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
+    scope = replace(USER, unit=Unit.ATTRIBUTE)
+    several = [n for n, a in POPULATION.attributes.items() if len(a.categories) > 1]
+    found = list(canaries.candidates(scope, POPULATION))
+    assert {each.flipped for each in found} == {(name,) for name in several}
+    assert several
+    for each in found:
+        np.testing.assert_array_equal(*each.histories)
+        profiles = each.profiles(POPULATION)
+        changed = {n for n, a in profiles.attributes.items() if a.codes[0] != a.codes[1]}
+        assert changed == set(each.flipped)
+    assert "attribute" in {str(scope.unit) for scope in _asked(FedRecApm())}
+
+
+def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
+    return GAME.scopes(target.scoped_claims(canaries.sizes(POPULATION, 0)))
+
+
+@pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
+def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> None:
+    """It draws its only row in every step, at whatever rate, and its noise tells its ratings."""
+    found = measured(name)
+    assert not found.measurements
+    assert "parties" in found.skipped[0].reason
+    target: Target = FAMILIES["targets"].member(name)()
+    ground = Ground(target=target, interactions=DATA, size=(8, 10), quick=True)
+    for made in CANARY_GAMES["round"].settings(ground, np.random.default_rng(0)):
+        assert not isinstance(made, Setting) or not isinstance(made.simulation, Rounds)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    name: {"local_epochs": 1, "embedding": 1, "width": 16}
+    for name in ("dp-privrec", "privrec", "nn-self")
+}
+REFUSED = {
+    "hfl-local-sgd": "parties",
+    "lfl-pretrained": "nothing leaves",
+    "mf-np": "single messages",
+    "obj-pertb": "single messages",
+    "privrec-cen": "single messages",
+    "random": "nothing leaves",
+}
+TOLD = ("fcf", "fmf-ldp", "lcf-ub", "lfl-sgdmf", "lfl-ldp", "gd-dr", "fedrec", "privrec")
+
+
+@pytest.mark.parametrize("name", [*TOLD, *REFUSED])
+def test_every_target_has_a_row_or_a_reason(name: str) -> None:
+    found = measured(name, SMALL.get(name))
+    assert not found.errors
+    if name in REFUSED:
+        assert not found.measurements
+        assert REFUSED[name] in found.skipped[0].reason
+        assert found.skipped[0].attack == LOCAL
+    else:
+        assert found.measurements
+        assert not found.skipped
+        for row in found.measurements:
+            assert row.bound.scope.vantage is Vantage.SERVER
+            assert row.bound.scope.horizon is Horizon.ROUND
+        assert not {f.verdict for f in found.findings} & {Verdict.VIOLATED, Verdict.UNSOUND}
+
+
+def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
+    found = measured("f-dpmf")
+    assert [row.bound.scope.unit for row in found.measurements] == [Unit.INTERACTION]
+    assert not found.findings
+
+
+def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
+    """Who names an attack chooses among attacks, and switches no game off."""
+    for attacks in (None, (), ("interaction-reconstruction",)):
+        audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
+        assert LOCAL in {task.step for task in audit.tasks()}
+        assert not any(task.wide for task in audit.tasks())
+    shared = Audit.of(Plan(targets=("fcf", "fmf-ldp")), DATA)
+    bounds = sum(GAME.count(target) for target in shared.targets.values())
+    assert shared.confidence == pytest.approx(1 - 0.05 / bounds)
+
+
+class _Ring:
+    """Two features of either world: inside a ring, or outside, which no weighted sum tells."""
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        rng = np.random.default_rng(seed)
+        angle = rng.uniform(0, 2 * np.pi, size)
+        radius = rng.uniform(0, 1, size) + world
+        return {"it": np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)}
+
+
+class _Shifted:
+    """Normal features, one of them shifted: which a weighted sum tells best."""
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        values = np.random.default_rng(seed).normal(0, 1, (size, 5))
+        values[:, 0] += 2.0 * (world == 0)
+        return {"it": values}
+
+
+@pytest.mark.parametrize(("simulation", "trees"), [(_Ring(), True), (_Shifted(), False)])
+def test_trees_are_taken_where_they_tell_more(simulation: Any, trees: bool) -> None:
+    worlds = Draws(simulation=simulation, name="test", chunk=100).worlds(
+        ("in", "out"),
+        USER,
+        seen="it",
+        statistic="numbers",
+        pilot=400,
+        rng=np.random.default_rng(0),
+        trees=True,
+    )
+    assert ("trees" in worlds.statistic) is trees
+    ours, theirs = (worlds.draw(world, 500, np.random.default_rng(9)) for world in (0, 1))
+    assert np.median(ours) > np.quantile(theirs, 0.9)
+
+
+def test_every_family_of_targets_is_played_in_some_test() -> None:
+    assert set(REFUSED) | set(TOLD) <= set(FAMILIES["targets"].names())
+    with pytest.raises(InputError, match="single messages"):
+        setting(FAMILIES["targets"].member("mf-np")())
+
+
+def test_no_local_bound_is_above_the_proof() -> None:
+    for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
+        made = setting(target)
+        (scope,), (deltas,) = made.scopes, made.scopes.values()
+        proved = accounting.least_upper_bound(
+            made.target, scope, made.population, deltas[0], accounting.all_accountants()
+        )
+        assert proved is not None
+        assert 0.0 < bound(target, 2000, delta=deltas[0]).epsilon <= proved.epsilon
+
+
+def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
+    found = list(
+        canaries.candidates(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
+    )
+    assert any(each.flipped for each in found)
+    gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
+    assert not any(each.flipped for each in canaries.candidates(gone, POPULATION))

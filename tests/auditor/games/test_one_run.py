@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games import play
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
+from fedrec_auditor.auditor.games.canary_games import ONE_RUN
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
@@ -203,7 +203,7 @@ def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
     few = DATA.take(np.arange(30))
     assert default_canaries(few, quick=False) == 60
     assert default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
-    assert play.HORIZONS[play.ONE_RUN] is Horizon.TRAINING
+    assert ONE_RUN.horizon is Horizon.TRAINING
 
 
 def test_a_system_that_sends_nothing_shows_nothing() -> None:

@@ -13,12 +13,11 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.auditor.games import play
-from fedrec_auditor.auditor.games.play import NotPlayed, Setting
+from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings
 from fedrec_auditor.auditor.plan.sources import in_memory
-from fedrec_auditor.targets.compute import DEFAULT
 
 TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)
 
@@ -63,10 +62,10 @@ def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
 ) -> list[Setting | NotPlayed]:
     target = wrap_system(client, claim=claim, **system)
-    rng = np.random.default_rng(1)
     data = in_memory(TABLE, None)[0]
     assert data is not None
-    return list(play.settings(game, target, data, (24, 32), quick=True, compute=DEFAULT, rng=rng))
+    ground = Ground(target=target, interactions=data, size=(24, 32), quick=True)
+    return list(CANARY_GAMES[game].settings(ground, np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize(("share", "users"), [(0.04, 25), (0.02, 50), (0.03, 33)])

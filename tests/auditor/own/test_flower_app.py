@@ -48,7 +48,7 @@ def audited(prepare: Callable[..., Any], **more: Any) -> Record:
         ),
         data=table,
         games=["local"],
-        attacks=["likelihood-ratio"],
+        attacks=[],
         runs=300,
         population=(8, 8),
         jobs=1,

@@ -138,8 +138,7 @@ def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
 def test_resolved_names_every_target_and_attack() -> None:
     plan = Plan().resolved()
     assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(plan.targets)
-    assert plan.attacks
-    assert "likelihood-ratio" in plan.attacks
+    assert "interaction-membership" in plan.attacks
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from fedrec_auditor.accountants.statements.scope import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.attacks.likelihood_ratio import LikelihoodRatio
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games import local
+from fedrec_auditor.auditor.games.draws import Draws
+from fedrec_auditor.auditor.games.local import LocalGame, designed
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
     evaluate,
@@ -40,18 +40,15 @@ from fedrec_auditor.targets.learners.gcn import Gcn
 from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.learners.ncf import Ncf
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec, FedRecApm, FGerai
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.gaussian import GaussianProtection
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.systems.base import Population, UploadGame
+from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.federated import Federated
-from fedrec_auditor.targets.systems.games import Regions
 from fedrec_auditor.targets.transcript import Uploads
 
 ML_100K = Population(n_users=943, n_items=1682)
@@ -243,39 +240,41 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
 
 
-def play(challenge: UploadGame, samples: int = 50_000) -> tuple[float, np.ndarray]:
-    game = local.play(
-        challenge,
-        LikelihoodRatio(),
+def measured(pair: DesignedPair, samples: int = 50_000) -> float:
+    """A bound on what the local game reads of the messages of a pair."""
+    rng, population = np.random.default_rng(3), Population(n_users=2, n_items=2)
+    setting, game = designed(pair.target, population, pair, rng), LocalGame()
+    found, _ = game.measured(
+        Draws(simulation=setting.simulation, name="test", chunk=4096),
+        setting,
+        pair.scope,
+        (),
         ClopperPearson(),
-        name="likelihood-ratio",
-        claims=(),
-        samples=samples,
         delta=0.0,
+        runs=samples,
         confidence=1 - 1e-9,
-        row_confidence=0.95,
-        rng=np.random.default_rng(3),
+        rng=rng,
     )
-    uploads = challenge.target.upload(
-        challenge.profiles, challenge.broadcast, np.random.default_rng(4), 2000
-    )
-    return game.measured.bound.epsilon, challenge.read(uploads).reshape(2, -1)
+    return found.bound.epsilon
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("protection", [LaplaceProtection(epsilon=2.0), AdaptiveLaplace(item=2.0)])
-def test_the_game_pushes_an_entry_to_both_ends_whatever_the_learner(
-    learner: type, protection: Protection
+def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
+    learner: type, protection: LaplaceProtection | AdaptiveLaplace
 ) -> None:
     """Small budgets, so that samples can reach the law: eps 2 is measured as nearly 2."""
-    (challenge,) = Small(learner=learner(dimension=8), protection=protection).upload_games()
-    bound, symbols = play(challenge)
-    assert 1.8 < bound <= 2.0
-    np.testing.assert_allclose((symbols[0] == 3).mean(), 0.5, atol=0.08)
-    np.testing.assert_allclose((symbols[1] == 0).mean(), 0.5, atol=0.08)
+    (pair,) = Small(learner=learner(dimension=8), protection=protection).designed_pairs()
+    assert 1.8 < measured(pair) <= 2.0
+    assert pair.read is not None
+    clip, size = protection.noise("item").clip, 2000
+    sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), size)
+    entries = pair.read(sent.components).reshape(2, size)
+    np.testing.assert_allclose((entries[0] > clip).mean(), 0.5, atol=0.08)
+    np.testing.assert_allclose((entries[1] < -clip).mean(), 0.5, atol=0.08)
 
 
-def test_half_the_noise_is_caught_by_the_game() -> None:
+def test_half_the_noise_is_caught_by_the_pair() -> None:
     """The trap of 2 delta / epsilon taken as delta / epsilon doubles epsilon."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -284,32 +283,19 @@ def test_half_the_noise_is_caught_by_the_game() -> None:
             right = super().noise(group)
             return replace(right, scale=right.scale / 2)
 
-    (challenge,) = Small(protection=Trap(epsilon=1.0)).upload_games()
-    bound, _ = play(
-        replace(challenge, channel=Regions(LaplaceProtection(epsilon=1.0).noise("item")))
-    )
-    assert bound > 1.5
-
-
-@pytest.mark.parametrize(
-    "noise", [LaplaceProtection().noise("item"), GaussianProtection().noise("item")]
-)
-def test_the_symbols_law_sums_to_one_and_tells_the_ends_apart(noise: object) -> None:
-    law = Regions(noise)  # type: ignore[arg-type]
-    each = np.exp(law.log_prob(np.arange(4)[:, None], np.array([-0.5, 0.1, 0.5])))
-    np.testing.assert_allclose(each.sum(axis=0), 1.0)
-    assert each[3, 2] == each[0, 0] == 0.5
+    (pair,) = Small(protection=Trap(epsilon=1.0)).designed_pairs()
+    assert measured(pair) > 1.5
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
     """Objective perturbation promises 10 here; 4 negatives of 11 items leave a row alone in 7."""
-    (challenge,) = Small(learner=learner(), protection=Objective()).upload_games()
-    assert challenge.channel == BitFlip(1.0, 4 / 11)
-    bound, symbols = play(challenge)
-    assert bound > 6.0
-    assert symbols[0].all()
-    np.testing.assert_allclose(symbols[1].mean(), 4 / 11, atol=0.08)
+    (pair,) = Small(learner=learner(), protection=Objective()).designed_pairs()
+    assert measured(pair) > 6.0
+    sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), 2000)
+    moved = sent.components["item"].dense(np.arange(4000))[:, 0].any(axis=1).reshape(2, -1)
+    assert moved[0].all()
+    np.testing.assert_allclose(moved[1].mean(), 4 / 11, atol=0.08)
     scope = server(Unit.INTERACTION)
     mechanism = Small(protection=Objective()).mechanism(scope, ML_100K)
     assert mechanism is not None

@@ -103,7 +103,7 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
     assert system.mechanism(scoped.scope, population) is not None
     peers = replace(scoped.scope, vantage=Vantage.PEERS)
     assert system.mechanism(peers, population) is None
-    assert system.upload_games() == ()
+    assert system.designed_pairs() == ()
 
 
 @pytest.mark.parametrize(

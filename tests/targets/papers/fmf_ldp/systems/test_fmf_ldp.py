@@ -93,17 +93,18 @@ def test_the_server_climbs_towards_what_the_reports_say() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.5])
 def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) -> None:
-    (game,) = FmfLdp(epsilon=epsilon).upload_games()
-    assert game.channel is not None
-    size = 200_000
-    uploads = game.target.upload(game.profiles, game.broadcast, np.random.default_rng(2), size)
-    symbols = game.read(uploads).reshape(2, size)
-    for world, value in enumerate(game.values):
-        law = np.exp(game.channel.log_prob(np.arange(4), value))
+    (pair,) = FmfLdp(epsilon=epsilon).designed_pairs()
+    channel, values, size = ReportDistribution(epsilon, 2), (1.0, -1.0), 200_000
+    uploads = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(2), size)
+    reports = uploads.components["reports"]
+    assert isinstance(reports, Reports)
+    symbols = (2 * reports.index[:, 0] + reports.positive[:, 0]).reshape(2, size)
+    for world, value in enumerate(values):
+        law = np.exp(channel.log_prob(np.arange(4), value))
         assert law.sum() == pytest.approx(1.0)
         seen = np.bincount(symbols[world], minlength=4)
         assert stats.chisquare(seen, law * size).pvalue > LEVEL
-        other = np.exp(game.channel.log_prob(np.arange(4), game.values[1 - world]))
+        other = np.exp(channel.log_prob(np.arange(4), values[1 - world]))
         assert stats.chisquare(seen, other * size).pvalue < LEVEL  # the test has power
 
 
@@ -126,8 +127,8 @@ def test_the_games_two_users_reach_opposite_corners(
 
 def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert FmfLdp().corner_items() == 1
-    (challenge,) = FmfLdp(regularization=1.0).upload_games()
-    game, half = challenge.target, challenge.profiles.n_items // 2
+    (pair,) = FmfLdp(regularization=1.0).designed_pairs()
+    game, half = pair.target, pair.profiles.n_items // 2
     assert isinstance(game, FmfLdp)
     assert half == game.corner_items() > 1
     with pytest.raises(InputError, match="at least"):
@@ -147,7 +148,7 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
 
 def test_a_lambda_that_hides_the_corners_fails_loudly() -> None:
     with pytest.raises(InputError, match="smaller regularization"):
-        FmfLdp(regularization=1e4).upload_games()
+        FmfLdp(regularization=1e4).designed_pairs()
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:

@@ -148,7 +148,7 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
         scope = replace(scoped.scope, vantage=vantage)
         assert type(SMALL.event(scope, population)).__name__ == "NonPrivateDpEvent"
     assert SMALL.mechanism(scoped.scope, population) is not None
-    assert SMALL.upload_games() == ()
+    assert SMALL.designed_pairs() == ()
 
 
 @pytest.mark.parametrize(("setting", "value"), [("batch", 50), ("width", 15)])

@@ -123,7 +123,7 @@ def test_uploads_claims_and_proofs_are_those_of_dplcf(kind: type[CentralMf]) -> 
     assert math.isinf(bound.epsilon)
     (raw,) = kind(flip="none").scoped_claims(population)
     assert math.isinf(raw.claim.epsilon)
-    assert kind(flip="none").upload_games() == ()
+    assert kind(flip="none").designed_pairs() == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -137,16 +137,15 @@ def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
     bound = exact_lower_bound(mechanism, scoped.scope)
     assert bound is not None
     assert math.isinf(bound.epsilon)
-    assert LcfUb().upload_games() == ()
+    assert LcfUb().designed_pairs() == ()
 
 
 def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
     for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp()):
-        (game,) = target.upload_games()
+        (game,) = target.designed_pairs()
         first, second = game.profiles.ratings.toarray()
         assert np.flatnonzero(first != second).tolist() == [0]
         assert (game.scope.unit, game.scope.vantage) == (Unit.INTERACTION, Vantage.SERVER)
-        assert game.channel == target.randomizer
 
 
 def test_printed_figures_are_there_for_every_cutoff() -> None:

@@ -127,13 +127,13 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
     assert shuffled.accounted.epsilon < 1.0
 
 
-def test_the_challenges_worlds_reach_both_corners() -> None:
+def test_the_designed_pairs_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (challenge,) = GdDr(bound=bound, epsilon=200.0).upload_games()
-        sent = challenge.target.upload(
-            challenge.profiles, challenge.broadcast, np.random.default_rng(0), 50
-        )
-        assert challenge.read(sent).tolist() == [1] * 50 + [0] * 50
+        (pair,) = GdDr(bound=bound, epsilon=200.0).designed_pairs()
+        sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
+        signs = sent.components["signs"]
+        assert isinstance(signs, Reports)
+        assert signs.positive[:, 0].tolist() == [True] * 50 + [False] * 50
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e4])

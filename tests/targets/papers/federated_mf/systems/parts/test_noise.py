@@ -305,6 +305,6 @@ def test_fmf_hfl_promises_nothing() -> None:
     assert math.isinf(scoped.claim.epsilon)
     assert isinstance(FmfHfl().event(scoped.scope, LARGE), NonPrivateDpEvent)
     assert FmfHfl().mechanism(scoped.scope, LARGE) is not None
-    assert FmfHfl().upload_games() == ()
+    assert FmfHfl().designed_pairs() == ()
     (printed,) = FmfHfl().reported
     assert "0.8631 on MovieLens-25M; 4.23981 on LibimSeTi" in printed.note
