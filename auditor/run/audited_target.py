@@ -12,13 +12,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.games import (
-    attribute,
-    linkage,
-    membership,
-    reconstruction,
-    user_membership,
-)
+from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import NotPlayed
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
@@ -69,13 +63,6 @@ _BREACHES = {
     Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
     Vantage.PEERS: "the server, which is trusted with all uploads, hands them on.",
     Vantage.RELEASE: "the curator, who is trusted with the data, hands them on.",
-}
-_GAMES = {
-    AttackFamily.ATTRIBUTE: attribute.play,
-    AttackFamily.MEMBERSHIP: membership.play,
-    AttackFamily.USER_MEMBERSHIP: user_membership.play,
-    AttackFamily.RECONSTRUCTION: reconstruction.play,
-    AttackFamily.LINKAGE: linkage.play,
 }
 
 
@@ -177,7 +164,7 @@ class AuditedTarget:
                     rng=rng,
                     condensed=self._condensed,
                 )
-                found = _GAMES[attack.family](game)
+                found = ATTACK_GAMES[attack.family](game)
                 refusal = "" if found else _UNTOLD
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
             for row in found:

@@ -27,13 +27,8 @@ from fedrec_auditor.attacks.base import (
     Background,
     Inference,
 )
-from fedrec_auditor.auditor.games import (
-    attribute,
-    linkage,
-    membership,
-    reconstruction,
-    user_membership,
-)
+from fedrec_auditor.auditor.games import attribute, membership
+from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -71,13 +66,6 @@ TARGETS = (
     "nn-self",
     "fedgnn",
 )
-GAMES = {
-    AttackFamily.ATTRIBUTE: attribute.play,
-    AttackFamily.MEMBERSHIP: membership.play,
-    AttackFamily.USER_MEMBERSHIP: user_membership.play,
-    AttackFamily.RECONSTRUCTION: reconstruction.play,
-    AttackFamily.LINKAGE: linkage.play,
-}
 PLAYS = 4
 P_VALUE = 1e-4
 
@@ -244,14 +232,11 @@ def _plain(component: Component) -> Component:
 
 def check_statement(case: AttackCase) -> None:
     """It says what it is after, from where, and where it is described; ``infer`` asks no truth."""
-    assert case.attack.family in GAMES, f"no game scores {case.attack.family!r}"
-    _check_words(case.attack)
+    assert case.attack.family in ATTACK_GAMES, f"no game scores {case.attack.family!r}"
+    reference = case.attack.reference
+    assert len(reference) > 10, f"a reference that says nothing, {reference!r}"
     asked = list(inspect.signature(case.attack.infer).parameters)
     assert asked == ["view", "background", "rng"], f"infer asks for {asked}"
-
-
-def _check_words(member: Attack) -> None:
-    assert len(member.reference) > 10, f"a reference that says nothing, {member.reference!r}"
 
 
 def check_uploads_are_needed(case: AttackCase) -> None:
@@ -401,7 +386,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             confidence=0.95,
             rng=rng,
         )
-        rows = [row for row in GAMES[attack.family](game) if isinstance(row, AttackRow)]
+        rows = [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
             assert row.baseline is not None, f"{row.metric} without a baseline"

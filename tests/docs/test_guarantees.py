@@ -43,7 +43,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
     long = make_target("dp-privrec", Plan())
     full, short = (training.shortened(long, quick).sizes.rounds for quick in (False, True))
     assert numbers("rounds of a `training`") == ([full], [short, full])
-    assert numbers("runs of each world")[0] == [local.DESIGNED_RUNS]
+    assert numbers("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
     assert numbers("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert ROWS["runs of `round`, `training` and `local` games"][1] == "a tenth"
     assert canary_game.QUICK == 10

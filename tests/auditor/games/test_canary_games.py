@@ -186,9 +186,11 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
     broadcast = broadcast_of(opening(system, POPULATION, rng))
-    shifts = []
+    shifts, profiles = [], canary.profiles(POPULATION)
     for length in (1, 9):
-        rounds = Rounds.of(system, canary, POPULATION, broadcast, (Vantage.AGGREGATE,), rng, length)
+        rounds = Rounds.of(
+            system, profiles, POPULATION, broadcast, (Vantage.AGGREGATE,), rng, length
+        )
         ours, theirs = (
             rounds(world, 400, np.random.SeedSequence(world))["aggregate"][:, 0] for world in (0, 1)
         )
@@ -289,7 +291,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
     broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
-    rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
+    rounds = Rounds.of(system, canary.profiles(POPULATION), POPULATION, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
     assert features["shuffled"].shape == (7, 1)
     assert features["server"].shape[1] > 1  # whose reports these are is seen
@@ -300,7 +302,7 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
     broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-    rounds = Rounds.of(system, canary, POPULATION, broadcast, vantages, rng)
+    rounds = Rounds.of(system, canary.profiles(POPULATION), POPULATION, broadcast, vantages, rng)
     everybody = canary.worlds(POPULATION)[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
     values = projection.projections(sent, rounds.along["gradient"])

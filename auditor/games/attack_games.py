@@ -1,0 +1,24 @@
+"""The games of attacks on a training, by what the attack is after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fedrec_auditor.attacks.base import AttackFamily
+from fedrec_auditor.auditor.games import (
+    attribute,
+    linkage,
+    membership,
+    reconstruction,
+    user_membership,
+)
+from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+
+ATTACK_GAMES: Mapping[AttackFamily, Callable[[Game], tuple[AttackRow | SkippedRow, ...]]] = {
+    AttackFamily.ATTRIBUTE: attribute.play,
+    AttackFamily.MEMBERSHIP: membership.play,
+    AttackFamily.USER_MEMBERSHIP: user_membership.play,
+    AttackFamily.RECONSTRUCTION: reconstruction.play,
+    AttackFamily.LINKAGE: linkage.play,
+}
