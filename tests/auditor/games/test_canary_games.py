@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games import projection, training
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
 from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store, _Rule
+from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store
 from fedrec_auditor.auditor.games.one_run import OneRun
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
@@ -33,6 +33,7 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.pilot_rule import WeightedSum
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -175,7 +176,7 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
         common = rng.normal(0, 1000.0, size)
         return np.stack([common + rng.normal(2.0 * (world == 0), 1.0, size), common / 50], axis=1)
 
-    rule = _Rule.fitted(seen(0, 400), seen(1, 400))
+    rule = WeightedSum.fitted(seen(0, 400), seen(1, 400))
     ours, theirs = rule(seen(0, 2000)), rule(seen(1, 2000))
     shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
     assert shift > 1.8
