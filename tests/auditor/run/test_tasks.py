@@ -92,7 +92,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
         return Audit.of(Plan(targets=names, settings=settings, **changes), data).notes
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
-    samples = "50,000 samples of an upload instead of 1,000,000"
+    samples = "games make 1 of 10 runs"
     assert notes(quick=True) == (f"{samples}; {cut}",)
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
     assert notes() == ()
