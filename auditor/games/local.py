@@ -152,7 +152,7 @@ def designed(
             rng,
             read=pair.read,
         ),
-        text=f"one message of a client over {items} items, at a broadcast that is designed to tell most",
+        text=f"one message of a client over {items} items, at a broadcast designed to tell most",
         played=f"over {items:,} items",
         statistic=reading.STATISTIC if pair.read is None else "the part of it that is asked about",
         most=DESIGNED_RUNS,
