@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,6 +156,23 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
     yield pair(f"all {total} items", "nothing", history(known, new), history())
 
 
+def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canary]:
+    """A canary that has done what a user of the population did, the one of most items.
+
+    Or what the user did who has fewest of these, or nothing. Of a user only.
+    """
+    held = population.ratings.toarray().astype(np.float32)
+    if scope.unit is not Unit.USER or not held.any():
+        return
+    first = held[np.argmax(np.count_nonzero(held, axis=1))]
+    common, count = np.count_nonzero(held[:, first != 0], axis=1), np.count_nonzero(held, axis=1)
+    other = held[np.lexsort((-count, common))[0]]
+    names = "the canary rated what a user of the data did", "it rated what another user did"
+    if scope.adjacency is not Adjacency.ADD_REMOVE and (first != other).any():
+        yield Canary(names=names, histories=np.stack([first, other]))
+    yield Canary(names=(names[0], "it rated nothing"), histories=np.stack([first, 0 * first]))
+
+
 def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canary]:
     """A canary an item: that it met this one, or none; or, where a user is replaced, the next one.
 
@@ -172,14 +189,17 @@ def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canary]:
 
 
 def playable(
-    target: Target, scope: Scope, population: Interactions, broadcast: Broadcast | None
+    target: Target,
+    designed: Iterable[Canary],
+    population: Interactions,
+    broadcast: Broadcast | None,
 ) -> list[Canary]:
-    """The ``candidates`` whose messages the client sends: it may refuse a history without items.
+    """Those whose messages the client sends: it may refuse a history without items.
 
     InputError, that of the client, if it refuses all of them.
     """
     found, refused = [], None
-    for canary in candidates(scope, population):
+    for canary in designed:
         try:
             if not canary.histories.any(axis=1).all():
                 nobody = canary.profiles(population), broadcast, np.random.default_rng(0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection, reading, training
 from fedrec_auditor.auditor.games.canary import Canary
+from fedrec_auditor.auditor.games.stated import is_of_others
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
@@ -20,6 +22,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 STEPS = 12
 """Of the ascent: two broadcasts are tried in each."""
 _COPIES, _NUMBERS = 64, 1 << 19  # of either world's message, to try a canary at a broadcast
+_ITEMS = 4  # that tell most by few copies, and are tried by all
 _STRIDE = 0.5  # of the deviation of a part's entries, in the first step
 _FACTOR = 10.0
 
@@ -48,18 +51,27 @@ def search(
 ) -> WorstPair | None:
     """The worst pair that is found among those designed for ``scope``; None if none differs.
 
-    All canaries at the honest ``broadcast`` first. Where it may be ``steered``, then the best one
-    at malicious broadcasts, all canaries again at the best of these, and the broadcast moved uphill
-    by ``STEPS`` steps of simultaneous perturbation (Spall 1992): up and down along random signs,
-    and a step to the better side. Worlds ``CERTAIN`` deviations apart are not searched further.
+    All canaries at the honest ``broadcast`` first; histories of the data are among them, and where
+    a client need not be alike in all items (it may hash them), the items that tell most. Where the
+    broadcast may be ``steered``, then the best canary at malicious broadcasts, all canaries again
+    at the best of these, and the broadcast moved uphill by ``STEPS`` steps of simultaneous
+    perturbation (Spall 1992): up and down along random signs, and a step to the better side. Worlds
+    ``CERTAIN`` deviations apart are not searched further.
     """
     heard = projection.addressed(broadcast, projection.CANARY)
-    designed = canaries.playable(target, scope, population, heard)
+    every = itertools.chain(
+        canaries.candidates(scope, population), canaries.of_the_data(scope, population)
+    )
+    designed = canaries.playable(target, every, population, heard)
     if not designed:
         return None
-    trial = _Trial(target, population, rng)
+    trial = _Trial(target, population, int(rng.integers(2**63)))
     honest = [trial.read(each, broadcast) for each in designed]
     trial.learn_noise(honest)
+    if is_of_others(target) or not _differs(honest):
+        single = _loudest_items(trial, scope, broadcast)
+        designed += single
+        honest += [trial.read(each, broadcast, noisy=True) for each in single]
     far, canary = max(
         ((trial.distance(found), each) for found, each in zip(honest, designed, strict=True)),
         key=lambda each: each[0],
@@ -78,11 +90,7 @@ def search(
         if top > far:
             far, chosen = top, climbed
             text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
-    if not any(each.differs for found in honest for each in found.values()) and not text:
-        # Of a client that is not alike in all items (it hashes them, say) others may tell.
-        for canary in canaries.item_by_item(scope, population):
-            if any(each.differs for each in trial.read(canary, broadcast).values()):
-                return WorstPair(canary=canary, broadcast=broadcast, text="", tried=trial.tried)
+    if not _differs(honest) and not text:
         return None
     return WorstPair(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
 
@@ -97,23 +105,21 @@ class _Trial:
 
     target: Target
     population: Interactions
-    rng: np.random.Generator
-    tried: int = field(default=0, init=False)
-    count: int = field(default=0, init=False)
-    noise: dict[str, reading.Array] = field(default_factory=dict, init=False)
-    _seed: int = field(init=False)
+    seed: int
+    tried: int = 0
+    count: int = 0
+    noise: dict[str, reading.Array] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._seed = int(self.rng.integers(2**63))
-
-    def read(self, canary: Canary, broadcast: Broadcast | None) -> reading.Readings:
+    def read(
+        self, canary: Canary, broadcast: Broadcast | None, *, noisy: bool = False
+    ) -> reading.Readings:
         self.tried += 1
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng(self.seed)
         heard = projection.addressed(broadcast, projection.CANARY)
         seen = self.target, canary.profiles(self.population), heard, rng
         self.count = self.count or reading.copies(*seen, most=_COPIES, numbers=_NUMBERS)
         with np.errstate(all="ignore"):
-            return reading.readings(*seen, self.count, noisy=not self.noise)
+            return reading.readings(*seen, self.count, noisy=noisy or not self.noise)
 
     def learn_noise(self, found: Sequence[reading.Readings]) -> None:
         self.noise = {
@@ -131,6 +137,19 @@ class _Trial:
             return self.distance(self.read(canary, broadcast))
         except InputError:  # a broadcast from which the client diverges
             return 0.0
+
+
+def _differs(honest: Sequence[reading.Readings]) -> bool:
+    return any(each.differs for found in honest for each in found.values())
+
+
+def _loudest_items(trial: _Trial, scope: Scope, broadcast: Broadcast | None) -> list[Canary]:
+    """The canaries of one item each whose messages tell most by a few copies."""
+    quick = replace(trial, tried=0, count=min(trial.count, reading.FEWEST_COPIES))
+    single = list(canaries.item_by_item(scope, trial.population))
+    found = [quick.distance(quick.read(each, broadcast, noisy=True)) for each in single]
+    trial.tried += quick.tried
+    return [single[place] for place in np.argsort(-np.array(found), kind="stable")[:_ITEMS]]
 
 
 def _malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:

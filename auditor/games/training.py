@@ -125,7 +125,8 @@ def loudest(
     """
     best, farthest = None, 0.0
     heard = projection.addressed(broadcasts[0], projection.CANARY)
-    for canary in canaries.playable(target, scope, population, heard):
+    designed = canaries.candidates(scope, population)
+    for canary in canaries.playable(target, designed, population, heard):
         profiles = canary.profiles(population)
         for number, broadcast in enumerate(broadcasts):
             one, other = (

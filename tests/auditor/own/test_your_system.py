@@ -146,6 +146,40 @@ def test_a_client_that_tells_some_items_only_is_refuted_by_one_of_them() -> None
     assert any("the same whatever its seed" in note for note in record.notes)
 
 
+def flipped(bits: np.ndarray, rates: Any, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(bits ^ (rng.random(len(bits)) < rates), float)
+
+
+def uneven(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Every bit is a fair coin, but for one item's."""
+    bits = history.dense() > 0
+    return flipped(bits, np.where(np.arange(len(bits)) == 3, 0.02, 0.5), rng)
+
+
+def usual(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Whether it has done what most users do: met some of the items, and not nearly all."""
+    count = int((history.dense() > 0)[: history.n_items - 4].sum())
+    return flipped(np.array([3 <= count <= (history.n_items - 4) // 2]), 0.02, rng)
+
+
+@pytest.mark.parametrize(
+    ("client", "unit", "adjacency"),
+    [(uneven, "interaction", "any pair"), (usual, "user", "replace")],
+)
+def test_the_item_and_the_history_that_tell_most_are_found(
+    client: Any, unit: Any, adjacency: Any
+) -> None:
+    """Truth ln 49 = 3.9; of the designed histories none tells more than a coin."""
+    claim = Claim(epsilon=2, unit=unit, horizon="round", adjacency=adjacency)
+    record = audit_system(
+        client, data=TABLE, claim=claim, games=["local"], attacks=[], runs=2000, jobs=1
+    )
+    (finding,) = (found for found in record.findings if found.measured)
+    assert finding.verdict is Verdict.VIOLATED
+    assert finding.measured is not None
+    assert 3.0 < finding.measured.epsilon < np.log(49)
+
+
 def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     """The same message whatever the history: no game finds two worlds to tell apart."""
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
