@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.machine.stage import stage
 from fedrec_auditor.auditor.worlds.fields import Fields
@@ -72,6 +73,24 @@ class Worlds:
         if self.stored is None:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored))
+
+    def said(self, event: str) -> str:
+        """An event of one output in words, behind what an output is."""
+        return f"{self.statistic}: {event}" if self.statistic else event
+
+    def witness(
+        self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
+    ) -> Witness:
+        """An event in words, and its chances in two worlds, the likelier first."""
+        (one, other), (p, q) = pair, chances
+        return Witness(
+            input_a=self.names[one],
+            input_b=self.names[other],
+            output=event,
+            probability_a=float(p),
+            probability_b=float(q),
+            note=note,
+        )
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """``size`` outputs of one world, (size, *shape).

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, check_positive_delta
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson, EventCounts
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,5 @@ class GaussianTradeOff(ClopperPearson):
 
     def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
-        check_positive_delta(delta)
         mu = self.merit(*counts, delta=delta, alpha=alpha, share=share)
         return gaussian_epsilon(delta, float(mu))
