@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.games.canaries import Canaries
 from fedrec_auditor.auditor.games.draws import Draws, Features
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.worlds.measure import Measured, confirmed
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
 from fedrec_auditor.targets.systems.base import Target
 
