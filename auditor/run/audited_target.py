@@ -363,7 +363,7 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int
     ``most`` are those of an audit that is not quick.
     """
     shown, epsilon = finding.measured, finding.claim.epsilon
-    power = Power.against(epsilon, shown)
+    power = Power.against(epsilon, shown, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
         return f"As often as not, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.parts.discriminant import contrast, discriminants
+from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -30,26 +31,20 @@ _SHARES = 40  # of the others that may be guessed on one side
 _CAUTION = 0.5  # deviations by which a few lucky guesses are marked down, see SampleBudget
 
 
-class OneRunMethod(StrEnum):
-    """Which theorem turns a number of right guesses into a bound."""
-
-    AUTO = "auto"
-    GUESSES = "guesses"
-    TRADE_OFF = "trade-off"
-    GAUSSIAN = "gaussian-trade-off"
-
-
-_THEOREMS = {
-    OneRunMethod.GUESSES: (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
-    OneRunMethod.TRADE_OFF: (
+_Theorem = tuple[Callable[..., float], str]
+AUTO, GAUSSIAN = "auto", "gaussian-trade-off"
+THEOREMS: dict[str, _Theorem] = {
+    "guesses": (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
+    "trade-off": (
         OneRunGuesses.trade_off_epsilon,
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
-    OneRunMethod.GAUSSIAN: (
+    GAUSSIAN: (
         OneRunGuesses.gaussian_epsilon,
         "by a Gaussian trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
+"""What turns a number of right guesses into a bound, by name, and its source."""
 
 
 @dataclass(frozen=True)
@@ -66,32 +61,27 @@ class OneRun(RuleAndLimit):
     lowest out; ties are broken at random. ``gaussian-trade-off`` is conditional, and never chosen.
     """
 
-    method: OneRunMethod = OneRunMethod.AUTO
+    method: str = AUTO
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of who was in one training"
 
-    @classmethod
-    def by(cls, method: str | None) -> OneRun:
-        """By a theorem of this name; InputError for one that is none."""
-        try:
-            return cls(OneRunMethod(method or OneRunMethod.AUTO))
-        except ValueError:
+    def __post_init__(self) -> None:
+        if self.method not in (AUTO, *THEOREMS):
             raise InputError(
-                f"Expected a method among {', '.join(OneRunMethod)}, got {method!r}. Name one of "
-                "these."
-            ) from None
+                f"Expected a method among {', '.join([AUTO, *THEOREMS])}, got {self.method!r}. "
+                "Name one of these."
+            )
 
     @property
     def conditional(self) -> Assumption:
         """A Gaussian trade-off, where that is the theorem."""
-        return Assumption.GAUSSIAN if self.method is OneRunMethod.GAUSSIAN else Assumption.NONE
+        return Assumption.GAUSSIAN if self.method == GAUSSIAN else Assumption.NONE
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The same in words."""
-        if self.conditional is Assumption.NONE:
-            return ()
-        return ("the training has the trade-off curve of two Gaussians of one deviation",)
+        said = "the training has the trade-off curve of two Gaussians of one deviation"
+        return (said,) if self.method == GAUSSIAN else ()
 
     def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
         """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
@@ -109,16 +99,10 @@ class OneRun(RuleAndLimit):
         budget = SampleBudget(draws=m, delta=delta, alpha=asked.alpha, caution=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
-        method = self.method
-        if method is OneRunMethod.AUTO:
-            expected = OneRunGuesses(
-                canaries=m, guesses=guesses, right=round(right * guesses), both=both
-            )
-            method = max(
-                (OneRunMethod.GUESSES, OneRunMethod.TRADE_OFF),
-                key=lambda each: _THEOREMS[each][0](expected, delta=delta, alpha=asked.alpha),
-            )
-        theorem, source = _THEOREMS[method]
+        expected = OneRunGuesses(
+            canaries=m, guesses=guesses, right=round(right * guesses), both=both
+        )
+        theorem, source = self._theorem(expected, delta=delta, alpha=asked.alpha)
         inside = _guessed_in(guesses, values[others], np.sort(values[selecting]), shares)
         outside = guesses - inside
         ranked = included[others][_ranked(values[others], rng)]
@@ -145,11 +129,29 @@ class OneRun(RuleAndLimit):
         return Seen(len(included), limit, f" ({source})")
 
     def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if all guesses are right, of so many canaries, by the better theorem."""
+        """The limit if all guesses are right, of so many canaries."""
         m = samples - samples // _SELECTING
         right = OneRunGuesses(canaries=m, guesses=m, right=m)
-        named = [way for way in _THEOREMS if way is self.method] or [*_THEOREMS][:2]
-        return max(_THEOREMS[way][0](right, delta=delta, alpha=alpha) for way in named)
+        return self._theorem(right, delta=delta, alpha=alpha)[0](right, delta=delta, alpha=alpha)
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``Power``; of so many canaries."""
+        m = samples - samples // _SELECTING
+        right, wrong = (m * rate for rate in rates)
+        budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
+        k = int(np.argmax(budget.expected_bound(right, wrong, m, both=True)))
+        guesses = round(right[k] + wrong[k])
+        found = OneRunGuesses(canaries=m, guesses=guesses, right=min(guesses, round(right[k])))
+        return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
+
+    def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
+        """The one that is asked for, or of the first two the one that shows more."""
+        if self.method != AUTO:
+            return THEOREMS[self.method]
+        return max(
+            (THEOREMS[name] for name in ("guesses", "trade-off")),
+            key=lambda each: each[0](expected, delta=delta, alpha=alpha),
+        )
 
 
 def _values(

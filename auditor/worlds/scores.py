@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES, OneRun
+from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 
 CANARY_USER = Scope(
@@ -197,9 +197,8 @@ class OneRunScores(_Scores):
                 "ids and coin_ids."
             )
         if ids is not None and coin_ids is not None:
-            coins = _matched(
-                np.asarray(ids), _check_ids(coin_ids, len(coins), "a coin each"), coins
-            )
+            _check_ids(coin_ids, len(coins), "a coin each")
+            coins = _matched(np.asarray(ids), np.asarray(coin_ids), coins)
         count = int(coins.sum())
         if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
             raise InputError(
@@ -245,7 +244,7 @@ class OneRunScores(_Scores):
     def _asked(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        return OneRun.by(estimator), self.worlds(scope), len(self.included), rng
+        return OneRun(estimator or AUTO), self.worlds(scope), len(self.included), rng
 
 
 def from_scores(
@@ -272,8 +271,8 @@ def from_scores(
     and those that count.
 
     With ``one_run`` all scores come from a single training, into which each of the n + m canaries
-    was put by a fair coin of its own; then ``estimator`` is a name of ``OneRunMethod``, by default
-    "auto".
+    was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses",
+    "trade-off" or "gaussian-trade-off".
 
     InputError for NaN, other than numbers, too few scores, identifiers that come twice, and a delta
     or confidence that is none.
@@ -310,6 +309,23 @@ def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) 
     return array
 
 
+def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
+    """InputError if an identifier is missing or comes twice."""
+    named = np.asarray(ids)
+    if named.shape != (count,):
+        raise InputError(
+            f"Expected an identifier for each of {count} scores with {which}, got "
+            f"{named.shape}. Name every canary."
+        )
+    values, times = np.unique(named, return_counts=True)
+    if len(values) < count:
+        twice = values[int(np.argmax(times > 1))]
+        raise InputError(
+            f"Expected each canary once, got {twice!r} twice with {which}. A coin belongs to a "
+            "canary: keep one score of it."
+        )
+
+
 def _check_alike(
     inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
 ) -> None:
@@ -324,24 +340,6 @@ def _check_alike(
             f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
             "Score both sides alike."
         )
-
-
-def _check_ids(ids: ArrayLike, count: int, which: str) -> NDArray[Any]:
-    """Return ``ids`` as an array (count,); InputError if one is missing or comes twice."""
-    named = np.asarray(ids)
-    if named.shape != (count,):
-        raise InputError(
-            f"Expected an identifier for each of {count} scores with {which}, got "
-            f"{named.shape}. Name every canary."
-        )
-    values, times = np.unique(named, return_counts=True)
-    if len(values) < count:
-        twice = values[int(np.argmax(times > 1))]
-        raise InputError(
-            f"Expected each canary once, got {twice!r} twice with {which}. A coin belongs to a "
-            "canary: keep one score of it."
-        )
-    return named
 
 
 def _matched(

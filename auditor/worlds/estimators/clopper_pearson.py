@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, RuleAndLimit, Seen
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
@@ -78,26 +78,18 @@ class ClopperPearson(RuleAndLimit):
     source: ClassVar[str] = "Clopper-Pearson on held-out samples"
     assumptions: ClassVar[tuple[str, ...]] = ()
 
+    def merit(
+        self, counts: EventCounts, *, delta: float, alpha: float, share: float = 0.5
+    ) -> NDArray[np.float64]:
+        """What the event to choose has most of, at counts to expect: see ``event_epsilon``."""
+        return event_epsilon(*counts, delta=delta, alpha=alpha, share=share)
+
     def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """The bound at level 1 - ``alpha``.
 
         The limit of the event's chance in the first world takes ``share`` of the error.
         """
-        return float(event_epsilon(*counts, delta=delta, alpha=alpha, share=share))
-
-    def merit(
-        self,
-        hits: ArrayLike,
-        trials: int,
-        misses: ArrayLike,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float = 0.5,
-    ) -> NDArray[np.float64]:
-        """What the event to choose has most of, at counts to expect: see ``event_epsilon``."""
-        return event_epsilon(hits, trials, misses, others, delta=delta, alpha=alpha, share=share)
+        return float(self.merit(counts, delta=delta, alpha=alpha, share=share))
 
     def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
         """An output is one number, which may be infinite."""
@@ -141,7 +133,7 @@ class ClopperPearson(RuleAndLimit):
         """See ``Power``."""
         n = samples - split_size(samples)
         hits, misses = (n * rate for rate in rates)
-        k = int(np.argmax(self.merit(hits, n, misses, n, delta=delta, alpha=alpha)))
+        k = int(np.argmax(self.merit(EventCounts(hits, n, misses, n), delta=delta, alpha=alpha)))
         counts = EventCounts(hits[k], n, misses[k], n)
         share = self._share(counts, delta=delta, alpha=alpha)[1]
         return self.epsilon(counts, delta=delta, alpha=alpha, share=share)
@@ -169,7 +161,8 @@ class ClopperPearson(RuleAndLimit):
         for is_above, inside in ((True, above), (False, below)):
             for one, other in (pair, pair[::-1]):
                 n, m = len(scores[one]), len(scores[other])
-                merits = self.merit(inside[one], n, inside[other], m, delta=delta, alpha=alpha)
+                counts = EventCounts(inside[one], n, inside[other], m)
+                merits = self.merit(counts, delta=delta, alpha=alpha)
                 k = int(np.argmax(merits))
                 p, q = inside[one][k] / n, inside[other][k] / m
                 counts = EventCounts(p * trials[one], trials[one], q * trials[other], trials[other])
@@ -185,7 +178,7 @@ class ClopperPearson(RuleAndLimit):
     def _share(self, counts: EventCounts, *, delta: float, alpha: float) -> tuple[float, float]:
         """The largest merit of counts, and the share of the error that the lower limit takes."""
         return max(
-            (float(self.merit(*counts, delta=delta, alpha=alpha, share=share)), share)
+            (float(self.merit(counts, delta=delta, alpha=alpha, share=share)), share)
             for share in _SHARES
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
@@ -39,17 +39,10 @@ class GaussianTradeOff(ClopperPearson):
     )
 
     def merit(
-        self,
-        hits: ArrayLike,
-        trials: int,
-        misses: ArrayLike,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float = 0.5,
+        self, counts: EventCounts, *, delta: float, alpha: float, share: float = 0.5
     ) -> NDArray[np.float64]:
         """The least mu that explains the counts, at least 0: epsilon grows with it."""
+        hits, trials, misses, others = counts
         low = clopper_pearson_lower(hits, trials, alpha * share)
         high = clopper_pearson_upper(misses, others, alpha * (1 - share))
         apart = np.where(low > 0, special.ndtri(low) - special.ndtri(high), 0.0)
@@ -57,5 +50,5 @@ class GaussianTradeOff(ClopperPearson):
 
     def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
-        mu = self.merit(*counts, delta=delta, alpha=alpha, share=share)
+        mu = self.merit(counts, delta=delta, alpha=alpha, share=share)
         return gaussian_epsilon(delta, float(mu))

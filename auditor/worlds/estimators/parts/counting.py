@@ -36,11 +36,14 @@ class Guesser(Protocol):
 
 
 class EventCounts(NamedTuple):
-    """``hits`` of ``trials`` outputs of one world, ``misses`` of ``others`` of the other."""
+    """``hits`` of ``trials`` outputs of one world, ``misses`` of ``others`` of the other.
 
-    hits: int
+    Of many events hits and misses are arrays (k,).
+    """
+
+    hits: Any
     trials: int
-    misses: int
+    misses: Any
     others: int
 
 

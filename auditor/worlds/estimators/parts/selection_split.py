@@ -218,8 +218,9 @@ class SelectionSplit:
             and not (best and bolder.rule is best.rule)
         ):
             bold = bolder.rule
-        rules = [(best.rule, 1.0 - RARE)] if best else []
-        return (a, b), rules + ([(bold, RARE)] if bold else []), size if drawn else 0, drawn
+        shares = ((best.rule if best else None, 1.0 - RARE), (bold, RARE))
+        guessers = [(rule, share) for rule, share in shares if rule is not None]
+        return (a, b), guessers, size if drawn else 0, drawn
 
     def choose(self, budget: SampleBudget) -> Contender | None:
         """The rule with the largest expected bound by this split alone; None if no rule shows any.

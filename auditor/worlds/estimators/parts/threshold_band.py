@@ -67,7 +67,7 @@ class ThresholdBand:
                     hits = len(p) - np.searchsorted(p, cuts, side="right")
                 else:
                     hits = np.searchsorted(p, cuts, side="left")
-                low = _lower(hits, len(p), error)
+                low = clopper_pearson_lower(hits, len(p), error)
                 parts.append(
                     (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
                 )
@@ -129,8 +129,3 @@ def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
     high = special.betaincinv(1, sizes[::-1], 1 - error)
     sure = clopper_pearson_lower(sizes, sizes, error) - delta
     return float(np.log(np.maximum(sure / high, 1.0)).max())
-
-
-def _lower(hits: NDArray[np.integer], trials: int, error: Array) -> Array:
-    limit = special.betaincinv(np.maximum(hits, 1), trials - hits + 1, error)
-    return np.asarray(np.where(hits > 0, limit, 0.0))
