@@ -16,9 +16,11 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     Seen,
     check_samples,
 )
+from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.sample import drawn_scores
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import (
     ThresholdBand,
+    foreseen_epsilon,
     largest_epsilon,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -74,6 +76,10 @@ class AllThresholds(RuleAndLimit):
     def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """The limit if all scores of one world are above all of the other, of two worlds."""
         return largest_epsilon(samples, samples, delta=delta, alpha=alpha)
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``Power``."""
+        return foreseen_epsilon(samples, rates, delta=delta, alpha=alpha)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator

@@ -76,6 +76,16 @@ class Contender(NamedTuple):
     expected: float
     rule: DecisionRule
 
+    def judged(self, table: NDArray[np.int64], size: int, budget: SampleBudget) -> Contender:
+        """With the bound to expect after fresh draws of which no rule was made, ``size`` a world.
+
+        Its guesses on them are a ``table`` (2, 2) of worlds and the worlds guessed.
+        """
+        right, wrong = table.trace(), table[::-1].trace()
+        both = SECOND in self.rule.sides
+        expected = budget.expected_bound(right, wrong, 2 * size, both=both)
+        return self._replace(expected=float(expected))
+
 
 class Selection(NamedTuple):
     """Two worlds, and rules that guess between them, each with its share of the error.
@@ -196,10 +206,10 @@ class SelectionSplit:
             tables = counted(worlds, rules, dict.fromkeys(worlds_of, size), streams, self.shape)
             contenders, lucky = (
                 [
-                    _judged(each, table, size, one)
+                    each.judged(table, size, way)
                     for each, table in zip(contenders, tables, strict=True)
                 ]
-                for one in (common, replace(rare, caution=0.0))
+                for way in (common, replace(rare, caution=0.0))
             )
         best = simplest_best(contenders)
         a, b = best[:2] if best else (0, 1)
@@ -401,15 +411,6 @@ class SelectionSplit:
 
 def _expected(found: Contender | Found | None) -> float:
     return found.expected if found else 0.0
-
-
-def _judged(
-    each: Contender, table: NDArray[np.int64], size: int, budget: SampleBudget
-) -> Contender:
-    """With the bound to expect after fresh draws of which no rule was made, ``size`` a world."""
-    right, wrong = table.trace(), table[::-1].trace()
-    both = SECOND in each.rule.sides
-    return each._replace(expected=float(budget.expected_bound(right, wrong, 2 * size, both=both)))
 
 
 def simplest_best(contenders: Sequence[Contender]) -> Contender | None:
