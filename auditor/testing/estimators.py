@@ -109,7 +109,7 @@ def estimate(
     delta: float | None = None,
     confidence: float = 0.95,
     samples: int = 1_000,
-    seed: int | np.random.SeedSequence = 0,
+    seed: int | np.random.SeedSequence | np.random.Generator = 0,
 ) -> Bound:
     """One bound, with a generator of its own, by default at the least delta it has an answer at."""
     rng = np.random.default_rng(seed)

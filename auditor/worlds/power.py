@@ -96,10 +96,14 @@ class Power:
         return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 
     def __str__(self) -> str:
+        return self.told("draws of each world")
+
+    def told(self, draws: str) -> str:
+        """A sentence without its end; what is drawn is called ``draws``."""
         return (
             f"a system that spends twice the claim is refuted by about {_count(self.response)} "
-            f"draws of each world if it is randomized response, by {_count(self.gaussian)} if it "
-            "is Gaussian noise"
+            f"{draws} if it is randomized response, by {_count(self.gaussian)} if it is Gaussian "
+            "noise"
         )
 
 
