@@ -15,12 +15,12 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
     Assumption,
     Limit,
+    Rates,
     RuleAndLimit,
     Seen,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.parts.discriminant import contrast, discriminants
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -128,14 +128,8 @@ class OneRun(RuleAndLimit):
 
         return Seen(len(included), limit, f" ({source})")
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if all guesses are right, of so many canaries."""
-        m = samples - samples // _SELECTING
-        right = OneRunGuesses(canaries=m, guesses=m, right=m)
-        return self._theorem(right, delta=delta, alpha=alpha)[0](right, delta=delta, alpha=alpha)
-
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``; of so many canaries."""
+        """See ``RuleAndLimit``; of so many canaries."""
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
         budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import special
@@ -16,9 +15,8 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.worlds.estimators.base import fewest_samples
+from fedrec_auditor.auditor.worlds.estimators.base import Rates, RuleAndLimit, fewest_samples
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 
 _DEFAULT = JointBinomial()
 FACTOR = 2.0
@@ -28,17 +26,6 @@ _REFERENCE_DELTA = 1e-5
 _MOST_DRAWS = 10**9
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
 """Deviations from the middle within which a guesser of Gaussian noise abstains."""
-
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """An estimator that knows what to expect of draws of a pair that it knows."""
-
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The bound at counts as expected, of the event of those with these ``rates`` that shows
-        most, by the rule that knows it; of ``samples`` draws of each world.
-        """
-        ...
 
 
 def _randomized_response(epsilon: float, delta: float) -> Rates:
@@ -68,7 +55,7 @@ class Power:
     @classmethod
     @cache
     def of(
-        cls, epsilon: float, *, delta: float, confidence: float, by: Foreseeing = _DEFAULT
+        cls, epsilon: float, *, delta: float, confidence: float, by: RuleAndLimit = _DEFAULT
     ) -> Power:
         """For a claim of ``epsilon``, positive and finite, judged at ``delta``."""
 
@@ -91,7 +78,7 @@ class Power:
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
-        told = isinstance(by, Foreseeing) and not shown.assumptions
+        told = isinstance(by, RuleAndLimit) and not shown.assumptions
         member = by if told else _DEFAULT
         return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 

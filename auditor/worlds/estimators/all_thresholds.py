@@ -12,11 +12,11 @@ from fedrec_auditor.accountants.statements.bound import check_confidence
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
     Limit,
+    Rates,
     RuleAndLimit,
     Seen,
     check_samples,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.sample import drawn_scores
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import (
     ThresholdBand,
@@ -73,13 +73,9 @@ class AllThresholds(RuleAndLimit):
 
         return Seen(sum(sizes), limit)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if all scores of one world are above all of the other, of two worlds."""
-        return largest_epsilon(samples, samples, delta=delta, alpha=alpha)
-
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``."""
-        return foreseen_epsilon(samples, rates, delta=delta, alpha=alpha)
+        """See ``RuleAndLimit``."""
+        return foreseen_epsilon(samples, samples, rates, delta=delta, alpha=alpha)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator

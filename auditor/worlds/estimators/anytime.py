@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
 from fedrec_auditor.auditor.worlds.estimators.parts.counting import guess_witness
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SECOND
 from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
     GuessCounts,
-    Rates,
     coin_tosses,
     expected_guesses,
 )
@@ -87,12 +86,8 @@ class Anytime(RuleAndLimit):
 
         return Seen(chosen.drawn + int(drawn.sum()), limit, f"; {len(looks)} looks paid")
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if every guess is right at every look."""
-        return _largest(2 * (samples - min(split_size(samples), _MOST_SPLIT)), delta, alpha)
-
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``."""
+        """See ``RuleAndLimit``."""
         draws = 2 * (samples - min(split_size(samples), _MOST_SPLIT))
         return max(
             expected_guesses(total, rates, delta, _share(look) * alpha)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import (
@@ -103,6 +104,13 @@ class Estimator(Protocol):
         )
 
 
+Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Chances (k,) of events in one world and in another; where the second has such events of its own,
+shares of right and of wrong guesses by a rule that guesses the world whose event shows."""
+NOISELESS: Rates = (np.ones(1), np.zeros(1))
+"""Of an event that shows in one world always, and in the other never."""
+
+
 class Asked(NamedTuple):
     """A bound at ``delta`` from ``samples`` draws of each world, chosen for the error ``alpha``."""
 
@@ -152,8 +160,15 @@ class RuleAndLimit(Estimator, ABC):
         """Draw from worlds, by a rule that these or other draws chose, and count."""
 
     @abstractmethod
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The limit at ``alpha`` if ``samples`` draws of each world are as is to be expected.
+
+        Of two worlds and events with these ``rates``, the best of which its rule looks at.
+        """
+
     def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """The limit at ``alpha`` if no draw of ``samples`` of each world is like the other's."""
+        return self.foreseen(samples, NOISELESS, delta=delta, alpha=alpha)
 
     def bounds(
         self,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
 from fedrec_auditor.auditor.worlds.estimators.parts.counting import (
     EventCounts,
@@ -18,7 +18,6 @@ from fedrec_auditor.auditor.worlds.estimators.parts.counting import (
     event_witness,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import FIRST
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.sample import drawn_scores, split_size
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -123,14 +122,8 @@ class ClopperPearson(RuleAndLimit):
 
         return Seen(sum(map(len, scores)) + n + m, limit)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if the event is seen in all samples of one world and none of the other."""
-        n = samples - split_size(samples)
-        most = EventCounts(n, n, 0, n)
-        return max(self.epsilon(most, delta=delta, alpha=alpha, share=share) for share in _SHARES)
-
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``."""
+        """See ``RuleAndLimit``."""
         n = samples - split_size(samples)
         hits, misses = (n * rate for rate in rates)
         k = int(np.argmax(self.merit(EventCounts(hits, n, misses, n), delta=delta, alpha=alpha)))

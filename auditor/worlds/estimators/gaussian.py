@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
@@ -17,6 +18,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
     Assumption,
     Limit,
+    Rates,
     RuleAndLimit,
     Seen,
 )
@@ -74,9 +76,13 @@ class GaussianEstimator(RuleAndLimit):
 
         return Seen(sum(map(len, scores)), limit, refusal)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Infinite: means without noise are infinitely many deviations apart."""
-        return np.inf
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``; infinite of means without noise."""
+        apart = float((special.ndtri(rates[0]) - special.ndtri(rates[1])).max())
+        if math.isinf(apart):
+            return math.inf
+        t = apart / np.sqrt(2 / samples)
+        return gaussian_epsilon(delta, _least_apart(t, samples, samples, alpha))
 
 
 def _not_gaussian(scores: Sequence[Scores]) -> str:
@@ -100,12 +106,16 @@ def _not_gaussian(scores: Sequence[Scores]) -> str:
 def _least_mu(one: Scores, other: Scores, alpha: float) -> float:
     """The least distance of the means in deviations, at level 1 - ``alpha`` in either direction."""
     n, m = len(one), len(other)
-    freedom = n + m - 2
-    pooled = ((n - 1) * one.var(ddof=1) + (m - 1) * other.var(ddof=1)) / freedom
-    scale = np.sqrt(1 / n + 1 / m)
+    pooled = ((n - 1) * one.var(ddof=1) + (m - 1) * other.var(ddof=1)) / (n + m - 2)
     if pooled == 0 or not np.isfinite(pooled):
         return 0.0
-    t = abs(float(one.mean() - other.mean())) / (np.sqrt(pooled) * scale)
+    t = abs(float(one.mean() - other.mean())) / (np.sqrt(pooled) * np.sqrt(1 / n + 1 / m))
+    return _least_apart(t, n, m, alpha)
+
+
+def _least_apart(t: float, n: int, m: int, alpha: float) -> float:
+    """The same where Student's t of ``n`` and ``m`` scores is so large."""
+    freedom, scale = n + m - 2, np.sqrt(1 / n + 1 / m)
     if stats.t.sf(t, freedom) >= alpha / 2:
         return 0.0
     # A noncentral t is above t with the chance P(Z + shift > t S), where S is the root of a

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
 from fedrec_auditor.auditor.worlds.estimators.parts.counting import guess_witness
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SECOND
 from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
     GuessCounts,
-    Rates,
     coin_tosses,
     expected_guesses,
 )
@@ -95,9 +94,8 @@ class JointBinomial(RuleAndLimit):
         Where the outputs are so wide that memory limits the selection split, a little more can be
         shown; where rules compete, a little less (see the class).
         """
-        guesses = GuessCounts.all_right(2 * (samples - split_size(samples)))
-        return guesses.epsilon(delta=delta, alpha=(1.0 - RARE) * alpha)
+        return super().most(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``."""
+        """See ``RuleAndLimit``; by the first of its rules alone."""
         return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
 from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts, event_witness
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import FIRST, SECOND
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
 from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import selected
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -49,34 +49,30 @@ class LikelihoodRatioEstimator(RuleAndLimit):
             for side in (0, 1)
         ]
 
+        n, m = trials
+        best = [EventCounts(n, n, 0, m), EventCounts(m, m, 0, n)]
+
         def limit(alpha: float) -> Limit:
-            epsilon, side = max(
-                (float(event_epsilon(*counts, delta=asked.delta, alpha=alpha / 2)), side)
-                for side, counts in enumerate(events)
-            )
+            epsilon, side = _shown(events, asked.delta, alpha)
             witness = None
             for rule, _ in chosen.rules:
                 pair = chosen.pair if side == 0 else chosen.pair[::-1]
                 event = f"{worlds.statistic} {rule.words((FIRST, SECOND)[side])}".strip()
                 witness = event_witness(worlds, pair, event, events[side], alpha / 2)
-            return Limit(epsilon, _largest(*trials, delta=asked.delta, alpha=alpha), witness)
+            return Limit(epsilon, _shown(best, asked.delta, alpha)[0], witness)
 
         return Seen(chosen.drawn + sum(trials), limit)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if an event is seen in all samples of one world and none of the other."""
-        trials = samples - split_size(samples)
-        return _largest(trials, trials, delta=delta, alpha=alpha)
-
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Power``."""
+        """See ``RuleAndLimit``."""
         n = samples - split_size(samples)
         hits, misses = (n * rate for rate in rates)
         return float(event_epsilon(hits, n, misses, n, delta=delta, alpha=alpha / 2).max())
 
 
-def _largest(n: int, m: int, *, delta: float, alpha: float) -> float:
-    """The bound of an event that is seen in every output of one world and in none of the other."""
-    sizes = np.array([n, m])
-    hits = event_epsilon(sizes, sizes, 0, sizes[::-1], delta=delta, alpha=alpha / 2)
-    return float(hits.max())
+def _shown(events: Sequence[EventCounts], delta: float, alpha: float) -> tuple[float, int]:
+    """The larger bound of two events that share the error, and of which."""
+    return max(
+        (float(event_epsilon(*counts, delta=delta, alpha=alpha / 2)), side)
+        for side, counts in enumerate(events)
+    )

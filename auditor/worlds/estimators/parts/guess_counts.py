@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
+from fedrec_auditor.auditor.worlds.estimators.base import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.worlds import Worlds
-
-Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Chances (k,) of events in one world and in another; where the second has such events of its own,
-shares of right and of wrong guesses by a rule that guesses the world whose event shows."""
 
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS, Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import Rates
 
 Array = NDArray[np.float64]
 _RATIO = 1.2  # of one rank to the next
@@ -126,20 +126,19 @@ class ThresholdBand:
 
 def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
     """What the band shows of ``n`` and ``m`` scores of two worlds that do not overlap."""
-    error, sizes = alpha * _SHARES[0] / _FAMILIES / 2, np.array([n, m])
-    high = special.betaincinv(1, sizes[::-1], 1 - error)
-    sure = clopper_pearson_lower(sizes, sizes, error) - delta
-    return float(np.log(np.maximum(sure / high, 1.0)).max())
+    return max(
+        foreseen_epsilon(*sizes, NOISELESS, delta=delta, alpha=alpha) for sizes in ((n, m), (m, n))
+    )
 
 
-def foreseen_epsilon(n: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """What the band shows if counts of ``n`` scores of each world are as expected.
+def foreseen_epsilon(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """What the band shows if counts of ``n`` and ``m`` scores of two worlds are as expected.
 
     Q of an event is limited at the next rank above its count, for scores may be tied.
     """
     p, q = rates
-    k = np.minimum(np.searchsorted(_RANKS, n * q + 1), np.searchsorted(_RANKS, n, "right") - 1)
+    k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
     error = alpha * _SHARES[k] / _FAMILIES / 2
-    high = special.betaincinv(_RANKS[k], n - _RANKS[k] + 1, 1 - error)
+    high = special.betaincinv(_RANKS[k], m - _RANKS[k] + 1, 1 - error)
     sure = clopper_pearson_lower(n * p, n, error) - delta
     return float(np.log(np.maximum(sure / high, 1.0)).max())
