@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_upper,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 
 DELTA, ALPHA = 1e-5, ERROR
 COUNTS = ((100_000, 1_000, 990), (100_000, 20_000, 16_000), (100_000, 100_000, 80_000))

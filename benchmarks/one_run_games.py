@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.games.canary_games import ONE_RUN
 from fedrec_auditor.auditor.games.one_run import COINS, OneRun
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 
 TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {

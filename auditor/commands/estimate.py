@@ -75,8 +75,9 @@ def command(
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import Verdict, judge
     from fedrec_auditor.auditor.verification.words import entry
-    from fedrec_auditor.auditor.worlds.canaries import read_scores
+    from fedrec_auditor.auditor.worlds.one_run import OneRun
     from fedrec_auditor.auditor.worlds.power import Power
+    from fedrec_auditor.auditor.worlds.score_archive import read_scores
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores
     from fedrec_auditor.reports.paragraph import columns, paragraph
 
@@ -114,7 +115,7 @@ def command(
             source="the command line",
         )
         judgement = judge(claim, scope=bound.scope, measured=bound)
-        power = Power.against(epsilon, bound)
+        power = Power.against(epsilon, bound, OneRun() if one_run else None)
     unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
@@ -125,7 +126,8 @@ def command(
             if unused:
                 said.append(("unused", f"{unused:,} of the scores"))
             if power and judgement and judgement.verdict is Verdict.UNSUBSTANTIATED:
-                said.append(("power", f"as often as not, {power}"))
+                draws = "canaries of one training" if one_run else "draws of each world"
+                said.append(("power", f"as often as not, {power.told(draws)}"))
             for label, text in said:
                 print(entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()

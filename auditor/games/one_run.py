@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.games.stated import of_a_crowd, sends_when_absent
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, confirmed
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features

@@ -38,6 +38,7 @@ from fedrec_auditor.auditor.run.tasks import (
 from fedrec_auditor.auditor.run.workload import check_halves
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.reports.rows import (
     AttackRow,
@@ -336,7 +337,7 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int
     ``most`` are those of an audit that is not quick.
     """
     shown, epsilon = finding.measured, finding.claim.epsilon
-    power = Power.against(epsilon, shown)
+    power = Power.against(epsilon, shown, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
         return f"As often as not, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or shown is None:
@@ -352,8 +353,15 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int
 
 
 def _canaries_needed(finding: Finding) -> str:
-    """What canaries of one training could have shown at most, where that is no refutation."""
+    """What canaries of one training could have shown at most, where that is no refutation.
+
+    Or how many would refute half of what is spent, where these did not.
+    """
     shown = finding.measured
+    power = Power.against(finding.claim.epsilon, shown, OneRun())
+    if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None and shown is not None:
+        told = power.told("canaries of one training")
+        return f"As often as not, {told}; this one had {shown.samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or shown is None or shown.largest is None:
         return ""
     return (

@@ -22,7 +22,11 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Assumption,
+    Estimator,
+    RuleAndLimit,
+)
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
 
@@ -109,7 +113,7 @@ def estimate(
     delta: float | None = None,
     confidence: float = 0.95,
     samples: int = 1_000,
-    seed: int | np.random.SeedSequence = 0,
+    seed: int | np.random.SeedSequence | np.random.Generator = 0,
 ) -> Bound:
     """One bound, with a generator of its own, by default at the least delta it has an answer at."""
     rng = np.random.default_rng(seed)
@@ -198,6 +202,19 @@ def check_largest(estimator: Estimator) -> None:
             estimator.largest(needed + more, delta=delta, confidence=confidence) for more in (-1, 0)
         )
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
+
+
+def check_foreseen(estimator: Estimator) -> None:
+    """What is foreseen of two Gaussians is about what they show."""
+    if not isinstance(estimator, RuleAndLimit):
+        return
+    beyond = np.linspace(-4.0, 4.0, 81)
+    rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
+    leak = gaussian(1.0)
+    foreseen = estimator.foreseen(20_000, rates, delta=delta, alpha=0.05)
+    worlds = worlds_of(leak.a, leak.b)
+    shown = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
+    assert 0.7 * foreseen < shown < 1.3 * foreseen, f"{shown}, and {foreseen} was foreseen"
 
 
 def check_draws(estimator: Estimator) -> None:

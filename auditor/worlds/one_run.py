@@ -2,273 +2,180 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    Side,
-    Witness,
-    check_confidence,
-    check_delta,
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Asked,
+    Assumption,
+    Limit,
+    Rates,
+    RuleAndLimit,
+    Seen,
 )
-from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.worlds.canaries import (
-    CANARY_USER,
-    check_ids,
-    check_sides,
-    checked_scores,
-)
-from fedrec_auditor.auditor.worlds.estimators.base import check_positive_delta
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.parts.discriminant import contrast, discriminants
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
-from fedrec_auditor.auditor.worlds.worlds import check_seed
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 FEWEST_CANARIES = 20
 """Canaries that a bound needs."""
 _SELECTING = 5  # one in so many canaries chooses how the others are guessed
 _SHARES = 40  # of the others that may be guessed on one side
 _CAUTION = 0.5  # deviations by which a few lucky guesses are marked down, see SampleBudget
-_UNFAIR = 1e-9  # fair coins fall so unevenly, or more so, with this probability
 
 
-class OneRunMethod(StrEnum):
-    """Which theorem turns a number of right guesses into a bound."""
-
-    AUTO = "auto"
-    GUESSES = "guesses"
-    TRADE_OFF = "trade-off"
-    GAUSSIAN = "gaussian-trade-off"
-
-
-_ASSUMPTIONS = {
-    OneRunMethod.GAUSSIAN: (
-        "the training has the trade-off curve of two Gaussians of one deviation",
-    )
+_Theorem = tuple[Callable[..., float], str]
+AUTO, GAUSSIAN = "auto", "gaussian-trade-off"
+THEOREMS: dict[str, _Theorem] = {
+    "guesses": (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
+    "trade-off": (
+        OneRunGuesses.trade_off_epsilon,
+        "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
+    ),
+    GAUSSIAN: (
+        OneRunGuesses.gaussian_epsilon,
+        "by a Gaussian trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
+    ),
 }
-_SOURCES = {
-    OneRunMethod.GUESSES: "Steinke, Nasr and Jagielski 2023",
-    OneRunMethod.TRADE_OFF: "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
-    OneRunMethod.GAUSSIAN: "by a Gaussian trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
-}
+"""What turns a number of right guesses into a bound, by name, and its source."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneRunScores:
-    """Scores of the canaries of one training, and which of them it included.
+@dataclass(frozen=True)
+class OneRun(RuleAndLimit):
+    """Holds at the stated confidence if a fair coin of its own included each canary of one run.
 
-    ``scores`` (m,) are numbers, or rows of features (m, d), and ``included`` (m,) the coins. A
-    bound is valid if each canary was included by a fair coin of its own (not: half of them, drawn
-    without replacement), whatever the scores are and however they depend on one another, as long as
-    they are computed from what was seen, not from the coins.
+    For worlds with ``coins``, whatever the scores are and however they depend on one another, as
+    long as they are computed from what was seen, not from the coins.
 
-    >>> rng = np.random.default_rng(0)
-    >>> included = rng.random(5000) < 0.5
-    >>> scores = OneRunScores.of(rng.normal(2.0 * included), included)
-    >>> bound = scores.bound(delta=1e-5)
-    >>> print(f"at least {bound.epsilon:.1f}, from {bound.samples} canaries of one training")
-    at least 3.9, from 5000 canaries of one training
+    One canary in five, drawn at random, chooses how the others are guessed: along which direction
+    of their features, how many are guessed, and by which of the two theorems they count (``auto``).
+    Their own coins are then known, and what is (eps, delta)-DP is so given some of the coins.
+    Exactly so many of the others are guessed: those with the highest scores in, those with the
+    lowest out; ties are broken at random. ``gaussian-trade-off`` is conditional, and never chosen.
     """
 
-    scores: NDArray[Any]
-    included: NDArray[np.bool_]
+    method: str = AUTO
+    reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
+    source = "guesses of who was in one training"
 
-    @classmethod
-    def of(
-        cls,
-        scores: ArrayLike,
-        included: ArrayLike,
-        ids: ArrayLike | None = None,
-        coin_ids: ArrayLike | None = None,
-    ) -> Self:
-        """Scores, and coins in the same order; or in any order, if both come with identifiers.
-
-        ``ids`` (m,) say whose a score is, ``coin_ids`` (m,) whose a coin. InputError for NaN, other
-        than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are missing, come twice, or
-        are not those of the coins, and coins that are not fair.
-        """
-        array = checked_scores(scores, ids, "a coin each", FEWEST_CANARIES)
-        coins = np.asarray(included)
-        if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
+    def __post_init__(self) -> None:
+        if self.method not in (AUTO, *THEOREMS):
             raise InputError(
-                f"Expected a coin for each of {len(array)} canaries, true if it was included, got "
-                f"{coins.dtype} of shape {coins.shape}. Give one boolean a canary."
+                f"Expected a method among {', '.join([AUTO, *THEOREMS])}, got {self.method!r}. "
+                "Name one of these."
             )
-        if (ids is None) != (coin_ids is None):
+
+    @property
+    def conditional(self) -> Assumption:
+        """A Gaussian trade-off, where that is the theorem."""
+        return Assumption.GAUSSIAN if self.method == GAUSSIAN else Assumption.NONE
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The same in words."""
+        said = "the training has the trade-off curve of two Gaussians of one deviation"
+        return (said,) if self.method == GAUSSIAN else ()
+
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
+        if worlds.coins is None:
             raise InputError(
-                "Expected identifiers of scores and of coins or of neither, got those of one. Give "
-                "ids and coin_ids."
+                "Expected canaries of one training with a coin each, got worlds to draw from. Use "
+                "the estimator joint-binomial."
             )
-        if ids is not None and coin_ids is not None:
-            coins = _matched(np.asarray(ids), check_ids(coin_ids, len(coins), "a coin each"), coins)
-        count = int(coins.sum())
-        if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
-            raise InputError(
-                f"Expected canaries included by fair coins, got {count} of {len(coins)} included. "
-                "Toss a fair coin for each canary."
-            )
-        return cls(scores=array.reshape(len(array), -1), included=coins)
-
-    @classmethod
-    def of_sides(
-        cls,
-        in_scores: ArrayLike,
-        out_scores: ArrayLike,
-        in_ids: ArrayLike | None = None,
-        out_ids: ArrayLike | None = None,
-    ) -> Self:
-        """From the scores of included canaries, and of the others; see ``of``.
-
-        InputError also for a canary on both sides.
-        """
-        inside, outside = np.asarray(in_scores), np.asarray(out_scores)
-        check_sides(inside, outside, in_ids, out_ids)
-        ids = None
-        if in_ids is not None and out_ids is not None:
-            ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
-        coins = np.repeat([True, False], [len(inside), len(outside)])
-        return cls.of(np.concatenate([inside, outside]), coins, ids, ids)
-
-    def bound(
-        self,
-        *,
-        delta: float = 0.0,
-        confidence: float = 0.95,
-        estimator: str | None = None,
-        scope: Scope = CANARY_USER,
-        seed: int = 0,
-    ) -> Bound:
-        """A lower bound on epsilon at ``delta``.
-
-        One canary in five, drawn by ``seed``, chooses how the others are guessed: along which
-        direction of their features, how many are guessed, and by which of the two theorems they
-        count (``auto``). Their own coins are then known, and what is (eps, delta)-DP is so given
-        some of the coins. Exactly so many of the others are guessed: those with the highest scores
-        in, those with the lowest out; ties are broken at random. ``gaussian-trade-off`` is
-        conditional, and never chosen. InputError for a method, delta or confidence that is none.
-        """
-        alpha = 1 - check_confidence(confidence)
-        chosen = _method(estimator or OneRunMethod.AUTO)
-        if chosen is OneRunMethod.GAUSSIAN:
-            check_positive_delta(delta)
-        rng = np.random.default_rng(check_seed(seed))
-        order = rng.permutation(len(self.included))
+        scores, included = worlds.coins
+        order = rng.permutation(len(included))
         split = len(order) // _SELECTING
         selecting, others = order[:split], order[split:]
-        values, judged = self._values(selecting)
-        budget = SampleBudget(
-            draws=len(others), delta=check_delta(delta), alpha=alpha, caution=_CAUTION
+        values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
+        m, delta = len(others), asked.delta
+        budget = SampleBudget(draws=m, delta=delta, alpha=asked.alpha, caution=_CAUTION)
+        shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
+        guesses, both = round(sum(shares) / split * m), min(shares) > 0
+        expected = OneRunGuesses(
+            canaries=m, guesses=guesses, right=round(right * guesses), both=both
         )
-        shares, right = _plan(self.included[selecting][_ranked(judged, rng)], budget)
-        guesses = round(sum(shares) / split * len(others))
-        both = min(shares) > 0
-        if chosen is OneRunMethod.AUTO:
-            expected = OneRunGuesses(
-                canaries=len(others), guesses=guesses, right=round(right * guesses), both=both
-            )
-            chosen = max(
-                (OneRunMethod.GUESSES, OneRunMethod.TRADE_OFF),
-                key=lambda each: _epsilon(expected, each, delta, alpha),
-            )
+        theorem, source = self._theorem(expected, delta=delta, alpha=asked.alpha)
         inside = _guessed_in(guesses, values[others], np.sort(values[selecting]), shares)
         outside = guesses - inside
-        ranked = self.included[others][_ranked(values[others], rng)]
-        hits, misses = ranked[:inside], ranked[len(ranked) - outside :]
+        ranked = included[others][_ranked(values[others], rng)]
+        hits, misses = ranked[:inside], ranked[m - outside :]
         found = OneRunGuesses(
-            canaries=len(others),
-            guesses=guesses,
-            right=int(hits.sum() + (~misses).sum()),
-            both=both,
+            canaries=m, guesses=guesses, right=int(hits.sum() + (~misses).sum()), both=both
         )
-        most = OneRunGuesses(canaries=len(others), guesses=len(others), right=len(others))
-        return Bound(
-            epsilon=_epsilon(found, chosen, delta, alpha),
-            delta=delta,
-            side=Side.LOWER,
-            scope=scope,
-            source=f"guesses of who was in one training ({_SOURCES[chosen]})",
-            confidence=confidence,
-            assumptions=_ASSUMPTIONS.get(chosen, ()),
-            samples=len(self.included),
-            largest=_epsilon(most, chosen, delta, alpha),
-            witness=Witness(
-                input_a="the canary is in",
-                input_b="the canary is out",
-                output=f"guessed in: one of the {inside} highest scores of {len(others)}",
-                probability_a=int(hits.sum()) / max(int(ranked.sum()), 1),
-                probability_b=int((~hits).sum()) / max(int((~ranked).sum()), 1),
-                note=f"shares seen: {found.right} of {guesses} guesses were right, {outside} of "
-                f"which were out, by the lowest scores; {split} other canaries chose how to guess",
+        most = OneRunGuesses(canaries=m, guesses=m, right=m)
+        witness = worlds.witness(
+            (0, 1),
+            f"guessed in: one of the {inside} highest scores of {m}",
+            (
+                int(hits.sum()) / max(int(ranked.sum()), 1),
+                int((~hits).sum()) / max(int((~ranked).sum()), 1),
             ),
+            f"shares seen: {found.right} of {guesses} guesses were right, {outside} of which were "
+            f"out, by the lowest scores; {split} other canaries chose how to guess",
         )
 
-    def _values(
-        self, selecting: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A score of every canary, (m,), larger for those that seem included.
+        def limit(alpha: float) -> Limit:
+            shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (found, most))
+            return Limit(shown, largest, witness)
 
-        Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
-        direction is learned, each half is scored along that of the other half.
-        """
-        labels, n = self.included[selecting], len(self.scores)
-        if self.scores.shape[1] > 1:
-            parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
-            contrasts = [contrast(n, selecting[part], labels[part]) for part in parts]
-            values = discriminants(self.scores.astype(np.float64), np.stack(contrasts, axis=1))
-            values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
-            halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
-            return values[:, 0], halves
-        values = self.scores[:, 0].astype(np.float64)
-        most = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
-        values = np.clip(values, -most, most)
-        if stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
-            values = -values
-        return values, values[selecting]
+        return Seen(len(included), limit, f" ({source})")
 
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``; of so many canaries."""
+        m = samples - samples // _SELECTING
+        right, wrong = (m * rate for rate in rates)
+        budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
+        k = int(np.argmax(budget.expected_bound(right, wrong, m, both=True)))
+        guesses = round(right[k] + wrong[k])
+        found = OneRunGuesses(canaries=m, guesses=guesses, right=min(guesses, round(right[k])))
+        return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
-def _method(name: OneRunMethod | str) -> OneRunMethod:
-    try:
-        return OneRunMethod(name)
-    except ValueError:
-        raise InputError(
-            f"Expected a method among {', '.join(OneRunMethod)}, got {name!r}. Name one of these."
-        ) from None
-
-
-def _matched(
-    ids: NDArray[Any], coin_ids: NDArray[Any], coins: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """The coins in the order of the scores; InputError unless each score has one."""
-    order = np.argsort(coin_ids)
-    places = np.searchsorted(coin_ids, ids, sorter=order).clip(max=len(order) - 1)
-    lost = ids != coin_ids[order[places]]
-    if lost.any():
-        raise InputError(
-            f"Expected a coin of every canary, got none of {ids[lost][0]!r}. A coin belongs to a "
-            "canary: give both of each."
+    def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
+        """The one that is asked for, or of the first two the one that shows more."""
+        if self.method != AUTO:
+            return THEOREMS[self.method]
+        return max(
+            (THEOREMS[name] for name in ("guesses", "trade-off")),
+            key=lambda each: each[0](expected, delta=delta, alpha=alpha),
         )
-    return np.asarray(coins[order[places]])
+
+
+def _values(
+    scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A score of every canary, (m,), larger for those that seem included, of rows (m, d).
+
+    Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
+    direction is learned, each half is scored along that of the other half.
+    """
+    labels, n = included[selecting], len(scores)
+    if scores.shape[1] > 1:
+        parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
+        contrasts = [contrast(n, selecting[part], labels[part]) for part in parts]
+        values = discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
+        values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
+        halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
+        return values[:, 0], halves
+    values = scores[:, 0].astype(np.float64)
+    most = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
+    values = np.clip(values, -most, most)
+    if stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
+        values = -values
+    return values, values[selecting]
 
 
 def _ranked(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
     """The order of values from the highest to the lowest, ties in a random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
-
-
-def _epsilon(guesses: OneRunGuesses, method: OneRunMethod, delta: float, alpha: float) -> float:
-    if method is OneRunMethod.GUESSES:
-        return guesses.epsilon(delta=delta, alpha=alpha)
-    if method is OneRunMethod.GAUSSIAN:
-        return guesses.gaussian_epsilon(delta=delta, alpha=alpha)
-    return guesses.trade_off_epsilon(delta=delta, alpha=alpha)
 
 
 def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, int], float]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
@@ -17,13 +15,10 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
-    failure_mass,
-    joint_binomial_epsilon,
-)
-from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import split_size
+from fedrec_auditor.auditor.worlds.estimators.base import Rates, RuleAndLimit, fewest_samples
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 
+_DEFAULT = JointBinomial()
 FACTOR = 2.0
 """How many times its claim the system spends that draws are to refute."""
 _REFERENCE_DELTA = 1e-5
@@ -32,17 +27,15 @@ _MOST_DRAWS = 10**9
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
 """Deviations from the middle within which a guesser of Gaussian noise abstains."""
 
-_Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-
-def _randomized_response(epsilon: float, delta: float) -> _Rates:
-    """Right and wrong guesses, as shares of all draws, of the pair that is easiest to refute."""
+def _randomized_response(epsilon: float, delta: float) -> Rates:
+    """The answer, of the pair that is easiest to refute."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
-def _gaussian(epsilon: float, delta: float) -> _Rates:
-    """The same of two normal distributions, for guessers that abstain near the middle."""
+def _gaussian(epsilon: float, delta: float) -> Rates:
+    """Of two normal distributions, what lies beyond the middle by so much, or more."""
     mu = gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
 
@@ -53,7 +46,7 @@ class Power:
 
     ``response`` are those for randomized response, which is told most easily; ``gaussian`` for
     Gaussian noise, which the sum of many small losses (a training) comes near. None above 10^9.
-    Of the default estimator, with the best rule known and counts as expected.
+    By the default estimator or another, with the best rule known and counts as expected.
     """
 
     response: int | None
@@ -61,26 +54,43 @@ class Power:
 
     @classmethod
     @cache
-    def of(cls, epsilon: float, *, delta: float, confidence: float) -> Power:
+    def of(
+        cls, epsilon: float, *, delta: float, confidence: float, by: RuleAndLimit = _DEFAULT
+    ) -> Power:
         """For a claim of ``epsilon``, positive and finite, judged at ``delta``."""
-        fewest = (
-            _fewest(rates(FACTOR * epsilon, delta), epsilon, delta, 1.0 - confidence)
-            for rates in (_randomized_response, _gaussian)
-        )
-        return cls(*fewest)
+
+        def fewest(rates: Rates) -> int | None:
+            return fewest_samples(
+                lambda samples: exceeds(
+                    by.foreseen(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
+                ),
+                _MOST_DRAWS,
+            )
+
+        pairs = (_randomized_response, _gaussian)
+        return cls(*(fewest(pair(FACTOR * epsilon, delta)) for pair in pairs))
 
     @classmethod
-    def against(cls, epsilon: float, shown: Bound | None) -> Power | None:
-        """Of what was measured; None where nothing was, or the claim is 0 or infinite."""
+    def against(cls, epsilon: float, shown: Bound | None, by: object = _DEFAULT) -> Power | None:
+        """Of what was measured; None where nothing was, or the claim is 0 or infinite.
+
+        By the default estimator, where the other one cannot tell, or rests on an assumption.
+        """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
-        return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence)
+        told = isinstance(by, RuleAndLimit) and not shown.assumptions
+        member = by if told else _DEFAULT
+        return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 
     def __str__(self) -> str:
+        return self.told("draws of each world")
+
+    def told(self, draws: str) -> str:
+        """A sentence without its end; what is drawn is called ``draws``."""
         return (
             f"a system that spends twice the claim is refuted by about {_count(self.response)} "
-            f"draws of each world if it is randomized response, by {_count(self.gaussian)} if it "
-            "is Gaussian noise"
+            f"{draws} if it is randomized response, by {_count(self.gaussian)} if it is Gaussian "
+            "noise"
         )
 
 
@@ -99,24 +109,6 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
             return ""
         why = f"{draws:,} draws of trainings are too few to tell: as often as not, {power}."
     return why
-
-
-def _fewest(rates: _Rates, epsilon: float, delta: float, alpha: float) -> int | None:
-    """The fewest draws of each world whose expected counts show more than ``epsilon``."""
-    right, wrong = rates
-
-    def refuted(samples: int) -> bool:
-        guesses = 2 * (samples - split_size(samples))
-        revealed, left = failure_mass(guesses, both=True, delta=delta, alpha=alpha)
-        shown = joint_binomial_epsilon(guesses * right, guesses * wrong, revealed, left)
-        return exceeds(float(shown.max()), epsilon)
-
-    enough = FEWEST_SAMPLES
-    while not refuted(enough):
-        enough *= 2
-        if enough > _MOST_DRAWS:
-            return None
-    return bisect.bisect_left(range(enough), True, lo=max(FEWEST_SAMPLES, enough // 2), key=refuted)
 
 
 def _count(draws: int | None) -> str:

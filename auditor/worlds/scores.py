@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.canaries import CANARY_USER, check_sides, checked_scores
 from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
-from fedrec_auditor.auditor.worlds.worlds import Worlds, check_seed
+from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun
+from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 
+CANARY_USER = Scope(
+    unit=Unit.USER,
+    adjacency=Adjacency.ADD_REMOVE,
+    vantage=Vantage.RELEASE,
+    horizon=Horizon.TRAINING,
+)
+"""What scores speak of unless their owner says otherwise: a user in or out of a training."""
+_NAMES = ("the canary is in", "the canary is out")
 _FEW, _UNEVEN = 200, 4
 """Of fewer scores, with more than so many times as many beside, a coin would leave too many over.
 """
+_UNFAIR = 1e-9  # fair coins fall so unevenly, or more so, with this probability
+
+
+class _Scores(ABC):
+    @abstractmethod
+    def _asked(
+        self, estimator: str | None, scope: Scope, rng: np.random.Generator
+    ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
+        """The estimator of this name, the worlds, draws of each, and what they are drawn by."""
+
+    def bound(
+        self,
+        *,
+        delta: float = 0.0,
+        confidence: float = 0.95,
+        estimator: str | None = None,
+        scope: Scope = CANARY_USER,
+        seed: int = 0,
+    ) -> Bound:
+        """The lower bound on epsilon by the estimator of this name, see ``from_scores``.
+
+        InputError for an estimator, a delta, a confidence or a seed that is none.
+        """
+        rng = np.random.default_rng(check_seed(seed))
+        member, worlds, samples, rest = self._asked(estimator, scope, rng)
+        return member.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryScores:
+class CanaryScores(_Scores):
     """Scores with a canary in and scores without, from trainings that are independent.
 
     ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row a training. Identifiers
@@ -51,10 +87,10 @@ class CanaryScores:
         out_ids: ArrayLike | None = None,
     ) -> Self:
         """Scores from arrays or lists; see above."""
-        sides = {"in": (in_scores, in_ids), "out": (out_scores, out_ids)}
-        checked = {n: checked_scores(*side, f"the canary {n}") for n, side in sides.items()}
-        check_sides(checked["in"], checked["out"], in_ids, out_ids)
-        return cls(inside=checked["in"], outside=checked["out"])
+        inside = _checked(in_scores, in_ids, "the canary in", FEWEST_SAMPLES)
+        outside = _checked(out_scores, out_ids, "the canary out", FEWEST_SAMPLES)
+        _check_alike(inside, outside, in_ids, out_ids)
+        return cls(inside=inside, outside=outside)
 
     @property
     def size(self) -> int:
@@ -82,32 +118,19 @@ class CanaryScores:
             return side[start : start + size]
 
         return Worlds(
-            names=("the canary is in", "the canary is out"),
+            names=_NAMES,
             scope=scope,
             draw=draw,
             statistic="score" if self.inside.ndim == 1 else "",
             stored=stored,
         )
 
-    def bound(
-        self,
-        *,
-        delta: float = 0.0,
-        confidence: float = 0.95,
-        estimator: str | None = None,
-        scope: Scope = CANARY_USER,
-        seed: int = 0,
-    ) -> Bound:
-        """The lower bound of the estimator of this name, see ``from_scores``."""
-        ordering, rest = np.random.default_rng(check_seed(seed)).spawn(2)
-        member: Estimator = FAMILIES["estimators"].member(estimator or self.estimator)()
-        return member.bound(
-            self.worlds(scope, ordering),
-            delta=delta,
-            confidence=confidence,
-            samples=self.size,
-            rng=rest,
-        )
+    def _asked(
+        self, estimator: str | None, scope: Scope, rng: np.random.Generator
+    ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
+        ordering, rest = rng.spawn(2)
+        member = FAMILIES["estimators"].member(estimator or self.estimator)()
+        return member, self.worlds(scope, ordering), self.size, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
         """Bounds at every delta, and of Renyi divergences, that hold together at ``confidence``.
@@ -126,6 +149,102 @@ class CanaryScores:
         return AllThresholds().curve(
             self.worlds(CANARY_USER, ordering), confidence=confidence, samples=self.size, rng=rest
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunScores(_Scores):
+    """Scores of the canaries of one training, and which of them it included.
+
+    ``scores`` (m, *shape) are numbers, or features, and ``included`` (m,) the coins. A bound is
+    valid if each canary was included by a fair coin of its own (not: half of them, drawn without
+    replacement); see ``OneRun``.
+
+    >>> rng = np.random.default_rng(0)
+    >>> included = rng.random(5000) < 0.5
+    >>> scores = OneRunScores.of(rng.normal(2.0 * included), included)
+    >>> bound = scores.bound(delta=1e-5)
+    >>> print(f"at least {bound.epsilon:.1f}, from {bound.samples} canaries of one training")
+    at least 3.9, from 5000 canaries of one training
+    """
+
+    scores: NDArray[Any]
+    included: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArrayLike,
+        included: ArrayLike,
+        ids: ArrayLike | None = None,
+        coin_ids: ArrayLike | None = None,
+    ) -> Self:
+        """Scores, and coins in the same order; or in any order, if both come with identifiers.
+
+        ``ids`` (m,) say whose a score is, ``coin_ids`` (m,) whose a coin. InputError for NaN, other
+        than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are missing, come twice, or
+        are not those of the coins, and coins that are not fair.
+        """
+        array = _checked(scores, ids, "a coin each", FEWEST_CANARIES)
+        coins = np.asarray(included)
+        if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
+            raise InputError(
+                f"Expected a coin for each of {len(array)} canaries, true if it was included, got "
+                f"{coins.dtype} of shape {coins.shape}. Give one boolean a canary."
+            )
+        if (ids is None) != (coin_ids is None):
+            raise InputError(
+                "Expected identifiers of scores and of coins or of neither, got those of one. Give "
+                "ids and coin_ids."
+            )
+        if ids is not None and coin_ids is not None:
+            _check_ids(coin_ids, len(coins), "a coin each")
+            coins = _matched(np.asarray(ids), np.asarray(coin_ids), coins)
+        count = int(coins.sum())
+        if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
+            raise InputError(
+                f"Expected canaries included by fair coins, got {count} of {len(coins)} included. "
+                "Toss a fair coin for each canary."
+            )
+        return cls(scores=array, included=coins)
+
+    @classmethod
+    def of_sides(
+        cls,
+        in_scores: ArrayLike,
+        out_scores: ArrayLike,
+        in_ids: ArrayLike | None = None,
+        out_ids: ArrayLike | None = None,
+    ) -> Self:
+        """From the scores of included canaries, and of the others; see ``of``.
+
+        InputError also for a canary on both sides.
+        """
+        inside, outside = (
+            as_array(side, f"the canary {where}")
+            for side, where in ((in_scores, "in"), (out_scores, "out"))
+        )
+        _check_alike(inside, outside, in_ids, out_ids)
+        ids = None
+        if in_ids is not None and out_ids is not None:
+            ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
+        coins = np.repeat([True, False], [len(inside), len(outside)])
+        return cls.of(np.concatenate([inside, outside]), coins, ids, ids)
+
+    def worlds(self, scope: Scope) -> Worlds:
+        """The two histories of a canary, of which the coins chose."""
+
+        def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
+            raise InputError(
+                "Expected an estimator of one training, got one that draws trainings. Leave it out."
+            )
+
+        coins = self.scores, self.included
+        return Worlds(names=_NAMES, scope=scope, draw=draw, statistic="score", coins=coins)
+
+    def _asked(
+        self, estimator: str | None, scope: Scope, rng: np.random.Generator
+    ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
+        return OneRun(estimator or AUTO), self.worlds(scope), len(self.included), rng
 
 
 def from_scores(
@@ -152,8 +271,8 @@ def from_scores(
     and those that count.
 
     With ``one_run`` all scores come from a single training, into which each of the n + m canaries
-    was put by a fair coin of its own; then ``estimator`` is a name of ``OneRunMethod``, by default
-    "auto".
+    was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses",
+    "trade-off" or "gaussian-trade-off".
 
     InputError for NaN, other than numbers, too few scores, identifiers that come twice, and a delta
     or confidence that is none.
@@ -167,3 +286,72 @@ def from_scores(
     return kind(in_scores, out_scores, in_ids, out_ids).bound(
         delta=delta, confidence=confidence, estimator=estimator, scope=scope, seed=seed
     )
+
+
+def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
+    """``scores`` (n, *shape) as numbers, ``which`` says of which canaries.
+
+    InputError for NaN, other than numbers, fewer than ``fewest``, and ``ids`` (n,) that are missing
+    or come twice.
+    """
+    array = as_array(scores, which)
+    count = len(array) if array.ndim else 0
+    if count < fewest:
+        raise InputError(
+            f"Expected at least {fewest} scores with {which}, got {count}. Train more often."
+        )
+    array = checked_outputs(array, count, which)
+    if array.dtype.kind not in "biuf" or not array.size:
+        got = array.dtype if array.size else f"none in the shape {array.shape}"
+        raise InputError(f"Expected numbers with {which}, got {got}. Score by a number.")
+    if ids is not None:
+        _check_ids(ids, count, which)
+    return array
+
+
+def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
+    """InputError if an identifier is missing or comes twice."""
+    named = np.asarray(ids)
+    if named.shape != (count,):
+        raise InputError(
+            f"Expected an identifier for each of {count} scores with {which}, got "
+            f"{named.shape}. Name every canary."
+        )
+    values, times = np.unique(named, return_counts=True)
+    if len(values) < count:
+        twice = values[int(np.argmax(times > 1))]
+        raise InputError(
+            f"Expected each canary once, got {twice!r} twice with {which}. A coin belongs to a "
+            "canary: keep one score of it."
+        )
+
+
+def _check_alike(
+    inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
+) -> None:
+    """InputError unless scores in and out have one shape, and identifiers both or neither."""
+    if (in_ids is None) != (out_ids is None):
+        raise InputError(
+            "Expected identifiers of both sides or of neither, got those of one. Give in_ids and "
+            "out_ids."
+        )
+    if not inside.ndim == outside.ndim > 0 or inside.shape[1:] != outside.shape[1:]:
+        raise InputError(
+            f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
+            "Score both sides alike."
+        )
+
+
+def _matched(
+    ids: NDArray[Any], coin_ids: NDArray[Any], coins: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The coins in the order of the scores; InputError unless each score has one."""
+    order = np.argsort(coin_ids)
+    places = np.searchsorted(coin_ids, ids, sorter=order).clip(max=len(order) - 1)
+    lost = ids != coin_ids[order[places]]
+    if lost.any():
+        raise InputError(
+            f"Expected a coin of every canary, got none of {ids[lost][0]!r}. A coin belongs to a "
+            "canary: give both of each."
+        )
+    return np.asarray(coins[order[places]])

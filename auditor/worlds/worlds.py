@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.machine.stage import stage
 from fedrec_auditor.auditor.worlds.fields import Fields
@@ -41,6 +42,8 @@ class Worlds:
     fields : what the entries of an output encode, if it was a structure; see ``Fields``.
     stored : the outputs of each world, where they were made before; ``draw`` then hands out each
         once, in a random order. None where they are drawn afresh.
+    coins : scores of canaries that one run had together, (m, *shape), and which of them it included
+        by a fair coin, (m,): there is then nothing to draw, and the worlds are a canary in and out.
     mixed : ``mixed(worlds, rng)`` runs the worlds of these numbers (n,) in turn, and returns the
         outputs of each, in their order, as ``sample`` does. None where the order of runs cannot
         matter: simulations that depend on their seed alone, and what is stored.
@@ -63,6 +66,7 @@ class Worlds:
     statistic: str = ""
     fields: Fields | None = None
     stored: tuple[NDArray[Any], ...] | None = None
+    coins: tuple[NDArray[Any], NDArray[np.bool_]] | None = None
     mixed: Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None = (
         None
     )
@@ -72,6 +76,24 @@ class Worlds:
         if self.stored is None:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored))
+
+    def said(self, event: str) -> str:
+        """An event of one output in words, behind what an output is."""
+        return f"{self.statistic}: {event}" if self.statistic else event
+
+    def witness(
+        self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
+    ) -> Witness:
+        """An event in words, and its chances in two worlds, the likelier first."""
+        (one, other), (p, q) = pair, chances
+        return Witness(
+            input_a=self.names[one],
+            input_b=self.names[other],
+            output=event,
+            probability_a=float(p),
+            probability_b=float(q),
+            note=note,
+        )
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """``size`` outputs of one world, (size, *shape).
@@ -160,14 +182,10 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
-    """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
-
-    InputError, which names the ``origin``, for another number of outputs, ragged ones, objects or
-    NaN.
-    """
+def as_array(drawn: Any, origin: str) -> NDArray[Any]:
+    """What was drawn, as an array; InputError where it is none, which names the ``origin``."""
     try:
-        array = np.asarray(_detached(drawn))
+        return np.asarray(_detached(drawn))
     except ValueError as error:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got ragged ones. "
@@ -178,6 +196,15 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
             f"Expected outputs that numpy reads for {origin}, got {type(error).__name__}: "
             f"{message_of(error)}. Return an array."
         ) from error
+
+
+def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
+    """What was drawn, as an array (size, *shape) of numbers, booleans or strings.
+
+    InputError, which names the ``origin``, for another number of outputs, ragged ones, objects or
+    NaN.
+    """
+    array = as_array(drawn, origin)
     if array.dtype.kind == "S":  # one letter a byte, whatever the bytes mean
         array = np.char.decode(array, "latin-1")
     if array.ndim == 0 or len(array) != size:

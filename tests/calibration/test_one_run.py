@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.auditor.testing.estimators import NOTHING, gaussian
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from tests.calibration.test_estimators import WIDER
 
 pytestmark = pytest.mark.calibration

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.auditor.worlds.estimators.base import Rates
 from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -131,6 +132,14 @@ class Boasts(_Held):
 
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
         return super().largest(2 * samples, delta=delta, confidence=confidence)
+
+
+class ForeseesTooMuch(_Held):
+    """Forgets that scores choose its event, unless any event would do."""
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        found = super().foreseen(samples, rates, delta=delta, alpha=alpha)
+        return found if len(rates[0]) == 1 else 2.0 * found
 
 
 class UpperSide(_Held):

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    Side,
-    check_confidence,
-    check_delta,
-)
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, check_samples
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SECOND, SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import GuessCounts, tosses
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_witness import guess_witness
-from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
-    SelectionSplit,
-    split_size,
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import guess_witness
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SECOND
+from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
+    GuessCounts,
+    coin_tosses,
+    expected_guesses,
 )
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
+from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import selected
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 _FIRST_LOOK = 2_000  # draws
 _RATIO = 1.5  # of the draws of one look to those of the one before
-_MOST_SPLIT = 20_000
+_MOST_SPLIT = 20_000  # draws of each world choose the rule: few, for the others may end soon
 
 
 @dataclass(frozen=True)
-class Anytime(Estimator):
+class Anytime(RuleAndLimit):
     """Holds at the stated confidence whenever it is stopped, for it paid for every look.
 
     As ``joint-binomial``, with one rule; but the guesses are counted again and again, after 2,000
@@ -47,83 +43,56 @@ class Anytime(Estimator):
         "joint binomial test of guesses, Clopper and Pearson 1934, Bonferroni over looks; rule "
         "from other samples"
     )
+    source = "guesses of the input, by a rule that other draws chose"
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """See ``Estimator``; outputs are numbers, booleans, strings, or arrays of them."""
-        check_delta(delta)
-        errors = [1 - check_confidence(confidence) for confidence in confidences]
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """Outputs are numbers, booleans, strings, or arrays of them."""
         selecting, counting = rng.spawn(2)
-        sizes = worlds.sizes(check_samples(samples))
-        split = SelectionSplit.drawn(worlds, _split_size(min(sizes)), selecting)
-        left = np.array(sizes[:2]) - split.size
-        most, share = (2 * int(left[0]), 0.5) if worlds.stored is None else tosses(*left.tolist())
-        chosen = split.choose(SampleBudget(draws=most, delta=delta, alpha=errors[0]))
-        a, b = (chosen.a, chosen.b) if chosen else (0, 1)
-        rule = chosen.rule if chosen else None
-        used, shape = split.size * len(worlds.names), split.shape
-        del split
+        chosen = selected(worlds, asked, selecting, most=_MOST_SPLIT, tossed=True)
+        left = np.array(worlds.sizes(asked.samples)[:2]) - chosen.spent
+        most, share = coin_tosses(worlds, left.tolist())
+        both = any(SECOND in rule.sides for rule, _ in chosen.rules)
         table, drawn = np.zeros((2, 2), dtype=np.int64), np.zeros(2, dtype=np.int64)
-        best = np.zeros(len(errors))
-        look, counts = 0, GuessCounts.all_right(0)
-        for look, total in enumerate(_looks(most), 1):
-            stream = counting.spawn(1)[0]
-            more = total - int(drawn.sum())
-            first = int(stream.binomial(more, share))
-            asked = {a: first, b: more - first}
-            if worlds.stored is not None and (drawn + list(asked.values()) > left).any():
-                break
-            drawn += list(asked.values())
-            for world, block in worlds.drawn(asked, stream.spawn(2), shape):
-                if rule is not None:
-                    table[int(world == b)] += rule.count(block)
-            counts = GuessCounts(
-                draws=total,
-                first=(int(table[0, 0]), int(table[1, 0])),
-                second=(int(table[1, 1]), int(table[0, 1])),
-                both=rule is not None and SECOND in rule.sides,
-                share=share,
-            )
-            shown = [counts.epsilon(delta=delta, alpha=_share(look) * error) for error in errors]
-            best = np.maximum(best, shown)
-            if exceeds(best[0], self.above) or _settled(counts, best[0], self.precision):
-                break
-        names = worlds.names[a], worlds.names[b]
-        return tuple(
-            Bound(
-                epsilon=epsilon,
-                delta=delta,
-                side=Side.LOWER,
-                scope=worlds.scope,
-                source=f"guesses of the input, by a rule that other draws chose; {look} looks paid",
-                confidence=1 - error,
-                samples=used + int(drawn.sum()),
-                largest=_largest(most, delta, error, share),
-                witness=None
-                if rule is None
-                else guess_witness(
-                    counts, rule, names, (int(drawn[0]), int(drawn[1])), worlds.statistic
+        looks: list[GuessCounts] = []
+
+        def bound(alpha: float) -> float:
+            return max(
+                (
+                    counts.epsilon(delta=asked.delta, alpha=_share(look) * alpha)
+                    for look, counts in enumerate(looks, 1)
                 ),
+                default=0.0,
             )
-            for epsilon, error in zip(best.tolist(), errors, strict=True)
+
+        for total in _looks(most):
+            stream, more = counting.spawn(1)[0], total - int(drawn.sum())
+            first = int(stream.binomial(more, share))
+            fresh = [first, more - first]
+            if worlds.stored is not None and (drawn + fresh > left).any():
+                break
+            drawn += fresh
+            table += chosen.counted(worlds, fresh, stream.spawn(2)).sum(axis=0)
+            looks.append(GuessCounts.of(table, total, share, both=both))
+            shown = bound(asked.alpha)
+            if exceeds(shown, self.above) or _settled(looks[-1], shown, self.precision):
+                break
+        counts = looks[-1] if looks else GuessCounts.all_right(0)
+        witness = None
+        for rule, _ in chosen.rules:
+            witness = guess_witness(worlds, chosen.pair, rule, counts, drawn.tolist())
+
+        def limit(alpha: float) -> Limit:
+            return Limit(bound(alpha), _largest(most, asked.delta, alpha, share), witness)
+
+        return Seen(chosen.drawn + int(drawn.sum()), limit, f"; {len(looks)} looks paid")
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``."""
+        draws = 2 * (samples - min(split_size(samples), _MOST_SPLIT))
+        return max(
+            expected_guesses(total, rates, delta, _share(look) * alpha)
+            for look, total in enumerate(_looks(draws), 1)
         )
-
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The bound if every guess is right at every look."""
-        split = _split_size(check_samples(samples))
-        return _largest(2 * (samples - split), check_delta(delta), 1 - check_confidence(confidence))
-
-
-def _split_size(samples: int) -> int:
-    """How many draws of each world choose the rule: few, for the others may end soon."""
-    return min(split_size(samples), _MOST_SPLIT)
 
 
 def _looks(most: int) -> Iterator[int]:

@@ -1,16 +1,26 @@
-"""What every estimator offers: worlds to draw from in, a lower bound on epsilon out."""
+"""What every estimator offers, and all of it that is not its own: a rule and a limit are."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, check_delta, check_epsilon
+from fedrec_auditor.accountants.statements.bound import (
+    Bound,
+    Side,
+    Witness,
+    check_confidence,
+    check_delta,
+    check_epsilon,
+)
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -30,8 +40,9 @@ class Assumption(StrEnum):
 class Estimator(Protocol):
     """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
-    Members inherit from this class, for ``bound`` and ``needed``; they write the rest. One whose
-    bound is ``conditional`` names that in the assumptions of every bound.
+    Members inherit from this class, for ``bound`` and ``needed``, or from ``RuleAndLimit``, for
+    ``bounds`` as well. One whose bound is ``conditional`` names that in the assumptions of every
+    bound.
     """
 
     @property
@@ -85,27 +96,132 @@ class Estimator(Protocol):
     def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
         check_epsilon(epsilon)
-
-        def shows(samples: int) -> bool:
-            return exceeds(self.largest(samples, delta=delta, confidence=confidence), epsilon)
-
-        enough = FEWEST_SAMPLES
-        while not shows(enough):
-            enough *= 2
-            if enough > _MOST_SAMPLES:
-                return None
-        fewest = max(FEWEST_SAMPLES, enough // 2)
-        return bisect.bisect_left(range(enough), True, lo=fewest, key=shows)
-
-
-def check_positive_delta(delta: float) -> float:
-    """Return ``delta`` in (0, 1), for estimators that are conditional on Gaussian worlds."""
-    if check_delta(delta) == 0:
-        raise InputError(
-            "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: give "
-            "the delta of the claim."
+        return fewest_samples(
+            lambda samples: exceeds(
+                self.largest(samples, delta=delta, confidence=confidence), epsilon
+            ),
+            _MOST_SAMPLES,
         )
-    return delta
+
+
+Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Chances (k,) of events in one world and in another; where the second has such events of its own,
+shares of right and of wrong guesses by a rule that guesses the world whose event shows."""
+NOISELESS: Rates = (np.ones(1), np.zeros(1))
+"""Of an event that shows in one world always, and in the other never."""
+
+
+class Asked(NamedTuple):
+    """A bound at ``delta`` from ``samples`` draws of each world, chosen for the error ``alpha``."""
+
+    samples: int
+    delta: float
+    alpha: float
+
+
+class Limit(NamedTuple):
+    """Epsilon is at least this; ``largest`` if every draw had told; the event that shows it."""
+
+    epsilon: float
+    largest: float = math.inf
+    witness: Witness | None = None
+
+
+class Seen(NamedTuple):
+    """What was seen in so many ``draws`` of all worlds: its limit at an error; more on the source.
+
+    >>> Seen(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
+    Limit(epsilon=-0.0, largest=inf, witness=None)
+    """
+
+    draws: int
+    limit: Callable[[float], Limit]
+    remark: str = ""
+
+
+class RuleAndLimit(Estimator, ABC):
+    """An estimator of which a member says what it looks at, and the limit that follows.
+
+    ``source`` names its way, ``assumptions`` what a ``conditional`` one assumes, in words.
+    """
+
+    @property
+    def source(self) -> str:
+        """What a bound is told to come from."""
+        return self.reference
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a bound rests on, in words."""
+        return ()
+
+    @abstractmethod
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """Draw from worlds, by a rule that these or other draws chose, and count."""
+
+    @abstractmethod
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The limit at ``alpha`` if ``samples`` draws of each world are as is to be expected.
+
+        Of two worlds and events with these ``rates``, the best of which its rule looks at.
+        """
+
+    def most(self, samples: int, *, delta: float, alpha: float) -> float:
+        """The limit at ``alpha`` if no draw of ``samples`` of each world is like the other's."""
+        return self.foreseen(samples, NOISELESS, delta=delta, alpha=alpha)
+
+    def bounds(
+        self,
+        worlds: Worlds,
+        *,
+        delta: float,
+        confidences: Sequence[float],
+        samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Bound, ...]:
+        """See ``Estimator``."""
+        errors = [1 - check_confidence(confidence) for confidence in confidences]
+        seen = self.look(worlds, Asked(check_samples(samples), self._at(delta), errors[0]), rng)
+        limits = map(seen.limit, errors)
+        return tuple(
+            Bound(
+                epsilon=epsilon,
+                delta=delta,
+                side=Side.LOWER,
+                scope=worlds.scope,
+                source=f"{self.source}{seen.remark}",
+                confidence=confidence,
+                assumptions=self.assumptions,
+                samples=seen.draws,
+                largest=largest,
+                witness=witness,
+            )
+            for confidence, (epsilon, largest, witness) in zip(confidences, limits, strict=True)
+        )
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        """See ``Estimator``."""
+        alpha = 1 - check_confidence(confidence)
+        return self.most(check_samples(samples), delta=self._at(delta), alpha=alpha)
+
+    def _at(self, delta: float) -> float:
+        if check_delta(delta) == 0 and self.conditional is Assumption.GAUSSIAN:
+            raise InputError(
+                "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: "
+                "give the delta of the claim."
+            )
+        return delta
+
+
+def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
+    """The fewest samples that are ``enough``, if more always are; None above ``most``."""
+    samples = FEWEST_SAMPLES
+    while not enough(samples):
+        samples *= 2
+        if samples > most:
+            return None
+    least = max(FEWEST_SAMPLES, samples // 2)
+    return bisect.bisect_left(range(samples), True, lo=least, key=enough)
 
 
 def check_samples(samples: int) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import optimize, special
 
 from fedrec_auditor.auditor.worlds.estimators.base import Assumption
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson, EventCounts
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(512)
 _PRIOR = 0.5  # Jeffreys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
@@ -13,19 +14,15 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    Side,
-    Witness,
-    check_confidence,
-)
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    Asked,
     Assumption,
-    Estimator,
-    check_positive_delta,
-    check_samples,
+    Limit,
+    Rates,
+    RuleAndLimit,
+    Seen,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.scores import drawn_scores
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import drawn_scores
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Scores = NDArray[np.float64]
@@ -34,7 +31,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass(frozen=True)
-class GaussianEstimator(Estimator):
+class GaussianEstimator(RuleAndLimit):
     """Holds at the stated confidence if scores of both worlds are Gaussian with one deviation.
 
     The means' distance over the common deviation is bounded by Student's noncentral t; epsilon
@@ -54,58 +51,38 @@ class GaussianEstimator(Estimator):
 
     conditional: ClassVar[Assumption] = Assumption.GAUSSIAN
     reference = "noncentral t of two means; Balle and Wang 2018 for epsilon"
+    source = "means of Gaussian scores"
+    assumptions = ("scores are Gaussian with one deviation in both worlds",)
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """See ``Estimator``; an output is one number, and ``delta`` is above 0."""
-        check_positive_delta(delta)
-        levels = [check_confidence(confidence) for confidence in confidences]
-        scores = drawn_scores(worlds, worlds.sizes(check_samples(samples)), rng)
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """All scores; an output is one number."""
+        scores = drawn_scores(worlds, worlds.sizes(asked.samples), rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
         refusal = _not_gaussian(scores)
-        found = []
-        for level in levels:
-            alpha = (1 - level) / len(pairs)
-            shown = [_least_mu(scores[a], scores[b], alpha) for a, b in pairs]
-            mu, (a, b) = max(zip(shown, pairs, strict=True))
-            found.append(
-                Bound(
-                    epsilon=0.0 if refusal else gaussian_epsilon(delta, mu),
-                    delta=delta,
-                    side=Side.LOWER,
-                    scope=worlds.scope,
-                    source=f"means of Gaussian scores{refusal}",
-                    assumptions=("scores are Gaussian with one deviation in both worlds",),
-                    confidence=level,
-                    samples=sum(map(len, scores)),
-                    witness=None
-                    if refusal
-                    else Witness(
-                        input_a=worlds.names[a],
-                        input_b=worlds.names[b],
-                        output=f"means {scores[a].mean():.6g} and {scores[b].mean():.6g}",
-                        probability_a=float(special.ndtr(mu / 2)),
-                        probability_b=float(special.ndtr(-mu / 2)),
-                        note=f"at least {mu:.4g} deviations apart; the probabilities are those of "
-                        "the half of the scores on one side",
-                    ),
-                )
-            )
-        return tuple(found)
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """Infinite: means without noise are infinitely many deviations apart."""
-        check_samples(samples)
-        check_positive_delta(delta)
-        check_confidence(confidence)
-        return np.inf
+        def limit(alpha: float) -> Limit:
+            shown = [_least_mu(scores[a], scores[b], alpha / len(pairs)) for a, b in pairs]
+            mu, (a, b) = max(zip(shown, pairs, strict=True))
+            event = f"means {scores[a].mean():.6g} and {scores[b].mean():.6g}"
+            note = (
+                f"at least {mu:.4g} deviations apart; the probabilities are those of the half of "
+                "the scores on one side"
+            )
+            chances = special.ndtr(mu / 2), special.ndtr(-mu / 2)
+            if refusal:
+                return Limit(0.0)
+            epsilon = gaussian_epsilon(asked.delta, mu)
+            return Limit(epsilon, witness=worlds.witness((a, b), event, chances, note))
+
+        return Seen(sum(map(len, scores)), limit, refusal)
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``; infinite of means without noise."""
+        apart = float((special.ndtri(rates[0]) - special.ndtri(rates[1])).max())
+        if math.isinf(apart):
+            return math.inf
+        t = apart / np.sqrt(2 / samples)
+        return gaussian_epsilon(delta, _least_apart(t, samples, samples, alpha))
 
 
 def _not_gaussian(scores: Sequence[Scores]) -> str:
@@ -129,12 +106,16 @@ def _not_gaussian(scores: Sequence[Scores]) -> str:
 def _least_mu(one: Scores, other: Scores, alpha: float) -> float:
     """The least distance of the means in deviations, at level 1 - ``alpha`` in either direction."""
     n, m = len(one), len(other)
-    freedom = n + m - 2
-    pooled = ((n - 1) * one.var(ddof=1) + (m - 1) * other.var(ddof=1)) / freedom
-    scale = np.sqrt(1 / n + 1 / m)
+    pooled = ((n - 1) * one.var(ddof=1) + (m - 1) * other.var(ddof=1)) / (n + m - 2)
     if pooled == 0 or not np.isfinite(pooled):
         return 0.0
-    t = abs(float(one.mean() - other.mean())) / (np.sqrt(pooled) * scale)
+    t = abs(float(one.mean() - other.mean())) / (np.sqrt(pooled) * np.sqrt(1 / n + 1 / m))
+    return _least_apart(t, n, m, alpha)
+
+
+def _least_apart(t: float, n: int, m: int, alpha: float) -> float:
+    """The same where Student's t of ``n`` and ``m`` scores is so large."""
+    freedom, scale = n + m - 2, np.sqrt(1 / n + 1 / m)
     if stats.t.sf(t, freedom) >= alpha / 2:
         return 0.0
     # A noncentral t is above t with the chance P(Z + shift > t S), where S is the root of a

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, check_positive_delta
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson, EventCounts
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption
+from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,10 @@ class GaussianTradeOff(ClopperPearson):
     )
 
     def merit(
-        self,
-        hits: ArrayLike,
-        trials: int,
-        misses: ArrayLike,
-        others: int,
-        *,
-        delta: float,
-        alpha: float,
-        share: float = 0.5,
+        self, counts: EventCounts, *, delta: float, alpha: float, share: float = 0.5
     ) -> NDArray[np.float64]:
         """The least mu that explains the counts, at least 0: epsilon grows with it."""
+        hits, trials, misses, others = counts
         low = clopper_pearson_lower(hits, trials, alpha * share)
         high = clopper_pearson_upper(misses, others, alpha * (1 - share))
         apart = np.where(low > 0, special.ndtri(low) - special.ndtri(high), 0.0)
@@ -56,6 +50,5 @@ class GaussianTradeOff(ClopperPearson):
 
     def epsilon(self, counts: EventCounts, *, delta: float, alpha: float, share: float) -> float:
         """Epsilon at ``delta`` of the least mu that explains the counts."""
-        check_positive_delta(delta)
-        mu = self.merit(*counts, delta=delta, alpha=alpha, share=share)
+        mu = self.merit(counts, delta=delta, alpha=alpha, share=share)
         return gaussian_epsilon(delta, float(mu))

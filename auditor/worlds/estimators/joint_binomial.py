@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    Side,
-    check_confidence,
-    check_delta,
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import guess_witness
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SECOND
+from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
+    GuessCounts,
+    coin_tosses,
+    expected_guesses,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, check_samples
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
-    SECOND,
-    DecisionRule,
-    SampleBudget,
-)
-from fedrec_auditor.auditor.worlds.estimators.parts.exclusive_values import ExclusiveRule
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import GuessCounts, tosses
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_witness import guess_witness
-from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
-    RARE,
-    SelectionSplit,
-    split_size,
-)
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
+from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import RARE, selected
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True)
-class JointBinomial(Estimator):
+class JointBinomial(RuleAndLimit):
     """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
 
     A tenth of the draws of each world (2,000 if that is more, half of them at most, 200,000 at
     most) proposes rules that guess between two worlds, or abstain. Where several look good and
-    draws are many, a further tenth decides between them (``RuleValidation``): the rule whose
-    expected bound is largest. What is left of the draws of its two worlds is drawn afresh, a fair
-    coin choosing the world of each output, and only counted: one rule and one limit, so no
-    correction is owed (``GuessCounts``).
+    draws are many, a further tenth decides between them: the rule whose expected bound is largest.
+    What is left of the draws of its two worlds is drawn afresh, a fair coin choosing the world of
+    each output, and only counted: one rule and one limit, so no correction is owed
+    (``GuessCounts``).
 
     A second rule guesses where a value shows that the split saw in one of the two worlds only: a
     leak of one output in ten thousand, which a harmless larger ratio would hide. Where more is to
@@ -60,104 +48,54 @@ class JointBinomial(Estimator):
     """
 
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
+    source = "guesses of the input, by a rule that other draws chose"
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """See ``Estimator``; outputs are numbers, booleans, strings, or arrays of them.
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """Outputs are numbers, booleans, strings, or arrays of them.
 
         Raises UnevenOutputs if the shape of an output depends on the world.
         """
-        check_delta(delta)
-        alpha = 1 - check_confidence(confidences[0])
         selecting, counting, judging = rng.spawn(3)
-        sizes = worlds.sizes(check_samples(samples))
-        split = SelectionSplit.drawn(worlds, split_size(min(sizes)), selecting)
-        budget = SampleBudget(draws=2 * (min(sizes) - split.size), delta=delta, alpha=alpha)
-        a, b, *rules, judged, size = split.select(budget, worlds, judging)
-        left = [sizes[world] - split.size - size for world in (a, b)]
-        draws, share = (sum(left), 0.5) if worlds.stored is None else tosses(*left)
-        used, shape = split.size * len(worlds.names) + judged + draws, split.shape
-        del split
+        chosen = selected(worlds, asked, selecting, judging=judging)
+        left = chosen.left(worlds, asked.samples)
+        draws, share = coin_tosses(worlds, left)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
-        drawn = (first, draws - first)
-        enough = worlds.stored is None or (first <= left[0] and draws - first <= left[1])
-        limits = [
-            _Limit(rule, error)
-            for rule, error in zip(rules, (1.0 - RARE, RARE), strict=True)
-            if rule and enough
+        drawn, rules = (first, draws - first), chosen.rules
+        if worlds.stored is not None and (first > left[0] or draws - first > left[1]):
+            rules = ()
+        tables = chosen.counted(worlds, drawn, streams) if rules else ()
+        counts = [
+            GuessCounts.of(table, draws, share, both=SECOND in rule.sides)
+            for table, (rule, _) in zip(tables, rules, strict=True)
         ]
-        counts = np.zeros((len(limits), 2, 2), dtype=np.int64)
-        fresh = dict(zip((a, b), drawn, strict=True))
-        for world, block in worlds.drawn(fresh, streams, shape) if limits else ():
-            for limit, table in zip(limits, counts, strict=True):
-                table[int(world == b)] += limit.rule.count(block)
-        limits = [
-            limit.of(table, draws, share) for limit, table in zip(limits, counts, strict=True)
-        ]
-        most = GuessCounts.all_right(draws, share)
-        names = worlds.names[a], worlds.names[b]
-        best = max(limits, key=lambda each: each.epsilon(delta, alpha), default=None)
-        witness = None
-        if best is not None:
-            witness = guess_witness(best.counts, best.rule, names, drawn, worlds.statistic)
-        return tuple(
-            Bound(
-                epsilon=max(
-                    (each.epsilon(delta, 1 - check_confidence(confidence)) for each in limits),
-                    default=0.0,
-                ),
-                delta=delta,
-                side=Side.LOWER,
-                scope=worlds.scope,
-                source="guesses of the input, by a rule that other draws chose",
-                confidence=confidence,
-                samples=used,
-                largest=most.epsilon(delta=delta, alpha=(1.0 - RARE) * (1 - confidence)),
-                witness=witness,
-            )
-            for confidence in confidences
-        )
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The bound if every guess is right: see ``Estimator``.
+        def shown(alpha: float) -> list[float]:
+            return [
+                found.epsilon(delta=asked.delta, alpha=part * alpha)
+                for found, (_, part) in zip(counts, rules, strict=True)
+            ]
+
+        witness = None
+        if rules:
+            best = int(np.argmax(shown(asked.alpha)))
+            witness = guess_witness(worlds, chosen.pair, rules[best][0], counts[best], drawn)
+        most = GuessCounts.all_right(draws, share)
+
+        def limit(alpha: float) -> Limit:
+            largest = most.epsilon(delta=asked.delta, alpha=(1.0 - RARE) * alpha)
+            return Limit(max(shown(alpha), default=0.0), largest, witness)
+
+        return Seen(chosen.drawn + draws, limit)
+
+    def most(self, samples: int, *, delta: float, alpha: float) -> float:
+        """The limit if every guess is right.
 
         Where the outputs are so wide that memory limits the selection split, a little more can be
         shown; where rules compete, a little less (see the class).
         """
-        check_delta(delta)
-        draws = 2 * (samples - split_size(check_samples(samples)))
-        return GuessCounts.all_right(draws).epsilon(
-            delta=delta, alpha=(1.0 - RARE) * (1 - check_confidence(confidence))
-        )
+        return super().most(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
 
-
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    """A rule, its part of the error, and what came of it."""
-
-    rule: DecisionRule | ExclusiveRule
-    error: float
-    counts: GuessCounts = field(default_factory=lambda: GuessCounts.all_right(0))
-
-    def of(self, table: NDArray[np.int64], draws: int, share: float) -> _Limit:
-        """With guesses of (first, second) under either world, (2, 2); ``share`` is the coin's."""
-        counts = GuessCounts(
-            draws=draws,
-            first=(int(table[0, 0]), int(table[1, 0])),
-            second=(int(table[1, 1]), int(table[0, 1])),
-            both=SECOND in self.rule.sides,
-            share=share,
-        )
-        return replace(self, counts=counts)
-
-    def epsilon(self, delta: float, alpha: float) -> float:
-        """The bound where ``alpha`` is the error of all rules together."""
-        return self.counts.epsilon(delta=delta, alpha=self.error * alpha)
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``; by the first of its rules alone."""
+        return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)

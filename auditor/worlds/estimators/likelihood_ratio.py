@@ -7,29 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    Side,
-    Witness,
-    check_confidence,
-    check_delta,
-)
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, check_samples
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    event_epsilon,
-)
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import FIRST, SECOND, SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
-    SelectionSplit,
-    split_size,
-)
+from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts, event_witness
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import FIRST, SECOND
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
+from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import selected
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True)
-class LikelihoodRatioEstimator(Estimator):
+class LikelihoodRatioEstimator(RuleAndLimit):
     """Holds at the stated confidence, whatever the outputs are and whatever was learned of them.
 
     The selection split of ``joint-binomial`` chooses two worlds and a rule. Its two events, the
@@ -48,96 +36,43 @@ class LikelihoodRatioEstimator(Estimator):
     """
 
     reference = "Neyman and Pearson 1933; Clopper and Pearson 1934; event from other samples"
+    source = "Clopper-Pearson on the event of a rule that other draws chose"
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """See ``Estimator``; outputs are numbers, booleans, strings, or arrays of them."""
-        check_delta(delta)
-        alpha = 1 - check_confidence(confidences[0])
+    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+        """Outputs are numbers, booleans, strings, or arrays of them."""
         selecting, counting = rng.spawn(2)
-        sizes = worlds.sizes(check_samples(samples))
-        split = SelectionSplit.drawn(worlds, split_size(min(sizes)), selecting)
-        budget = SampleBudget(draws=2 * (min(sizes) - split.size), delta=delta, alpha=alpha)
-        chosen = split.choose(budget)
-        a, b = (chosen.a, chosen.b) if chosen else (0, 1)
-        rule = chosen.rule if chosen else None
-        trials, shape = [sizes[world] - split.size for world in (a, b)], split.shape
-        used = split.size * len(worlds.names) + sum(trials)
-        del split
-        counts = np.zeros((2, 2), dtype=np.int64)  # world, then the world guessed
-        fresh = dict(zip((a, b), trials, strict=True))
-        for world, block in worlds.drawn(fresh, counting.spawn(2), shape):
-            if rule is not None:
-                counts[int(world == b)] += rule.count(block)
-        found = []
-        for confidence in map(check_confidence, confidences):
-            events = [
-                (
-                    float(
-                        event_epsilon(
-                            counts[side, side],
-                            trials[side],
-                            counts[1 - side, side],
-                            trials[1 - side],
-                            delta=delta,
-                            alpha=(1 - confidence) / 2,
-                        )
-                    ),
-                    side,
-                )
-                for side in (0, 1)
-            ]
-            epsilon, side = max(events)
-            names = (a, b) if side == 0 else (b, a)
-            error = (1 - confidence) / 4
-            found.append(
-                Bound(
-                    epsilon=epsilon,
-                    delta=delta,
-                    side=Side.LOWER,
-                    scope=worlds.scope,
-                    source="Clopper-Pearson on the event of a rule that other draws chose",
-                    confidence=confidence,
-                    samples=used,
-                    largest=_largest(*trials, delta=delta, alpha=1 - confidence),
-                    witness=None
-                    if rule is None
-                    else Witness(
-                        input_a=worlds.names[names[0]],
-                        input_b=worlds.names[names[1]],
-                        output=" ".join(
-                            filter(None, [worlds.statistic, rule.words((FIRST, SECOND)[side])])
-                        ),
-                        probability_a=float(
-                            clopper_pearson_lower(counts[side, side], trials[side], error)
-                        ),
-                        probability_b=float(
-                            clopper_pearson_upper(counts[1 - side, side], trials[1 - side], error)
-                        ),
-                        note=f"seen in {counts[side, side]} of {trials[side]} held-out samples "
-                        f"against {counts[1 - side, side]} of {trials[1 - side]}; the "
-                        "probabilities are the confidence limits",
-                    ),
-                )
-            )
-        return tuple(found)
+        chosen = selected(worlds, asked, selecting)
+        trials = chosen.left(worlds, asked.samples)
+        table = chosen.counted(worlds, trials, counting.spawn(2)).sum(axis=0)
+        events = [
+            EventCounts(table[side, side], trials[side], table[1 - side, side], trials[1 - side])
+            for side in (0, 1)
+        ]
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The bound if an event is seen in all samples of one world and none of the other."""
-        trials = samples - split_size(check_samples(samples))
-        alpha = 1 - check_confidence(confidence)
-        return _largest(trials, trials, delta=check_delta(delta), alpha=alpha)
+        n, m = trials
+        best = [EventCounts(n, n, 0, m), EventCounts(m, m, 0, n)]
+
+        def limit(alpha: float) -> Limit:
+            epsilon, side = _shown(events, asked.delta, alpha)
+            witness = None
+            for rule, _ in chosen.rules:
+                pair = chosen.pair if side == 0 else chosen.pair[::-1]
+                event = f"{worlds.statistic} {rule.words((FIRST, SECOND)[side])}".strip()
+                witness = event_witness(worlds, pair, event, events[side], alpha / 2)
+            return Limit(epsilon, _shown(best, asked.delta, alpha)[0], witness)
+
+        return Seen(chosen.drawn + sum(trials), limit)
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """See ``RuleAndLimit``."""
+        n = samples - split_size(samples)
+        hits, misses = (n * rate for rate in rates)
+        return float(event_epsilon(hits, n, misses, n, delta=delta, alpha=alpha / 2).max())
 
 
-def _largest(n: int, m: int, *, delta: float, alpha: float) -> float:
-    """The bound of an event that is seen in every output of one world and in none of the other."""
-    sizes = np.array([n, m])
-    hits = event_epsilon(sizes, sizes, 0, sizes[::-1], delta=delta, alpha=alpha / 2)
-    return float(hits.max())
+def _shown(events: Sequence[EventCounts], delta: float, alpha: float) -> tuple[float, int]:
+    """The larger bound of two events that share the error, and of which."""
+    return max(
+        (float(event_epsilon(*counts, delta=delta, alpha=alpha / 2)), side)
+        for side, counts in enumerate(events)
+    )

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Pla
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES as FEWEST
-from fedrec_auditor.auditor.worlds.one_run import OneRunScores
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl

@@ -14,10 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict, judge
-from fedrec_auditor.auditor.worlds.canaries import CANARY_USER
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
-from fedrec_auditor.auditor.worlds.one_run import OneRunMethod, OneRunScores
-from fedrec_auditor.auditor.worlds.scores import from_scores
+from fedrec_auditor.auditor.worlds.one_run import AUTO, GAUSSIAN, THEOREMS
+from fedrec_auditor.auditor.worlds.scores import CANARY_USER, OneRunScores, from_scores
 
 Coins = NDArray[np.bool_]
 RUNS = 300
@@ -65,7 +64,7 @@ def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> 
 
 def test_auto_takes_the_trade_off_where_delta_excuses_many() -> None:
     scores = gaussian(6.0, 100_000, 3)
-    found = {each: scores.bound(delta=1e-4, estimator=each).epsilon for each in OneRunMethod}
+    found = {each: scores.bound(delta=1e-4, estimator=each).epsilon for each in (AUTO, *THEOREMS)}
     assert found["auto"] == found["trade-off"] > found["guesses"] + 0.5
 
 
@@ -120,9 +119,9 @@ def test_a_conditional_bound_refutes_nothing() -> None:
         each: judge(
             claim, scope=CANARY_USER, measured=scores.bound(delta=1e-5, estimator=each)
         ).verdict
-        for each in OneRunMethod
+        for each in (AUTO, *THEOREMS)
     }
-    assert verdicts.pop(OneRunMethod.GAUSSIAN) is Verdict.UNSUBSTANTIATED
+    assert verdicts.pop(GAUSSIAN) is Verdict.UNSUBSTANTIATED
     assert set(verdicts.values()) == {Verdict.VIOLATED}
 
 

@@ -13,9 +13,9 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.canaries import CANARY_USER, read_scores
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
-from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores
+from fedrec_auditor.auditor.worlds.score_archive import read_scores
+from fedrec_auditor.auditor.worlds.scores import CANARY_USER, CanaryScores, from_scores
 
 RUNS = 400
 

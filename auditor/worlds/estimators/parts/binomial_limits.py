@@ -8,7 +8,7 @@ from scipy import special
 
 
 def clopper_pearson_lower(
-    successes: ArrayLike, trials: ArrayLike, alpha: float
+    successes: ArrayLike, trials: ArrayLike, alpha: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Exact lower confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
+from fedrec_auditor.auditor.worlds.estimators.base import Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 # Share of the error that pays for outputs which delta permits to tell all.
 _REVEALED = 0.1
@@ -43,6 +46,14 @@ class GuessCounts:
     def wrong(self) -> int:
         """How many guesses were wrong."""
         return self.first[1] + self.second[1]
+
+    @classmethod
+    def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
+        """Of a ``table`` (2, 2) of worlds and the worlds guessed."""
+        (right, others), (wrong, rights) = table.tolist()
+        return cls(
+            draws=draws, first=(right, wrong), second=(rights, others), both=both, share=share
+        )
 
     @classmethod
     def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
@@ -84,6 +95,14 @@ class GuessCounts:
             right + others - hits - 1, others + errors, special.expit(other_odds + epsilon)
         )
         return float(chances @ beyond)
+
+
+def coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
+    """How often a coin chooses between two worlds of which so many outputs are left, and how.
+
+    A fair one for as many as are asked for; of stored outputs see ``tosses``.
+    """
+    return (sum(left), 0.5) if worlds.stored is None else tosses(*left)
 
 
 def tosses(*available: int) -> tuple[int, float]:
@@ -131,6 +150,13 @@ def joint_binomial_epsilon(
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
+
+
+def expected_guesses(draws: int, rates: Rates, delta: float, alpha: float) -> float:
+    """The bound of the best of some rules if so many draws show what is to be expected of them."""
+    revealed, left = failure_mass(draws, both=True, delta=delta, alpha=alpha)
+    right, wrong = rates
+    return float(joint_binomial_epsilon(draws * right, draws * wrong, revealed, left).max())
 
 
 def expected_epsilon(

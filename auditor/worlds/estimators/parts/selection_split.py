@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.auditor.worlds.estimators.base import Asked
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import Guesser, counted
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
+    SECOND,
     DecisionRule,
     SampleBudget,
     Statistic,
@@ -19,21 +22,15 @@ from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
     histogram,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
-from fedrec_auditor.auditor.worlds.estimators.parts.exclusive_values import (
-    ExclusiveRule,
-    exclusive_rules,
-)
+from fedrec_auditor.auditor.worlds.estimators.parts.exclusive_values import Found, exclusive_rules
+from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import coin_tosses
 from fedrec_auditor.auditor.worlds.estimators.parts.learned_scores import learned_scores
 from fedrec_auditor.auditor.worlds.estimators.parts.rule_selection import (
     SIMPLER,
     candidate_rules,
     expected_at_a_glance,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.rule_validation import (
-    Contender,
-    RuleValidation,
-    simplest_best,
-)
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import LARGEST_SPLIT, drawn, split_size
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import (
     Outcome,
     as_floats,
@@ -44,14 +41,10 @@ from fedrec_auditor.auditor.worlds.estimators.parts.statistics import (
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
 
-LARGEST_SPLIT = 200_000
-"""Most outputs kept of each world."""
 MOST_ENTRIES = 1 << 24
 """Most numbers kept of all worlds together."""
 RARE = 0.1
 """The share of the error that is for values seen in one world only."""
-_SMALLEST_SPLIT = 2_000
-_SHARE = 10
 # Outputs are told apart one by one if they are at most this many, and each comes often enough.
 _MOST_OUTCOMES = 4096
 _REPEATS = 8
@@ -59,8 +52,9 @@ _REPEATS = 8
 _ALL = 16
 # Pairs of worlds that are looked at closely, of those that look best at a glance.
 _CLOSELY = 4
-# Rules that fresh draws choose from; with fewer draws they would decide no better than the split.
-_CONTENDERS, _FEWEST_TO_JUDGE = 16, 4_000
+# Rules that fresh draws choose from, one in so many of those to come; with fewer than so many they
+# would decide no better than the split.
+_CONTENDERS, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
 # Parts of an output that are looked at by themselves or left out, outputs that order them, and
@@ -70,25 +64,81 @@ _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
 _LEARNING = 2
 # The level at which the quantile of an expected bound is 0: no luck is taken off.
 _EVEN = 0.5
+# A rule in values of entries is taken if it is expected to show so little less than another one.
+_CLOSE = 0.05
 
 
-def split_size(samples: int) -> int:
-    """How many of ``samples`` draws of a world choose what is looked at in the others."""
-    return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
-
-
-class Selection(NamedTuple):
-    """Two worlds, and what guesses between them.
-
-    To judge rules, ``drawn`` outputs were drawn in all, ``size`` of each world.
-    """
+class Contender(NamedTuple):
+    """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
 
     a: int
     b: int
-    rule: DecisionRule | None
-    bold: ExclusiveRule | DecisionRule | None
+    expected: float
+    rule: DecisionRule
+
+    def judged(self, table: NDArray[np.int64], size: int, budget: SampleBudget) -> Contender:
+        """With the bound to expect after fresh draws of which no rule was made, ``size`` a world.
+
+        Its guesses on them are a ``table`` (2, 2) of worlds and the worlds guessed.
+        """
+        right, wrong = table.trace(), table[::-1].trace()
+        both = SECOND in self.rule.sides
+        expected = budget.expected_bound(right, wrong, 2 * size, both=both)
+        return self._replace(expected=float(expected))
+
+
+class Selection(NamedTuple):
+    """Two worlds, and rules that guess between them, each with its share of the error.
+
+    ``spent`` outputs of either, ``drawn`` of all worlds, chose them; one has this ``shape``.
+    """
+
+    pair: tuple[int, int]
+    rules: tuple[tuple[Guesser, float], ...]
+    spent: int
     drawn: int
-    size: int
+    shape: tuple[int, ...]
+
+    def left(self, worlds: Worlds, samples: int) -> list[int]:
+        """How many outputs of the two worlds chose nothing, of so many ``samples`` of each."""
+        sizes = worlds.sizes(samples)
+        return [sizes[world] - self.spent for world in self.pair]
+
+    def counted(
+        self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
+    ) -> NDArray[np.int64]:
+        """The guesses of each rule on so many fresh outputs of the two worlds; see ``counted``."""
+        rules = [(*self.pair, rule) for rule, _ in self.rules]
+        return counted(worlds, rules, dict(zip(self.pair, sizes, strict=True)), streams, self.shape)
+
+
+def selected(
+    worlds: Worlds,
+    asked: Asked,
+    rng: np.random.Generator,
+    *,
+    most: int = LARGEST_SPLIT,
+    tossed: bool = False,
+    judging: np.random.Generator | None = None,
+) -> Selection:
+    """What a split, of ``most`` outputs of each world, selects: the rule of ``choose``.
+
+    For as many more as are left, or as a coin may be ``tossed``. With ``judging``, a generator of
+    draws that judge them, the rules of ``select``.
+    """
+    sizes = worlds.sizes(asked.samples)
+    split = SelectionSplit.drawn(worlds, min(split_size(min(sizes)), most), rng)
+    left = [size - split.size for size in sizes[:2]]
+    draws = coin_tosses(worlds, left)[0] if tossed else 2 * (min(sizes) - split.size)
+    budget = SampleBudget(draws=draws, delta=asked.delta, alpha=asked.alpha)
+    rules: list[tuple[Guesser, float]] = []
+    if judging is not None:
+        pair, rules, judged, more = split.select(budget, worlds, judging)
+    else:
+        best, judged, more = split.choose(budget), 0, 0
+        pair, rules = (best[:2], [(best.rule, 1.0)]) if best else ((0, 1), [])
+    used = split.size * len(split.outputs) + more
+    return Selection(pair, tuple(rules), split.size + judged, used, split.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +151,16 @@ class SelectionSplit:
     @classmethod
     def drawn(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
         """``size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
-        streams, numbers = rng.spawn(len(worlds.names)), range(len(worlds.names))
-        parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
-        # Worlds whose runs may be in any order are drawn together, others one after the other.
-        for together in [[*numbers]] if worlds.mixed else [[world] for world in numbers]:
-            mine = [streams[world] for world in together]
-            for world, part in worlds.drawn(dict.fromkeys(together, size), mine):
-                parts[world].append(part)
-                entries = max(1, part[0].size) * len(worlds.names)
-                size = min(size, max(2, MOST_ENTRIES // entries))
-                if all(sum(map(len, parts[each])) >= size for each in together):
-                    break
-        drawn = [np.concatenate(pieces)[:size] for pieces in parts]
-        shapes = sorted({outputs.shape[1:] for outputs in drawn})
+        parts = drawn(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
+        shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
             raise UnevenOutputs(
                 f"Expected outputs of one shape, got {shapes}. "
                 "Return the same shape for every input."
             )
-        if any(outputs.dtype.kind == "U" for outputs in drawn):
-            drawn = [o if o.dtype.kind == "U" else o.astype(str) for o in drawn]
-        return cls(tuple(outputs[:size] for outputs in drawn), worlds.fields)
+        if any(outputs.dtype.kind == "U" for outputs in parts):
+            parts = [o if o.dtype.kind == "U" else o.astype(str) for o in parts]
+        return cls(tuple(parts), worlds.fields)
 
     @property
     def size(self) -> int:
@@ -138,47 +177,60 @@ class SelectionSplit:
         """What the entries of an output are called."""
         return EntryNames(self.shape, self.fields)
 
-    def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
-        """Two of the worlds, the rule of ``choose``, and a bold one.
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Every two worlds."""
+        return list(itertools.combinations(range(len(self.outputs)), 2))
+
+    def select(
+        self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator
+    ) -> tuple[tuple[int, int], list[tuple[Guesser, float]], int, int]:
+        """Two of the worlds; the rule of ``choose`` and a bold one, with their shares of the error.
 
         The bold one guesses on values seen in one of the worlds only, or is the one of which most
         is expected where no luck is taken off. ``RARE`` of the error of ``budget`` is for it, the
         rest for the former. The worlds are those of the rule of which more is expected. Where rules
-        compete, fresh draws decide.
+        compete, fresh draws decide: of hundreds of cuts of dozens of statistics on one split, the
+        one that looks best is often the luckiest. So many outputs of either world, and of all
+        worlds, were then drawn; they are the last two numbers.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
-        fresh, size, drawn = min(self.size, budget.draws // 2 // _SHARE), 0, 0
-        judged = fresh >= _FEWEST_TO_JUDGE
-        contenders = self._contenders(common, several=judged)
-        best, lucky = simplest_best(contenders), contenders
-        if len(contenders) > 1 and judged:
-            size, validation = fresh, RuleValidation(worlds, fresh, self.shape, rng)
-            (sober, lucky), drawn = validation.judged(
-                contenders, common, replace(rare, caution=0.0)
+        size, drawn = min(self.size, budget.draws // 2 // _JUDGING), 0
+        several = size >= _FEWEST_TO_JUDGE
+        contenders, lucky = self._contenders(common, several=several), list[Contender]()
+        if several and len(contenders) > 1:
+            worlds_of = sorted({world for each in contenders for world in each[:2]})
+            streams, drawn = rng.spawn(len(worlds_of)), size * len(worlds_of)
+            rules = [(a, b, rule) for a, b, _, rule in contenders]
+            tables = counted(worlds, rules, dict.fromkeys(worlds_of, size), streams, self.shape)
+            contenders, lucky = (
+                [
+                    each.judged(table, size, way)
+                    for each, table in zip(contenders, tables, strict=True)
+                ]
+                for way in (common, replace(rare, caution=0.0))
             )
-            best = simplest_best(sober)
-        expected = best.expected if best else 0.0
+        best = simplest_best(contenders)
         a, b = best[:2] if best else (0, 1)
-        pairs = list(itertools.combinations(range(len(self.outputs)), 2))
-        tried = pairs if len(pairs) <= _MOST_PAIRS else [(a, b)]
+        tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [(a, b)]
         found = exclusive_rules(self.outputs, tried, rare, self.names)
-        only = max(found.values(), key=lambda each: each.expected, default=None)
-        if only is not None and only.expected > expected and (only.a, only.b) != (a, b):
+        only = max(found.values(), key=_expected, default=None)
+        if only and only.expected > _expected(best) and (only.a, only.b) != (a, b):
             a, b = only.a, only.b
             best = replace(self, outputs=(self.outputs[a], self.outputs[b])).choose(common)
         only = found.get((a, b))
-        rule = best.rule if best else None
-        bold: ExclusiveRule | DecisionRule | None = only.rule if only else None
-        bolder = max(
-            (each for each in lucky if size and (each.a, each.b) == (a, b)),
-            key=lambda each: each.expected,
-            default=None,
-        )
-        least = max(best.expected if best else 0.0, only.expected if only else 0.0)
-        if bolder is not None and bolder.rule is not rule and bolder.expected > least:
+        bolder = max((each for each in lucky if each[:2] == (a, b)), key=_expected, default=None)
+        bold: Guesser | None = only.rule if only else None
+        if (
+            bolder
+            and bolder.expected > max(_expected(best), _expected(only))
+            and not (best and bolder.rule is best.rule)
+        ):
             bold = bolder.rule
-        return Selection(a, b, rule, bold, drawn, size)
+        shares = ((best.rule if best else None, 1.0 - RARE), (bold, RARE))
+        guessers = [(rule, share) for rule, share in shares if rule is not None]
+        return (a, b), guessers, size if drawn else 0, drawn
 
     def choose(self, budget: SampleBudget) -> Contender | None:
         """The rule with the largest expected bound by this split alone; None if no rule shows any.
@@ -196,21 +248,17 @@ class SelectionSplit:
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
-        found: list[Contender] = []
+        distinct: dict[tuple[int, int, float], Contender] = {}
         last = replace(trusting, alpha=_EVEN)
         for attempt, least in ((budget, 0.0), (trusting, 0.0), (last, -np.inf)):
-            found = [
-                Contender(a, b, expected, rule)
-                for a, b in pairs
-                for rules in self._closely(a, b, statistics, attempt)
-                for expected, rule in rules[: None if several else 1]
-                if expected > least
-            ]
-            if found:
+            for a, b in pairs:
+                for statistic, one, other in self._candidates(a, b, statistics, attempt):
+                    rules = candidate_rules(statistic, one, other, attempt)
+                    for expected, rule in rules[: None if several else 1]:
+                        if expected > least:  # of rules that saw the same, the first
+                            distinct.setdefault((a, b, expected), Contender(a, b, expected, rule))
+            if distinct:
                 break
-        distinct: dict[tuple[int, int, float], Contender] = {}
-        for each in found:  # of rules that saw the same, the first
-            distinct.setdefault((each.a, each.b, each.expected), each)
         found = list(distinct.values())
         likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CONTENDERS]
         kept = [found[i] for i in sorted(likely)]
@@ -219,14 +267,6 @@ class SelectionSplit:
             simpler = self._simplified(best, trusting)
             kept = kept if simpler is best.rule else [best._replace(rule=simpler), *kept]
         return kept
-
-    def _rules(
-        self, statistic: Statistic, a: int, b: int, budget: SampleBudget
-    ) -> list[tuple[float, DecisionRule]]:
-        """Rules on a statistic for two worlds, the best first; see ``candidate_rules``."""
-        return candidate_rules(
-            statistic, statistic.of(self.outputs[a]), statistic.of(self.outputs[b]), budget
-        )
 
     def _simplified(self, choice: Contender, bold: SampleBudget) -> DecisionRule:
         """The same kind of rule on fewer parts of an output, which may show as much.
@@ -241,7 +281,8 @@ class SelectionSplit:
         parts = list(rule.statistic.parts or self.names.parts)
         words = self.outputs[0].dtype.kind in "US"
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
-        both = np.concatenate([self.outputs[a], self.outputs[b]])
+        one, other = self.outputs[a], self.outputs[b]
+        both = np.concatenate([one, other])
         step = len(parts) // 2
         while step:
             start = 0
@@ -249,7 +290,7 @@ class SelectionSplit:
                 kept, tries = parts[:start] + parts[start + step :], tries - 1
                 fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
                 if fewer is not None:
-                    rules = self._rules(fewer, a, b, bold)
+                    rules = candidate_rules(fewer, fewer.of(one), fewer.of(other), bold)
                     if rules and rules[0][0] >= best * (1.0 - SIMPLER):
                         rule, parts = rules[0][1], kept
                         continue
@@ -258,58 +299,72 @@ class SelectionSplit:
         return rule
 
     def _statistics(self) -> list[Statistic]:
-        """What needs no pair: which outcome it is where they are few, else numbers and sums."""
+        """What needs no pair: which outcome it is where they are few, else numbers and sums.
+
+        Of strings, which string an entry is, and which all are; of a structure, what each field of
+        few values is that varies, and what all of these are.
+        """
         sample = np.concatenate(self.outputs)
-        kind, width = sample.dtype.kind, sample[0].size
+        kind, width, parts = sample.dtype.kind, sample[0].size, self.names.parts
+
+        def seen(most: int, *some: tuple[int, ...]) -> list[Outcome]:
+            outcome = Outcome.seen(sample, most, some, self.names if some else None)
+            return [] if outcome is None else [outcome]
+
         if width == 0:
             return []
         if kind in "US":
-            return self._names(sample)
+            several = parts[:_ALL] if width > 1 else ()
+            return [
+                *itertools.chain.from_iterable(seen(len(sample), part) for part in several),
+                *seen(len(sample)),
+            ]
         most = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
         if self.fields is not None:
-            return self._of_fields(sample, most)
-        outcome = Outcome.seen(sample, most) if kind != "f" or width > 1 else None
-        if outcome is not None and len(outcome.keys) <= _ALL:
-            return [outcome]
+            found = itertools.chain.from_iterable(seen(most, part) for part in parts)
+            few = [outcome for outcome in found if len(outcome.keys) > 1]
+            varying = [part for outcome in few for part in outcome.parts]
+            return [*few, *(seen(most, *varying) if len(varying) > 1 else ())]
+        whole = seen(most) if kind != "f" or width > 1 else []
+        if whole and len(whole[0].keys) <= _ALL:
+            return [*whole]
         numbers = plain_numbers(width)
         if width == 1:
             numbers += [place_in_period(as_floats(sample)[:, 0])]
             numbers += bits(sample) if kind in "iu" else []
-        return [outcome, *numbers] if outcome is not None else [*numbers]
-
-    def _of_fields(self, sample: NDArray[Any], most: int) -> list[Statistic]:
-        """What each field is, of those of few values that vary, and what all of these are."""
-        found = [Outcome.seen(sample, most, (part,), self.names) for part in self.names.parts]
-        few = [outcome for outcome in found if outcome is not None and len(outcome.keys) > 1]
-        parts = tuple(part for outcome in few for part in outcome.parts)
-        together = Outcome.seen(sample, most, parts, self.names) if len(parts) > 1 else None
-        return [*few, together] if together is not None else [*few]
-
-    def _learns(self, statistics: list[Statistic]) -> bool:
-        """Whether outputs are vectors of numbers, of more than a few outcomes."""
-        told = len(statistics) == 1 and self.fields is None
-        return self.outputs[0].dtype.kind not in "US" and prod(self.shape) > 1 and not told
-
-    def _names(self, sample: NDArray[Any]) -> list[Statistic]:
-        """Which string one entry is, and which string it is, or which strings."""
-        width = sample[0].size
-        several = self.names.parts[:_ALL] if width > 1 else ()
-        seen = [Outcome.seen(sample, len(sample), (part,), self.names) for part in several]
-        seen.append(Outcome.seen(sample, len(sample)))
-        return [outcome for outcome in seen if outcome is not None]
+        return [*whole, *numbers]
 
     @property
-    def _in_parts(self) -> bool:
-        """Whether outputs are vectors of numbers whose entries are looked at by themselves."""
-        numbers = self.outputs[0].dtype.kind not in "US"
-        return numbers and prod(self.shape) > 1 and self.fields is None
+    def _numeric_vectors(self) -> bool:
+        return self.outputs[0].dtype.kind not in "US" and prod(self.shape) > 1
 
-    def _few_parts(self, a: int, b: int, budget: SampleBudget) -> Iterator[Outcome]:
+    def _learns(self, statistics: Sequence[Statistic]) -> bool:
+        """Whether outputs are vectors of numbers, of more than a few outcomes."""
+        return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
+
+    def _candidates(
+        self, a: int, b: int, statistics: Sequence[Statistic], budget: SampleBudget
+    ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
+        """Statistics that may tell two worlds apart, each with its values in either."""
+        one, other = self.outputs[a], self.outputs[b]
+        few = self._few_parts(one, other, budget) if self._numeric_vectors else ()
+        for statistic in itertools.chain(few, statistics):
+            yield statistic, statistic.of(one), statistic.of(other)
+        if self._learns(statistics):
+            half = self.size // _LEARNING
+            learning = as_floats(one[:half]), as_floats(other[:half])
+            for score in learned_scores(*learning, self.names):
+                yield score, score.of(one[half:]), score.of(other[half:])
+
+    def _few_parts(
+        self, one: NDArray[Any], other: NDArray[Any], budget: SampleBudget
+    ) -> Iterator[Outcome]:
         """Which values the parts show that differ most between two worlds: one, two, four, eight.
 
         The order is that of the bound to expect at a glance at some of the outputs.
         """
-        one, other = (self.outputs[world] for world in (a, b))
+        if self.fields is not None:
+            return
         some = one[:_GLANCED], other[:_GLANCED]
         both = np.concatenate(some)
         strength = []
@@ -319,18 +374,20 @@ class SelectionSplit:
                 counts = [histogram(values.of(each), values.cuts).astype(float) for each in some]
                 strength.append((expected_at_a_glance(counts[0], counts[1], budget), part))
         strength.sort(key=lambda found: -found[0])
+        most = min(_MOST_OUTCOMES, self.size // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
             if count > len(strength) or count == len(self.names.parts):
                 break
-            most = min(_MOST_OUTCOMES, self.size // _REPEATS)
             found = Outcome.seen(np.concatenate([one, other]), most, parts, self.names)
             if found is not None:
                 yield found
 
-    def _pairs(self, statistics: list[Statistic], budget: SampleBudget) -> list[tuple[int, int]]:
+    def _pairs(
+        self, statistics: Sequence[Statistic], budget: SampleBudget
+    ) -> list[tuple[int, int]]:
         """The pairs that look best at a glance, on one set of cuts for all worlds."""
-        pairs = list(itertools.combinations(range(len(self.outputs)), 2))
+        pairs = self.pairs
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
@@ -339,10 +396,8 @@ class SelectionSplit:
             values = [statistic.of(outputs) for outputs in self.outputs]
             cuts = cuts_between(np.concatenate(values))
             counts = [histogram(row, cuts).astype(np.float64) for row in values]
-            for position, (a, b) in enumerate(pairs):
-                expected[position] = max(
-                    expected[position], expected_at_a_glance(counts[a], counts[b], budget)
-                )
+            glances = [expected_at_a_glance(counts[a], counts[b], budget) for a, b in pairs]
+            expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._learns(statistics):
             means = np.stack([as_floats(outputs).mean(axis=0) for outputs in self.outputs])
@@ -353,18 +408,26 @@ class SelectionSplit:
             best += np.argsort(-np.array(apart), kind="stable")[:_CLOSELY].tolist()
         return [pairs[i] for i in dict.fromkeys(best)]
 
-    def _closely(
-        self, a: int, b: int, statistics: list[Statistic], budget: SampleBudget
-    ) -> Iterator[list[tuple[float, DecisionRule]]]:
-        simple = self._few_parts(a, b, budget) if self._in_parts else ()
-        for statistic in itertools.chain(simple, statistics):
-            yield self._rules(statistic, a, b, budget)
-        if self._learns(statistics):
-            learning = self.size // _LEARNING
-            one, other = self.outputs[a], self.outputs[b]
-            for score in learned_scores(
-                as_floats(one[:learning]), as_floats(other[:learning]), self.names
-            ):
-                yield candidate_rules(
-                    score, score.of(one[learning:]), score.of(other[learning:]), budget
-                )
+
+def _expected(found: Contender | Found | None) -> float:
+    return found.expected if found else 0.0
+
+
+def simplest_best(contenders: Sequence[Contender]) -> Contender | None:
+    """The one of which most is expected, an earlier one if that is about as much.
+
+    One in values of entries is taken if it is expected to show so little less than another one.
+    """
+    best = _first_best(contenders)
+    plain = _first_best([each for each in contenders if each.rule.statistic.plain])
+    if best is None or plain is None:
+        return best
+    return plain if plain.expected >= best.expected * (1.0 - _CLOSE) > 0 else best
+
+
+def _first_best(contenders: Sequence[Contender]) -> Contender | None:
+    best: Contender | None = None
+    for each in contenders:
+        if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
+            best = each
+    return best

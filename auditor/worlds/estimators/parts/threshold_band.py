@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS, Rates
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
 
 Array = NDArray[np.float64]
@@ -67,7 +68,7 @@ class ThresholdBand:
                     hits = len(p) - np.searchsorted(p, cuts, side="right")
                 else:
                     hits = np.searchsorted(p, cuts, side="left")
-                low = _lower(hits, len(p), error)
+                low = clopper_pearson_lower(hits, len(p), error)
                 parts.append(
                     (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
                 )
@@ -125,12 +126,19 @@ class ThresholdBand:
 
 def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
     """What the band shows of ``n`` and ``m`` scores of two worlds that do not overlap."""
-    error, sizes = alpha * _SHARES[0] / _FAMILIES / 2, np.array([n, m])
-    high = special.betaincinv(1, sizes[::-1], 1 - error)
-    sure = clopper_pearson_lower(sizes, sizes, error) - delta
+    return max(
+        foreseen_epsilon(*sizes, NOISELESS, delta=delta, alpha=alpha) for sizes in ((n, m), (m, n))
+    )
+
+
+def foreseen_epsilon(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """What the band shows if counts of ``n`` and ``m`` scores of two worlds are as expected.
+
+    Q of an event is limited at the next rank above its count, for scores may be tied.
+    """
+    p, q = rates
+    k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
+    error = alpha * _SHARES[k] / _FAMILIES / 2
+    high = special.betaincinv(_RANKS[k], m - _RANKS[k] + 1, 1 - error)
+    sure = clopper_pearson_lower(n * p, n, error) - delta
     return float(np.log(np.maximum(sure / high, 1.0)).max())
-
-
-def _lower(hits: NDArray[np.integer], trials: int, error: Array) -> Array:
-    limit = special.betaincinv(np.maximum(hits, 1), trials - hits + 1, error)
-    return np.asarray(np.where(hits > 0, limit, 0.0))

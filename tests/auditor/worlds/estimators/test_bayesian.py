@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.auditor.worlds.estimators.bayesian import Bayesian
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import EventCounts
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.testing.estimators import estimate, gaussian, laplace, worlds_of
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import EventCounts
 from fedrec_auditor.auditor.worlds.estimators.gaussian import GaussianEstimator, _least_mu
 from fedrec_auditor.auditor.worlds.estimators.gaussian_trade_off import GaussianTradeOff
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import EventCounts
 
 
 @pytest.mark.parametrize("n", [20, 200, 5_000])

@@ -19,6 +19,7 @@ from benchmarks import protocols
 from benchmarks.tightness import CASES, Case
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.worlds.estimators.base import Asked
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
     FIRST,
@@ -30,9 +31,11 @@ from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
     histogram,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import GuessCounts
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
 from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
+    RARE,
     SelectionSplit,
-    split_size,
+    selected,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -113,14 +116,11 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in seeds:
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        split = SelectionSplit.drawn(worlds, split_size(100_000), selecting)
-        budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
-        chosen = split.select(budget, worlds, judging)
-        assert chosen.rule is not None
-        draws = 180_000 - 2 * chosen.size
-        one, other = (
-            chosen.rule.count(fresh[world]) * draws // 160_000 for world in (chosen.a, chosen.b)
-        )
+        chosen = selected(worlds, Asked(100_000, 0.0, 0.05), selecting, judging=judging)
+        rule, share = chosen.rules[0]
+        assert share == 1.0 - RARE
+        draws = sum(chosen.left(worlds, 100_000))
+        one, other = (rule.count(fresh[world]) * draws // 160_000 for world in chosen.pair)
         counts = GuessCounts(
             draws=draws,
             first=(int(one[0]), int(other[0])),

@@ -21,9 +21,8 @@ from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
     joint_binomial_epsilon,
     tosses,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import RARE, split_size
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.auditor.worlds.worlds import Worlds
+from fedrec_auditor.auditor.worlds.estimators.parts.sample import split_size
+from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import RARE
 
 ALPHA = 0.05
 
@@ -169,17 +168,6 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
     z = float(stats.norm.isf(alpha))
     near = float(expected_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.01])
-@pytest.mark.parametrize("samples", [100, 250, 4_000, 4_001, 20_500])
-def test_the_largest_is_what_a_noiseless_mechanism_shows(samples: int, delta: float) -> None:
-    """Brute force: the whole measurement of a mechanism that sends its input as it is."""
-    worlds = Worlds(names=("0", "1"), scope=ONE_REPORT, draw=lambda x, size, rng: np.full(size, x))
-    estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
-    rng = np.random.default_rng(1)
-    measured = estimator.bound(worlds, samples=samples, rng=rng, **asked)
-    assert measured.epsilon == measured.largest == estimator.largest(samples, **asked)
 
 
 def test_no_counts_show_more_than_the_largest() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.auditor.worlds.estimators.parts.counting import counted
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import DecisionRule, SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.parts.rule_validation import (
+from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
     Contender,
-    RuleValidation,
     simplest_best,
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number
@@ -36,14 +36,18 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     lucky = contender((0, 1), 3.0)
     useless = contender((0, 2), 2.0, lambda x: np.zeros(len(x)))
     good = contender((0, 2), 0.5)
+    some = [lucky, useless, good]
+    rules = [(each.a, each.b, each.rule) for each in some]
     for seed in range(5):
-        validation = RuleValidation(worlds, 10_000, (), np.random.default_rng(seed))
-        (judged,), drawn = validation.judged([lucky, useless, good], BUDGET)
+        streams = np.random.default_rng(seed).spawn(3)
+        tables = counted(worlds, rules, dict.fromkeys(range(3), 10_000), streams, ())
+        judged = [
+            each.judged(table, 10_000, BUDGET) for each, table in zip(some, tables, strict=True)
+        ]
         best = simplest_best(judged)
         assert best is not None
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
-        assert drawn == 30_000
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))
         assert 0.8 * truth < best.expected < truth
 
