@@ -14,15 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import copies as copying
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
-from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair
 from fedrec_auditor.auditor.testing.parts.events import response
 from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -242,6 +238,11 @@ def test_the_worst_vectors_of_asymmetric_bits_differ_either_way() -> None:
     assert "exchanged in 1 of 3" in bound.witness.note
 
 
+def test_millions_of_copies_that_tell_nothing_show_nothing() -> None:
+    coins = Repeated(BitFlip(0.5, 0.5), 2**20 + 1)
+    assert exact_lower_bound(coins, SCOPE, 1e-3).epsilon == 0.0
+
+
 def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
     long = Product(BitFlip(0.7, 0.2), 4000)
     assert "from below" in exact_lower_bound(long, SCOPE, 1e-6).source
@@ -364,43 +365,6 @@ def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
     assert bound.epsilon == pytest.approx(response(2.5)(2000, 1e-6), rel=1e-9)
     owed = Pld().bound(reports.event(), delta=1e-6, scope=SCOPE)
     assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
-
-
-def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
-    """100 copies of losses +-10 and 0: the truth is a sum over how many of each there are."""
-    high, low = 0.85, 0.85 * math.exp(-10.0)
-    laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
-    one = np.array([low, 1 - high - low, high])
-    chance = functools.reduce(np.convolve, [one] * 100)
-    loss = 10.0 * np.arange(-100, 101)
-    assert float(chance @ loss) > 745
-
-    def delta_of(epsilon: float) -> float:
-        return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
-
-    low_end, high_end = 0.0, 1000.0
-    while high_end - low_end > 1e-9:
-        middle = (low_end + high_end) / 2
-        low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
-    found = epsilon_below(((loss_pair(InputPair(0, 1, *laws)), 100),), 1e-3)
-    assert low_end - 0.1 <= found <= high_end
-
-
-@pytest.mark.parametrize("count", [200_000, 2_000_000])
-def test_millions_of_copies_from_below_against_an_exact_sum(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
-    pair = InputPair(0, 1, np.log([0.45, 0.55]), np.log([0.5, 0.5]))
-    on_grid = epsilon_below(((loss_pair(pair), count),), 1e-6)
-    monkeypatch.setattr(copying, "_MANY_COPIES", 0)
-    bulk = copying._copied(pair, count)
-    assert len(bulk.log_p) < count
-    monkeypatch.setattr(copying, "_MANY_COPIES", count)
-    whole = copying._copied(pair, count) if count < 10**6 else bulk
-    truth, short = (least_epsilon(p.log_p[::-1], p.log_q[::-1], 1e-6) for p in (whole, bulk))
-    assert 0.98 * truth <= on_grid <= truth
-    assert short == pytest.approx(truth, rel=1e-7)
 
 
 def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
