@@ -41,7 +41,7 @@ class Divergence(PairSearch):
     def told(self, best: Found) -> tuple[float, str]:
         """What it is."""
         how = "integrated from below" if self.outputs.continuous else "summed"
-        return best.epsilon, f"the largest hockey-stick divergence found, {how}"
+        return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def of_pair(self, a: Any, b: Any) -> Found:
         """The least epsilon of this pair, either way."""

@@ -62,13 +62,13 @@ class LogRatio(PairSearch):
     def told(self, best: Found) -> tuple[float, str]:
         """Infinite where the mechanism says so, and it grows as far as was looked."""
         if best.witness is None:
-            return 0.0, "no ratio at all"
+            return 0.0, "no ratio at all,"
         if self.dist.unbounded and not self.inputs.given and self._grows(best):
             return math.inf, (
                 "the mechanism says that its log-ratio has no bound, and it grows to "
-                f"{best.epsilon:.4g} as far as was looked"
+                f"{best.epsilon:.4g} as far as was looked;"
             )
-        return best.epsilon, "the largest log-ratio found"
+        return best.epsilon, "the largest log-ratio found,"
 
     def further(self) -> SearchStrategy[Any]:
         """Outputs to try, or None."""

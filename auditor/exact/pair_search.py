@@ -79,7 +79,7 @@ class PairSearch(ABC):
             best = self.look(*example)
         best = self.refined(best)
         epsilon, source = self.told(best)
-        source = f"{source}, {self.outputs}, inputs by Hypothesis ({examples} examples)"
+        source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = best.witness
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
@@ -110,7 +110,7 @@ class PairSearch(ABC):
 
     @abstractmethod
     def told(self, best: Found) -> tuple[float, str]:
-        """The epsilon that the largest one found stands for, and in words what it is."""
+        """The epsilon that the largest one found stands for, and what it is: a clause's beginning."""
 
     def further(self) -> SearchStrategy[Any]:
         """Outputs to look at by themselves, or None."""
