@@ -12,7 +12,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
-from fedrec_auditor.auditor.exact.steering import worst
+from fedrec_auditor.auditor.exact.steering import steered
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _some(
         seen.setdefault(identity(dist.check(value)), value)
         return 0.0
 
-    worst(strategy, look, seed=seed, examples=2 * _SHOWN)
+    steered(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(seen) < 2:
         raise InputError(
             "Expected a strategy of at least 2 different inputs, got "

@@ -36,6 +36,7 @@ class Divergence(PairSearch):
     """
 
     measure = "epsilon"
+    singly = False
     most = 60
 
     def told(self, best: Found) -> tuple[float, str]:
@@ -43,35 +44,36 @@ class Divergence(PairSearch):
         how = "integrated from below" if self.outputs.continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def of_pair(self, a: Any, b: Any) -> Found:
-        """The least epsilon of this pair, either way."""
-        if self.outputs.continuous:
-            if self.outputs.shape:
-                raise NoCurve(
-                    f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
-                    f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
-                    "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
-                    "measured."
-                )
-            return self._integrated(a, b)
-        if self.outputs.every is None and self.dist.spelt is not None:
-            raise NoCurve(
-                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
-                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
-                "for delta 0, or pass the sampler alone to be measured."
-            )
-        log_probs = self.whole(a, b)
-        if log_probs is None:
-            outputs = np.unique(np.concatenate([*self._drawn(a, b), self.outputs.box()]), axis=0)
-            log_probs = self.dist.try_log_probs(outputs, (a, b))
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> Found:
+        """The least epsilon by these outputs."""
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
         return self._least(log_probs, a, b, self.delta)
 
-    def _integrated(self, a: Any, b: Any) -> Found:
-        drawn = np.concatenate(self._drawn(a, b))
+    def sought(self, a: Any, b: Any) -> Found:
+        """By outputs drawn, those like them, or the cells of a line."""
+        drawn = [self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)]
+        if not self.outputs.continuous and self.outputs.every is None and self.dist.spelt:
+            raise NoCurve(
+                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
+                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
+                "for delta 0, or pass the sampler alone to be measured."
+            )
+        if not self.outputs.continuous:
+            outputs = np.unique(np.concatenate([*drawn, self.outputs.box()]), axis=0)
+            return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
+        if self.outputs.shape:
+            raise NoCurve(
+                f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
+                f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
+                "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
+                "measured."
+            )
+        return self._integrated(a, b, np.concatenate(drawn))
+
+    def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> Found:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
@@ -90,9 +92,6 @@ class Divergence(PairSearch):
         r = 10.0 * AGREEMENT
         found = self._least(log_probs, a, b, min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0)))
         return Found(max(0.0, found.epsilon - 2.0 * math.atanh(r)), found.witness)
-
-    def _drawn(self, a: Any, b: Any) -> list[NDArray[Any]]:
-        return [self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)]
 
     def _least(self, log_probs: NDArray[np.float64], a: Any, b: Any, delta: float) -> Found:
         table = ProbabilityTable(log_probs, lambda i: self.dist.name_input((a, b)[i]))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.auditor.exact.candidate_outputs import by_simplicity
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     in_singles,
     without_underflow,
 )
 from fedrec_auditor.auditor.exact.pair_search import Found, PairSearch
-from fedrec_auditor.auditor.exact.steering import simplest
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from fedrec_auditor.auditor.exact.steering import steered
 
 # Error of a log-probability by rounding, relative to its size: given away. Doubles, and singles.
 _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
@@ -35,6 +31,7 @@ class LogRatio(PairSearch):
     """Log-ratios of outputs that were drawn, of those beyond, and of such as Hypothesis tries."""
 
     measure = "log-ratio"
+    singly = True
     most = 200
 
     def look(self, a: Any, b: Any, output: Any = None) -> Found:
@@ -45,17 +42,44 @@ class LogRatio(PairSearch):
         other = self._undrawn(a, b, np.asarray(output)[None], found.typical)
         return max(found, other, key=lambda each: each.epsilon)
 
-    def of_pair(self, a: Any, b: Any) -> Found:
-        """The largest ratio of the pair, either way, over outputs drawn and beyond."""
-        log_probs = self.whole(a, b)
-        if log_probs is not None and self.outputs.every is not None:
-            return self._largest(a, b, self.outputs.every, log_probs)
+    def shown(
+        self,
+        a: Any,
+        b: Any,
+        outputs: Any,
+        log_probs: NDArray[np.float64],
+        typical: float | None = None,
+    ) -> Found:
+        """The largest ratio among ``outputs``; where nobody drew them, see ``_ratios``."""
+        if not self.outputs.shape:
+            log_probs = without_underflow(log_probs, self.epsilon)
+        ratios = [self._ratios(one, other, typical) for one, other in (log_probs, log_probs[::-1])]
+        way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
+        epsilon = float(ratios[way][k])
+        if epsilon == -math.inf:
+            return Found()
+        one, other = (b, a) if way else (a, b)
+        first, second = log_probs[::-1, k] if way else log_probs[:, k]
+        unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
+        witness = Witness(
+            input_a=self.dist.name_input(one),
+            input_b=self.dist.name_input(other),
+            output=self.dist.name_output(outputs[k]),
+            probability_a=_exp(first),
+            probability_b=_exp(second),
+            # No integral shows that a vector nobody drew can come at all.
+            note="no draw was as far out: if none can be, log_prob must say so" if unseen else "",
+        )
+        return Found(epsilon, witness, one, other, outputs[k])
+
+    def sought(self, a: Any, b: Any) -> Found:
+        """The largest ratio over outputs drawn and beyond."""
         one, other, far = self._drawn(a, b)
         drawn = np.concatenate([one, other])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
         undrawn = [far] if self.dist.named is None else [far, self.dist.named.outputs]
-        ratios = [self._largest(a, b, drawn, log_probs)]
+        ratios = [self.shown(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical=typical)
 
@@ -69,12 +93,6 @@ class LogRatio(PairSearch):
                 f"{best.epsilon:.4g} as far as was looked;"
             )
         return best.epsilon, "the largest log-ratio found,"
-
-    def further(self) -> SearchStrategy[Any]:
-        """Outputs to try, or None."""
-        from hypothesis import strategies as st
-
-        return st.none() | self._strategy()
 
     def refined(self, best: Found) -> Found:
         """Move entries of the output to where other outputs have them, while the ratio rises."""
@@ -110,21 +128,14 @@ class LogRatio(PairSearch):
         def at(output: Any) -> Found:
             return self._undrawn(shown.a, shown.b, np.asarray(output)[None])
 
-        output = simplest(
-            self._strategy(),
+        epsilon, output = steered(
+            self.outputs.strategy(),
             lambda output: at(output).epsilon,
-            above=above,
             seed=self.seed,
             examples=self.most,
+            above=above,
         )
-        return shown if output is None else at(output)
-
-    def _strategy(self) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
-        if self.outputs.every is not None:
-            return st.sampled_from(by_simplicity(self.outputs.every))
-        return self.outputs.strategy()
+        return at(output) if epsilon > above else shown
 
     def _grows(self, best: Found) -> bool:
         """Whether the ratio of the pair goes on growing towards the least probable outputs."""
@@ -145,37 +156,7 @@ class LogRatio(PairSearch):
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> Found:
-        return self._largest(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
-
-    def _largest(
-        self,
-        a: Any,
-        b: Any,
-        outputs: NDArray[Any],
-        log_probs: NDArray[np.float64],
-        typical: float | None = None,
-    ) -> Found:
-        """The largest ratio among ``outputs`` of these log-probabilities, (2, outputs)."""
-        if not self.outputs.shape:
-            log_probs = without_underflow(log_probs, self.epsilon)
-        ratios = [self._ratios(one, other, typical) for one, other in (log_probs, log_probs[::-1])]
-        way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
-        epsilon = float(ratios[way][k])
-        if epsilon == -math.inf:
-            return Found()
-        one, other = (b, a) if way else (a, b)
-        first, second = log_probs[::-1, k] if way else log_probs[:, k]
-        unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
-        witness = Witness(
-            input_a=self.dist.name_input(one),
-            input_b=self.dist.name_input(other),
-            output=self.dist.name_output(outputs[k]),
-            probability_a=_exp(first),
-            probability_b=_exp(second),
-            # No integral shows that a vector nobody drew can come at all.
-            note="no draw was as far out: if none can be, log_prob must say so" if unseen else "",
-        )
-        return Found(epsilon, witness, one, other, outputs[k])
+        return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
     def _ratios(
         self, one: NDArray[np.float64], other: NDArray[np.float64], typical: float | None

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,8 @@ from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
 from fedrec_auditor.auditor.exact.probability_table import exact_bound
-from fedrec_auditor.auditor.exact.steering import most_examples, simplest, worst
+from fedrec_auditor.auditor.exact.steering import most_examples, steered
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
 
 # Any epsilon that a search meets and that is not infinite is below.
 _ENDLESS = 1e5
@@ -47,7 +44,8 @@ class Found:
 class PairSearch(ABC):
     """The largest epsilon of pairs of ``inputs`` at ``delta``, held against a claim of ``epsilon``.
 
-    A member says by what ``measure`` it scores a pair, in ``most`` examples of Hypothesis at most.
+    A member says by what ``measure`` it scores a pair, whether outputs are looked at ``singly``,
+    and how many examples Hypothesis makes at ``most``.
     """
 
     dist: OutputDistribution
@@ -59,6 +57,7 @@ class PairSearch(ABC):
     seen: dict[Hashable, Found] = field(default_factory=dict, repr=False)
 
     measure: ClassVar[str]
+    singly: ClassVar[bool]
     most: ClassVar[int]
 
     def bound(self) -> Bound:
@@ -67,14 +66,15 @@ class PairSearch(ABC):
 
         inputs = self.inputs
         examples = most_examples(self.most, max(inputs.size, math.prod(self.outputs.shape)))
-        strategy = st.tuples(inputs.strategy, inputs.strategy, self.further())
+        output = st.none() | self.outputs.strategy() if self.singly else st.none()
+        strategy = st.tuples(inputs.strategy, inputs.strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
             return self.look(*example).epsilon
 
         looked = [self.look(a, b) for a, b in inputs.pairs]
         best = max(looked, key=lambda found: found.epsilon, default=Found())
-        largest, example = worst(strategy, score, seed=self.seed, examples=examples)
+        largest, example = steered(strategy, score, seed=self.seed, examples=examples)
         if largest > best.epsilon:
             best = self.look(*example)
         best = self.refined(best)
@@ -84,39 +84,40 @@ class PairSearch(ABC):
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
-            example = simplest(strategy, score, above=above, seed=self.seed, examples=examples)
-            if example is not None:
+            largest, example = steered(
+                strategy, score, seed=self.seed, examples=examples, above=above
+            )
+            if largest > above:
                 shown = self.plainest(self.look(*example), above)
                 witness = simplest_witness(shown, replace(best, epsilon=epsilon), self.measure)
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
     def look(self, a: Any, b: Any, output: Any = None) -> Found:
-        """What the pair shows, looked at once: the search returns to it with other outputs."""
+        """The largest epsilon of the pair, either way, and at ``output`` as well if there is one.
+
+        A pair is looked at once: the search returns to it with other outputs, and to shrink.
+        """
         key = identity(self.dist.check(a)), identity(self.dist.check(b))
         if key not in self.seen:
-            self.seen[key] = self.of_pair(a, b)
+            found, every = None, self.outputs.every
+            if every is not None and sums_to_one(
+                log_probs := self.dist.try_log_probs(every, (a, b))
+            ):
+                found = self.shown(a, b, every, log_probs)
+            self.seen[key] = found or self.sought(a, b)
         return self.seen[key]
 
-    def whole(self, a: Any, b: Any) -> NDArray[np.float64] | None:
-        """Log-probabilities (2, outputs) of all outputs there are, if these are all of the pair."""
-        if self.outputs.every is None:
-            return None
-        log_probs = self.dist.try_log_probs(self.outputs.every, (a, b))
-        return log_probs if sums_to_one(log_probs) else None
+    @abstractmethod
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> Found:
+        """The largest epsilon by ``outputs`` of these log-probabilities, (2, outputs)."""
 
     @abstractmethod
-    def of_pair(self, a: Any, b: Any) -> Found:
-        """The largest epsilon of the pair, either way."""
+    def sought(self, a: Any, b: Any) -> Found:
+        """The same where it is not known which outputs the pair has."""
 
     @abstractmethod
     def told(self, best: Found) -> tuple[float, str]:
-        """The epsilon that the largest one found stands for, and what it is: a clause's beginning."""
-
-    def further(self) -> SearchStrategy[Any]:
-        """Outputs to look at by themselves, or None."""
-        from hypothesis import strategies as st
-
-        return st.none()
+        """The epsilon that the largest one found stands for, and the beginning of its source."""
 
     def refined(self, best: Found) -> Found:
         """The largest epsilon found, or a larger one near it."""

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.losses import copies
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.copies import loss_pair
@@ -26,12 +27,9 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
     def delta_of(epsilon: float) -> float:
         return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
-    low_end, high_end = 0.0, 1000.0
-    while high_end - low_end > 1e-9:
-        middle = (low_end + high_end) / 2
-        low_end, high_end = (middle, high_end) if delta_of(middle) > 1e-3 else (low_end, middle)
+    truth = last_failure(lambda epsilon: delta_of(epsilon) <= 1e-3, close=1e-12)
     found = epsilon_below(((loss_pair(*laws), 100),), 1e-3)
-    assert low_end - 0.1 <= found <= high_end
+    assert truth - 0.1 <= found <= truth + 1e-9
 
 
 @pytest.mark.parametrize("count", [200_000, 2_000_000])
