@@ -22,6 +22,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
     clopper_pearson_lower,
@@ -91,12 +92,12 @@ def _above(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
 
 def _gaussian_truth(delta: float) -> float:
     """Balle and Wang 2018, Theorem 8, solved by bisection."""
-    low, high = 0.0, 50.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        spent = stats.norm.cdf(0.5 - middle) - math.exp(middle) * stats.norm.cdf(-0.5 - middle)
-        low, high = (middle, high) if spent > delta else (low, middle)
-    return low
+
+    def holds(epsilon: float) -> bool:
+        beyond = math.exp(epsilon) * stats.norm.cdf(-0.5 - epsilon)
+        return bool(stats.norm.cdf(0.5 - epsilon) - beyond <= delta)
+
+    return last_failure(holds)
 
 
 CASES = (

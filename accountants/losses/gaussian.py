@@ -7,6 +7,7 @@ import math
 import numpy as np
 from scipy import special
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 
@@ -48,14 +49,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give one below 1/users.")
     if not check_epsilon(epsilon) < math.inf:
         raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Give a number.")
-    low, high = 0.0, 1.0
-    while gaussian_divergence(high, epsilon) <= delta:
-        low, high = high, 2.0 * high
-    while low < (middle := (low + high) / 2.0) < high:
-        low, high = (
-            (low, middle) if gaussian_divergence(middle, epsilon) > delta else (middle, high)
-        )
-    return low * (1.0 - 2.0**-46)
+    mu = last_failure(lambda mu: gaussian_divergence(mu, epsilon) > delta)
+    return mu * (1.0 - 2.0**-46)
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:

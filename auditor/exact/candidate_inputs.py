@@ -12,7 +12,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
-from fedrec_auditor.auditor.exact.steering import worst
+from fedrec_auditor.auditor.exact.steering import steered
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 if TYPE_CHECKING:
@@ -29,15 +29,17 @@ _MOST_PAIRS = 2016
 class CandidateInputs:
     """Inputs to pair up: ``strategy`` draws them, ``listed`` are all of them where that is known.
 
-    ``shown`` are a few, to learn from what the outputs are like; ``ends`` the least and the
-    greatest of a domain, where finite. ``given`` says that the user named them, ``whole`` that no
-    input of the domain is missing from ``listed``; where no domain is known, a list is all of it.
+    ``shown`` are a few, to learn from what the outputs are like. ``pairs`` are all pairs of
+    ``listed``, if few enough, and of extreme inputs: the least and the greatest of a domain, where
+    finite, and the worst as the mechanism says. ``given`` says that the user named the inputs,
+    ``whole`` that no input of the domain is missing from ``listed``; where no domain is known, a
+    list is all of it.
     """
 
     strategy: SearchStrategy[Any]
     listed: list[Any] | None
     shown: list[Any]
-    ends: list[Any]
+    pairs: list[tuple[Any, Any]]
     given: bool
     whole: bool
 
@@ -53,14 +55,16 @@ class CandidateInputs:
 
         everything = None if dist.domain is None else _enumerated(dist.domain)
         listed: list[Any] | None = None
-        ends: list[Any] = []
+        extreme: list[list[Any]] = []
         if inputs is None:
             if dist.domain is None:
                 raise InputError(
                     f"Expected inputs for {dist.sampler.name}, whose domain is not known, got "
                     "none. Give a list of inputs or a Hypothesis strategy."
                 )
-            strategy, listed, ends = inputs_of(dist.domain), everything, _ends(dist.domain)
+            strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
+            if dist.named is not None:
+                extreme.append(list(dist.named.inputs[:_SHOWN]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -77,24 +81,15 @@ class CandidateInputs:
             )
         else:
             shown, whole = _some(dist, strategy, seed, inputs is None), False
+        few = listed if listed and math.comb(len(listed), 2) <= _MOST_PAIRS else []
         return cls(
             strategy=strategy,
             listed=listed,
             shown=shown,
-            ends=ends,
+            pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
             given=inputs is not None,
             whole=whole,
         )
-
-    @property
-    def pairs(self) -> list[tuple[Any, Any]]:
-        """All pairs of the inputs listed, if they are few enough; and the two ends of a domain."""
-        listed = self.listed or []
-        few = math.comb(len(listed), 2) <= _MOST_PAIRS
-        return [
-            *itertools.combinations(listed if few else [], 2),
-            *itertools.combinations(self.ends, 2),
-        ]
 
     @property
     def size(self) -> int:
@@ -114,7 +109,7 @@ def _some(
         seen.setdefault(identity(dist.check(value)), value)
         return 0.0
 
-    worst(strategy, look, seed=seed, examples=2 * _SHOWN)
+    steered(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(seen) < 2:
         raise InputError(
             "Expected a strategy of at least 2 different inputs, got "

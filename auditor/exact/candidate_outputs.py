@@ -145,12 +145,12 @@ class CandidateOutputs:
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
     def strategy(self) -> SearchStrategy[Any]:
-        """Any output, as far as the draws tell: numbers near and far, or those seen."""
+        """Any output, as far as is known: all there are, numbers near and far, or those seen."""
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
 
-        if self.symbols:
-            return st.sampled_from(by_simplicity(self.seen))
+        if self.symbols or self.every is not None:
+            return st.sampled_from(_by_simplicity(self.seen if self.every is None else self.every))
         reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
         if self.seen.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
@@ -246,7 +246,7 @@ def sums_to_one(log_probs: NDArray[np.float64]) -> bool:
         return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
-def by_simplicity(outputs: NDArray[Any]) -> list[Any]:
+def _by_simplicity(outputs: NDArray[Any]) -> list[Any]:
     """Those of the smallest entries first; names as they come."""
     if outputs.dtype.kind not in "biuf":
         return list(outputs)

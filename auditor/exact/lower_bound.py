@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, check_delta, check_epsilon
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -82,15 +83,7 @@ def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - ROUNDING) <= delta
 
-    low, high = 0.0, 0.0 if holds(0.0) else 1.0
-    while not holds(high) and high < _LARGEST:
-        low, high = high, 2.0 * high
-    if not holds(high):
-        return math.inf
-    while math.nextafter(low, high) < high and high - low > 1e-12 * high:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low
+    return 0.0 if holds(0.0) else last_failure(holds, most=_LARGEST, close=1e-12)
 
 
 def _exhaustive(mechanism: Mechanism) -> WorstCase:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.hockey_stick import hockey_stick, log_ratio, worst_event
+from fedrec_auditor.accountants.losses.copies import (
+    counted,
+    different_ratios,
+    loss_pair,
+    orientations,
+)
+from fedrec_auditor.accountants.losses.hockey_stick import (
+    WorstEvent,
+    hockey_stick,
+    log_ratio,
+    worst_event,
+)
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.exact.copies import InputPair, loss_pair, ratio_count, together
 
 ROUNDING = 2.0**-46
 """Relative error a probability may have by rounding, for each output added up.
@@ -24,18 +35,31 @@ the worst case.
 """
 
 
+class _Joint(NamedTuple):
+    """Log-probabilities of all that the copies show under inputs number ``a`` and ``b``.
+
+    ``exchanged`` of the copies see the inputs in the other order.
+    """
+
+    a: int
+    b: int
+    exchanged: int
+    log_p: NDArray[np.float64]
+    log_q: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
     """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
 
     ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
-    row or a column in words. Outputs may be left out: no ratio or divergence over fewer of them is
-    above the true one.
+    row or a column in words; at delta > 0 outputs need no names. Outputs may be left out: no ratio
+    or divergence over fewer of them is above the true one.
     """
 
     log_probs: NDArray[np.float64]
     name_input: Callable[[int], str]
-    name_output: Callable[[int], str]
+    name_output: Callable[[int], str] = str
     copies: int = 1
     groups: int = 1
 
@@ -45,30 +69,41 @@ class ProbabilityTable:
 
     def delta_at(self, epsilon: float) -> float:
         """The largest hockey-stick divergence at ``epsilon``; InputError if it is not known."""
-        if self._many_ratios():
-            ratios = max(ratio_count(pair) for pair in self._pairs())
+        if (ratios := self._ratios()) > 2:
             raise InputError(
                 f"Expected outputs of at most two ratios for {self.copies} copies, got {ratios}. "
                 "Ask for one copy."
             )
-        found, all_tried = together(self._pairs(), self.copies, self.groups)
+        together, all_tried = self._together()
         if not all_tried:
             raise InputError(
                 f"Expected copies that see one pair, or one pair of at most two ratios and few "
                 f"copies, got {self.copies} copies. Ask for one copy, or for a lower bound."
             )
-        return max(hockey_stick(pair.log_p, pair.log_q, epsilon) for pair in found)
+        return max(hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
-    def _pairs(self) -> list[InputPair]:
-        """Every ordered pair of inputs with the distributions of one copy."""
-        rows = range(len(self.log_probs))
+    def _pairs(self) -> Iterator[tuple[NDArray[np.float64], ...]]:
+        """The log-probabilities of one copy under every ordered pair of inputs."""
+        return itertools.permutations(self.log_probs, 2)
+
+    def _ratios(self) -> int:
+        """How many different ratios an output of one of several copies may have; 0 for one copy."""
+        return max(len(different_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
+
+    def _together(self) -> tuple[list[_Joint], bool]:
+        """What all copies show of every ordered pair of inputs, and whether a worst pair is there.
+
+        A single pair only is tried with its inputs exchanged in some groups of the copies.
+        """
+        rows, exchanged, all_tried = self.log_probs, [0], self.groups == 1
+        if len(rows) == 2:
+            exchanged, all_tried = orientations(rows[0], rows[1], self.copies, self.groups)
+        tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
+        tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            InputPair(a, b, self.log_probs[a], self.log_probs[b])
-            for a, b in itertools.permutations(rows, 2)
-        ]
-
-    def _many_ratios(self) -> bool:
-        return self.copies > 1 and any(ratio_count(pair) > 2 for pair in self._pairs())
+            _Joint(a, b, number, *counted(rows[a], rows[b], self.copies, number))
+            for a, b, number in tried
+        ], all_tried
 
     def _at_zero(self, scope: Scope) -> Bound:
         ratios = log_ratio(self.log_probs.max(axis=0), self.log_probs.min(axis=0))
@@ -99,38 +134,37 @@ class ProbabilityTable:
 
     def _at_delta(self, scope: Scope, delta: float) -> Bound:
         source = "exact hockey-stick divergence"
-        if self._many_ratios():
+        if self._ratios() > 2:
             least = max(
-                epsilon_below(((loss_pair(pair), self.copies),), delta) for pair in self._pairs()
+                epsilon_below(((loss_pair(*pair), self.copies),), delta) for pair in self._pairs()
             )
             return exact_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
-        found, all_tried = together(self._pairs(), self.copies, self.groups)
+        together, all_tried = self._together()
         if not all_tried:
             source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
-        epsilon, witness = 0.0, None
-        for pair in found:
-            order = np.argsort(-log_ratio(pair.log_p, pair.log_q))
-            log_p, log_q = pair.log_p[order], pair.log_q[order]
-            event = worst_event(log_p, log_q, delta, ROUNDING * max(len(order), self.copies))
-            if witness is None or event.epsilon > epsilon:
-                epsilon = max(epsilon, event.epsilon)
-                witness = Witness(
-                    input_a=self.name_input(pair.a),
-                    input_b=self.name_input(pair.b),
-                    output=f"the {event.size} of {len(order)} outputs that speak most for the "
-                    "first input",
-                    probability_a=min(1.0, event.mass_p),
-                    probability_b=min(1.0, float(np.exp(event.log_mass_q))),
-                    copies=self.copies,
-                    note=self._note(pair.exchanged),
-                )
-        return exact_bound(epsilon, scope, delta, source, witness)
 
-    def _note(self, exchanged: int) -> str:
-        if self.copies == 1:
-            return ""
-        swapped = f"; the inputs are exchanged in {exchanged} of {self.copies}" if exchanged else ""
-        return f"probabilities of all copies together{swapped}"
+        def event(joint: _Joint) -> WorstEvent:
+            order = np.argsort(-log_ratio(joint.log_p, joint.log_q))
+            rounding = ROUNDING * max(len(order), self.copies)
+            return worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
+
+        events = [event(joint) for joint in together]
+        k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
+        worst, joint = events[k], together[k]
+        note = "probabilities of all copies together" if self.copies > 1 else ""
+        if joint.exchanged:
+            note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
+        witness = Witness(
+            input_a=self.name_input(joint.a),
+            input_b=self.name_input(joint.b),
+            output=f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the "
+            "first input",
+            probability_a=min(1.0, worst.mass_p),
+            probability_b=min(1.0, float(np.exp(worst.log_mass_q))),
+            copies=self.copies,
+            note=note,
+        )
+        return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
 
 def exact_bound(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,15 +19,16 @@ from fedrec_auditor.auditor.exact.candidate_outputs import (
     SELDOM,
     CandidateOutputs,
 )
-from fedrec_auditor.auditor.exact.divergence_search import DivergenceSearch
+from fedrec_auditor.auditor.exact.divergence import Divergence
+from fedrec_auditor.auditor.exact.log_ratio import LogRatio
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     in_singles,
     without_underflow,
 )
+from fedrec_auditor.auditor.exact.pair_search import simplest_witness
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
-from fedrec_auditor.auditor.exact.ratio_search import RatioSearch
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 
@@ -73,12 +75,11 @@ def exact_search(
                 log_probs = without_underflow(log_probs, epsilon)
                 return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
     known = None if candidates.given else _known(dist, delta)
-    shared: dict[str, Any] = {"inputs": candidates, "outputs": outputs, "seed": entropy}
-    if delta == 0:
-        return _larger(known, RatioSearch(dist=dist, epsilon=epsilon, **shared).bound())
-    if known is not None and outputs.shape and every is None:
+    if delta > 0 and known is not None and outputs.shape and every is None:
         return known
-    search = DivergenceSearch(dist=dist, epsilon=epsilon, delta=delta, **shared)
+    search = (Divergence if delta > 0 else LogRatio)(
+        dist=dist, inputs=candidates, outputs=outputs, epsilon=epsilon, delta=delta, seed=entropy
+    )
     return _larger(known, search.bound())
 
 
@@ -100,42 +101,24 @@ def _exhaustive(
             lambda j: dist.name_output(every[j]),
         ).lower_bound(ONE_REPORT, delta)
 
-    found = bound(list(range(len(listed))))
+    best = bound(list(range(len(listed))))
+    endless = math.isinf(best.epsilon)
+
+    def breaks(rows: list[int]) -> bool:
+        shown = bound(rows).epsilon
+        return math.isinf(shown) if endless else exceeds(shown, epsilon)
+
+    witness = best.witness
+    if exceeds(best.epsilon, epsilon):
+        last = bisect_left(
+            range(len(listed) - 1), True, lo=1, key=lambda j: breaks(list(range(j + 1)))
+        )
+        first = next(i for i in range(last) if breaks([i, last]))
+        measure = Divergence.measure if delta else LogRatio.measure
+        witness = simplest_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.given else "inputs"
     source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{BUT}"
-    witness = found.witness
-    pair = None
-    if exceeds(found.epsilon, epsilon):
-        limit = math.inf if math.isinf(found.epsilon) else epsilon
-        if delta == 0:
-            pair = _first_pair(log_probs, limit)
-        else:
-            pairs = ([i, j] for j in range(1, len(listed)) for i in range(j))
-            pair = next((each for each in pairs if _breaks(bound(each).epsilon, limit)), None)
-    if pair is not None and (shown := bound(pair)).witness is not None:
-        said = "epsilon" if delta else "log-ratio"
-        note = "" if shown.epsilon == found.epsilon else f"{said} {shown.epsilon:.6g}"
-        if note and witness is not None:
-            note += f"; the largest is that of {witness.input_a} against {witness.input_b}"
-        witness = replace(shown.witness, note=note or shown.witness.note)
-    return replace(found, source=source, witness=witness, tight=inputs.whole)
-
-
-def _breaks(epsilon: float, limit: float) -> bool:
-    return math.isinf(epsilon) if math.isinf(limit) else exceeds(epsilon, limit)
-
-
-def _first_pair(log_probs: NDArray[np.float64], limit: float) -> list[int] | None:
-    """The first two rows, in their order, whose ratio exceeds ``limit`` at some output."""
-    for j in range(1, len(log_probs)):
-        one, other = log_probs[:j], log_probs[j]
-        possible = ~(np.isneginf(one) & np.isneginf(other))
-        with np.errstate(invalid="ignore"):
-            ratios = np.where(possible, np.abs(one - other), 0.0).max(axis=1)
-        over = np.isposinf(ratios) if math.isinf(limit) else ratios > limit * (1 + 1e-9) + 1e-9
-        if over.any():
-            return [int(np.argmax(over)), j]
-    return None
+    return replace(best, source=source, witness=witness, tight=inputs.whole)
 
 
 def _known(dist: OutputDistribution, delta: float) -> Bound | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 _LARGE = 1e6
 # Fewest examples, and entries of all examples together beyond which they are fewer.
 _FEWEST, _WORK = 30, 1 << 18
-Score = Callable[[Any], float]
 
 
 def most_examples(most: int, entries: int) -> int:
@@ -23,50 +23,30 @@ def most_examples(most: int, entries: int) -> int:
     return max(_FEWEST, min(most, _WORK // entries))
 
 
-def worst(
-    strategy: SearchStrategy[Any], score: Score, *, seed: int, examples: int
+def steered(
+    strategy: SearchStrategy[Any],
+    score: Callable[[Any], float],
+    *,
+    seed: int,
+    examples: int,
+    above: float = math.inf,
 ) -> tuple[float, Any]:
     """The largest score among ``examples`` examples steered towards it, and its example.
+
+    If any is more than ``above``, the simplest of those and its score, as Hypothesis shrinks.
 
     (-inf, None) if the strategy gives nothing. Equal seeds see equal examples, as long as the same
     modules are loaded (Hypothesis tries constants of the user's code); nothing is kept between
     calls. An AuditError of ``score`` is raised.
     """
-    best: tuple[float, Any] = (-float("inf"), None)
-
-    def look(example: Any, value: float) -> bool:
-        nonlocal best
-        if value > best[0]:
-            best = value, example
-        return False
-
-    _find(strategy, score, look, seed, examples)
-    return best
-
-
-def simplest(
-    strategy: SearchStrategy[Any], score: Score, *, above: float, seed: int, examples: int
-) -> Any | None:
-    """The simplest example whose score is more than ``above``, as Hypothesis shrinks; or None.
-
-    It is found wherever ``worst`` of the same seed and number of examples found one.
-    """
-    return _find(strategy, score, lambda _, value: value > above, seed, examples)
-
-
-def _find(
-    strategy: SearchStrategy[Any],
-    score: Score,
-    wanted: Callable[[Any, float], bool],
-    seed: int,
-    examples: int,
-) -> Any | None:
     from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
     from hypothesis.errors import NoSuchExample, Unsatisfiable
 
+    best: tuple[float, Any] = (-math.inf, None)
     errors: list[AuditError] = []
 
-    def condition(example: Any) -> bool:
+    def breaks(example: Any) -> bool:
+        nonlocal best
         if errors:
             return False
         try:
@@ -75,7 +55,9 @@ def _find(
             errors.append(error)
             return False
         target(min(max(value, -_LARGE), _LARGE))
-        return wanted(example, value)
+        if value > best[0]:
+            best = value, example
+        return value > above
 
     quiet = settings(
         max_examples=examples,
@@ -85,11 +67,12 @@ def _find(
         verbosity=Verbosity.quiet,
     )
 
-    def search() -> Any | None:
+    def search() -> tuple[float, Any]:
         try:
-            return find(strategy, condition, settings=quiet, random=Random(seed))
+            simplest = find(strategy, breaks, settings=quiet, random=Random(seed))
         except (NoSuchExample, Unsatisfiable):
-            return None
+            return best
+        return score(simplest), simplest
 
     if currently_in_test_context():
         # Hypothesis refuses a search inside the test of a user; a thread has a context of its own.

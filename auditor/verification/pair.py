@@ -10,7 +10,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.output_distribution import identity
-from fedrec_auditor.auditor.exact.steering import simplest, worst
+from fedrec_auditor.auditor.exact.steering import steered
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.sampler import Sampler, beginning_again
 
@@ -72,13 +72,12 @@ def pair_from(
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)
-    found, pair = worst(pairs, score, seed=entropy, examples=_EXAMPLES)
+    found, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES)
     if found < 0:
         raise InputError(
             "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
         )
     if exceeds(found, epsilon):
         above = (epsilon + found) / 2.0
-        plain = simplest(pairs, score, above=above, seed=entropy, examples=_EXAMPLES)
-        pair = pair if plain is None else plain
+        _, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES, above=above)
     return list(pair)

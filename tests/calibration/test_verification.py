@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.testing.estimators import gaussian
@@ -303,12 +304,8 @@ FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
 
 
 def shift(epsilon: float, delta: float) -> float:
-    """The shift of unit normal noise whose true epsilon at ``delta`` this is, by bisection."""
-    low, high = 0.0, 50.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian(middle).truth(delta) < epsilon else (low, middle)
-    return low
+    """The shift of unit normal noise whose true epsilon at ``delta`` this is."""
+    return last_failure(lambda shift: gaussian(shift).truth(delta) >= epsilon, close=1e-15)
 
 
 @pytest.mark.parametrize(("samples", "runs"), [(10_000, 100), (100_000, 100), (1_000_000, 50)])

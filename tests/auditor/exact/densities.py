@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +20,7 @@ from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.targets.mechanisms.base import Domain
 
+Rows = NDArray[np.float64] | Sequence[NDArray[np.float64]]
 FEW = settings(max_examples=25, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)
 DRAWS = 20_000
@@ -25,7 +28,12 @@ DRAWS = 20_000
 
 
 def search(
-    mechanism: Any, epsilon: float, delta: float = 0.0, inputs: Any = None, seed: int = 0
+    mechanism: Any,
+    epsilon: float,
+    delta: float = 0.0,
+    inputs: Any = None,
+    seed: int = 0,
+    samples: int = DRAWS,
 ) -> Bound:
     return exact_search(
         mechanism,
@@ -33,7 +41,7 @@ def search(
         delta=delta,
         inputs=inputs,
         seed=np.random.SeedSequence(seed),
-        samples=DRAWS,
+        samples=samples,
     )
 
 
@@ -78,8 +86,30 @@ def table(laws: NDArray[np.float64]) -> Density:
     )
 
 
-def hockey_stick(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+def slow_epsilon(rows: Rows) -> float:
+    """The largest log-ratio of two rows, by a double loop over the definition."""
+    worst = 0.0
+    for p, q in itertools.permutations(rows, 2):
+        for a, b in zip(p, q, strict=True):
+            if a > 0:
+                worst = max(worst, math.log(a / b) if b > 0 else math.inf)
+    return worst
+
+
+def slow_delta(rows: Rows, epsilon: float) -> float:
+    """The largest hockey-stick divergence of two rows, by the same."""
+    return max(
+        sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
+        for p, q in itertools.permutations(rows, 2)
+    )
+
+
+def assert_least(epsilon: float, rows: Rows, delta: float) -> None:
+    """``epsilon`` is the least that holds of ``rows`` at ``delta``."""
+    if math.isfinite(epsilon):
+        assert slow_delta(rows, epsilon) <= delta + 1e-9
+    if epsilon > 1e-6:
+        assert slow_delta(rows, min(epsilon, 50.0) - 1e-6) > delta - 1e-9
 
 
 @st.composite

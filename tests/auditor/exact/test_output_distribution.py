@@ -19,21 +19,14 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     in_singles,
     without_underflow,
 )
-from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
+from tests.auditor.exact.densities import laplace, search
 
 
 def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:
-    found = exact_search(
-        thing,
-        epsilon=epsilon,
-        delta=0.0,
-        inputs=inputs,
-        seed=np.random.SeedSequence(1),
-    )
-    return exceeds(found.epsilon, epsilon)
+    return exceeds(search(thing, epsilon, inputs=inputs, seed=1).epsilon, epsilon)
 
 
 def geometric(last: int) -> Density:
@@ -111,19 +104,9 @@ def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
 @pytest.mark.parametrize("scale", [0.05, 0.02, 0.01])
 def test_little_noise_leaves_a_finite_epsilon_at_a_delta(scale: float) -> None:
     """Masses of cells underflow though the law is in logs. Laplace: d/scale + 2 ln(1 - delta)."""
-    law = Density(
-        sample=lambda x, rng, size: x + scale * rng.laplace(size=size),
-        log_prob=lambda y, x: -np.abs(np.asarray(y) - x) / scale - math.log(2 * scale),
-    )
 
     def bound(claim: float) -> float:
-        return exact_search(
-            law,
-            epsilon=claim,
-            delta=1e-5,
-            inputs=[0.0, 20.0],
-            seed=np.random.SeedSequence(1),
-        ).epsilon
+        return search(laplace(scale, None), claim, 1e-5, inputs=[0.0, 20.0], seed=1).epsilon
 
     truth = 20.0 / scale + 2.0 * math.log1p(-1e-5)
     assert truth / 3 < bound(truth) <= truth + 1e-6
