@@ -29,6 +29,8 @@ from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
@@ -159,7 +161,7 @@ def _verified(
         sampler = dist.sampler
         draws, *_ = _affordable(sampler, chosen, begun, seconds, draws)
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
-        fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
+        fits = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
             dist = None
     elif given is None or isinstance(given, list):
@@ -216,11 +218,10 @@ def _verified(
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-    checks = run_checks(
-        sampler,
-        chosen,
-        epsilon=epsilon,
-        delta=delta,
+    evidence = Evidence(
+        sampler=sampler,
+        inputs=chosen,
+        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=look,
         samples=draws,
         until=_until(begun, seconds),
@@ -228,6 +229,7 @@ def _verified(
         together=together,
         clocks=clocks.columns,
     )
+    checks = run_checks(evidence)
     return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
 
 

@@ -63,11 +63,15 @@ def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
     raise last
 
 
+class UsedUp(InputError):
+    """No more outputs may be drawn, or the time is over: it says nothing of the randomizer."""
+
+
 @dataclass(slots=True)
 class Allowance:
     """How many more outputs may be drawn, of ``most``, and until when (``time.perf_counter``).
 
-    InputError once either is used up.
+    ``UsedUp`` once either is.
     """
 
     most: float
@@ -78,7 +82,7 @@ class Allowance:
         """Count so many more."""
         self.used += outputs
         if self.used > self.most:
-            raise InputError(
+            raise UsedUp(
                 f"Expected more than the {self.most:,} draws that are its share, which is too few "
                 "for it. Raise samples, or seconds."
             )
@@ -90,9 +94,9 @@ class Allowance:
         return time.perf_counter() > self.until
 
     def in_time(self) -> None:
-        """InputError if the time is over."""
+        """``UsedUp`` if the time is over."""
         if self.late:
-            raise InputError("Expected more time than was left of seconds. Raise them.")
+            raise UsedUp("Expected more time than was left of seconds. Raise them.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.check import CheckResult
+from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import plainly
@@ -61,7 +61,7 @@ def check_fit(
     *,
     samples: int,
     seed: np.random.SeedSequence,
-) -> CheckResult:
+) -> Check:
     """``sampler``'s outputs follow ``dist.log_prob``: an honest sampler fails one time in 10^6.
 
     For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
@@ -89,22 +89,22 @@ def check_fit(
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except (_Misfit, InputError) as misfit:
-        return CheckResult.failed(str(misfit))
+        return Check.failed(str(misfit))
     tests = [test for test in tests if len(test.count)]
     count = sum(len(test.count) for test in tests)
     if not count:
-        return CheckResult.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
+        return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > LEVEL / count:
-        return CheckResult.passed(
+        return Check.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return CheckResult.failed(
+    return Check.failed(
         f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
         f"and the claimed distribution expects {expected:.6g} (p = {least:.1g}). The ratio of this "
         "distribution says nothing about this sampler: mend one of them."

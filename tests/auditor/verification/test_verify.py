@@ -16,12 +16,12 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.verify import verify_ldp
-from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from tests.auditor.verification.checks.evidence import evidence
 
 TRUTH = math.e / (1 + math.e)
 
@@ -461,15 +461,7 @@ def test_checks_end_with_the_time_in_the_middle_of_a_look(clock: Clock) -> None:
         clock.now += 0.05
         return int(rng.random() < 0.5) ^ x
 
-    run_checks(
-        Sampler.of(slow),
-        [0, 1],
-        epsilon=1.0,
-        delta=0.0,
-        seed=np.random.SeedSequence(0),
-        samples=100_000,
-        until=clock.now + 3.0,
-    )
+    run_checks(evidence(slow, samples=100_000, until=clock.now + 3.0))
     assert clock.passed < 3.2
 
 
