@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +17,6 @@ from fedrec_auditor.accountants.statements.bound import (
     Side,
     check_confidence,
     check_delta,
-    check_epsilon,
 )
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
@@ -27,7 +25,8 @@ from fedrec_auditor.auditor.exact.divergence_search import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
-from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLES, Budget
+from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.evidence import Evidence
@@ -40,7 +39,6 @@ from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
     LEAST_TOGETHER,
     ONE_REPORT,
-    TOGETHER,
     Sampler,
     beginning_again,
 )
@@ -55,23 +53,12 @@ if TYPE_CHECKING:
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
-_MOST_SAMPLES = 10**10
-SIZED_SAMPLES = 1_000_000
-"""Default draws per input of a callable that draws many at once."""
-SINGLE_SAMPLES = 100_000
-"""Default draws per input of a callable that draws one at a time."""
-# Calls by which draws are timed: so many, each for so many times as many outputs as the last, while
-# the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
-# negligible where an output of it takes so many times the least at most; turns there are at least.
-_PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
 # Answers that are looked at for their form: so small a share of the draws.
 _LOOKS = 50
 # The share of the seconds in which a pair of inputs is looked for, and clocks are.
 _SEARCH = 0.2
-# The share of what is left that draws are planned to take, and that after which they are given up.
-_PLANNED, _LATE = 0.85, 1.15
-WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
-"""Most numbers per input by default, and the draws of outputs however wide."""
+# The share of the seconds after which draws are given up.
+_LATE = 1.15
 
 
 def verify_ldp(
@@ -128,38 +115,34 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 1.0, and in truth 1.1
     """
+    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
+    budget = Budget(samples, seconds)
+    claim = ldp_claim(epsilon, delta)
+    _check(mechanism, claim, confidence, seed)
     with shown_stages(progress, "verifying"):
-        return _verified(mechanism, epsilon, delta, inputs, samples, seconds, confidence, seed)
+        return _verified(mechanism, claim, _given(inputs), budget, confidence, seed)
 
 
 def _verified(
     mechanism: Mechanism | Density | Randomizer,
-    epsilon: float,
-    delta: float,
-    inputs: Sequence[Any] | SearchStrategy[Any] | None,
-    samples: int | None,
-    seconds: float | None,
+    claim: Claim,
+    given: list[Any] | SearchStrategy[Any] | None,
+    budget: Budget,
     confidence: float,
     seed: int,
 ) -> Verification:
     """See ``verify_ldp``."""
-    begun = time.perf_counter()
-    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
-    _check(mechanism, epsilon, delta, samples, confidence, seed)
-    claim = ldp_claim(epsilon, delta)
+    epsilon, delta = claim.epsilon, claim.delta
     dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
-    draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
+    draws = budget.most(sampler)
     search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
-
-    given = _given(inputs)
-    fits: tuple[Check, ...] = ()
-    bound: Bound | None = None
+    run, fits = None, ()
     if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
         dist = dist.spelling(chosen, seed)
         sampler = dist.sampler
-        draws, *_ = _affordable(sampler, chosen, begun, seconds, draws)
+        draws = budget.pace(sampler, chosen, draws).draws
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
         fits = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
@@ -167,44 +150,42 @@ def _verified(
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
     else:
-        searcher = sampler.allowed(math.inf, _until(begun, seconds, _SEARCH))
         chosen = pair_from(
-            searcher, given, epsilon=epsilon, delta=delta, samples=draws, seed=search
+            budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
         )
     if dist is not None:
         with suppress(NoCurve):
-            bound = exact_search(
+            exact = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
+            run = _Run(exact, sampler, sampler, Clocks(), draws)
 
     def measured(unread: Sequence[Any]) -> _Run:
-        looks = draws // _LOOKS if seconds is None else 0
+        looks = draws // _LOOKS if budget.seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        read, clocks, planned, slow = together, Clocks(), draws, ""
-        with suppress(InputError):  # no columns, or no time
-            if together.sized:
-                timed = together.allowed(math.inf, _until(begun, seconds, _SEARCH))
-                clocks = clocks_of(timed, chosen, turning, draws)
-        if clocks.by_call:
-            read = together.singly()
+        clocks = _clocks(budget.within(_SEARCH, together), chosen, turning, draws)
+        read = together.singly() if clocks.by_call else together
+        planned, slow = min(draws, budget.most(read)), ""
         if not fits:
-            planned, least, call = _affordable(read, chosen, begun, seconds, planned)
-            if least > LEAST_TOGETHER and planned < draws:
-                read = replace(read, least=least)
-                slow = f"; a call takes {call:.2g} s, so each was for {least} outputs of an input"
-        if samples is None and (read.fields or not read.sized):
-            planned = min(planned, SINGLE_SAMPLES)
-        if samples is None and not fits:
-            width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-            planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-        limited = read.allowed(math.inf, _until(begun, seconds, _LATE))
+            pace = budget.pace(read, chosen, draws)
+            if pace.least > LEAST_TOGETHER and pace.draws < draws:
+                read = replace(read, least=pace.least)
+                slow = (
+                    f"; a call takes {pace.call:.2g} s, so each was for {pace.least} outputs of an "
+                    "input"
+                )
+            planned = min(planned, pace.draws)
+            if budget.samples is None:
+                width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+                planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+        limited = budget.within(_LATE, read)
         try:
             shown = _measured(
                 limited, chosen, claim, samples=planned, confidence=confidence, seed=counting
             )
         except InputError:
-            if not limited.used_up:
+            if not limited.allowance.used_up:
                 raise
             shown = _nothing(limited, delta, confidence)
         else:
@@ -213,24 +194,22 @@ def _verified(
             shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
         return _Run(shown, read, together, clocks, planned)
 
-    run = _Run(bound, sampler, sampler, Clocks(), draws) if bound else beginning_again(measured)
-    bound, sampler, together, clocks, draws = run
+    run = run or beginning_again(measured)
     needed = None
-    if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
+    if not exceeds(run.bound.largest, epsilon) and run.bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
     evidence = Evidence(
-        sampler=sampler,
+        sampler=run.sampler,
         inputs=chosen,
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=look,
-        samples=draws,
-        until=_until(begun, seconds),
-        dist=None if sampler.fields else dist,
-        together=together,
-        clocks=clocks.columns,
+        samples=run.draws,
+        until=budget.until(),
+        dist=None if run.sampler.fields else dist,
+        together=run.together,
+        clocks=run.clocks.columns,
     )
-    checks = run_checks(evidence)
-    return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
+    return Verification.of(run.bound, claim, needed=needed, checks=(*fits, *run_checks(evidence)))
 
 
 class _Run(NamedTuple):
@@ -244,6 +223,16 @@ class _Run(NamedTuple):
     together: Sampler
     clocks: Clocks
     draws: int
+
+
+def _clocks(
+    sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
+) -> Clocks:
+    """The clocks in calls for many outputs; none where there is no column, or no time to look."""
+    with suppress(InputError):
+        if sampler.sized:
+            return clocks_of(sampler, inputs, seed, draws)
+    return Clocks()
 
 
 def _measured(
@@ -283,102 +272,23 @@ def _nothing(sampler: Sampler, delta: float, confidence: float) -> Bound:
         scope=ONE_REPORT,
         source="nothing: the seconds were over before the draws that they were to allow",
         confidence=confidence,
-        samples=int(sampler.drawn),
+        samples=int(sampler.allowance.used),
         largest=0.0,
     )
 
 
-def _check(
-    mechanism: Any, epsilon: float, delta: float, samples: int | None, confidence: float, seed: int
-) -> None:
+def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
     """InputError for the first argument that is none."""
-    if math.isinf(check_epsilon(epsilon)):
+    if math.isinf(claim.epsilon):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
-    check_delta(delta)
+    check_delta(claim.delta)
     check_confidence(confidence)
     check_seed(seed)
-    if samples is not None and not 100 <= samples <= _MOST_SAMPLES:
-        raise InputError(
-            f"Expected 100 to {_MOST_SAMPLES:,} samples, got samples={samples!r}. Give another "
-            "number, or --seconds."
-        )
     if isinstance(mechanism, type):
         raise InputError(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
             f"mechanism = {mechanism.__name__}(...), and name that."
         )
-
-
-def _until(begun: float, seconds: float | None, share: float = 1.0) -> float:
-    """When a share of the seconds is over; never where there is no limit.
-
-    InputError for a number of seconds that is none.
-    """
-    if seconds is None:
-        return math.inf
-    if not 0 < seconds < math.inf:
-        raise InputError(f"Expected seconds above 0, got seconds={seconds!r}. Give 60, say.")
-    return begun + share * seconds
-
-
-class _Affordable(NamedTuple):
-    """Draws of each input that there is time for, in calls for ``least`` outputs at the least.
-
-    ``call`` is the seconds of one such call, 0 where nothing was timed.
-    """
-
-    draws: int
-    least: int = LEAST_TOGETHER
-    call: float = 0.0
-
-
-def _affordable(
-    sampler: Sampler, inputs: Sequence[Any], begun: float, seconds: float | None, most: int
-) -> _Affordable:
-    """Draws of an input that take as long as is left of ``seconds``, by the time that some take.
-
-    ``most`` at most, and that where ``seconds`` is None. Two measurements of two inputs each, their
-    selection splits of all inputs, and the checks. The slower one of the first and the last input
-    counts. Calls that cost much whatever they are for are made for more outputs: fewer turns.
-    InputError if fewer than 100 draws are allowed, or than 8 turns.
-    """
-    if seconds is None:
-        return _Affordable(most)
-    left = _until(begun, seconds) - time.perf_counter()
-    rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
-    costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
-    for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
-        taken = []
-        for value in (inputs[0], inputs[-1]):
-            start = time.perf_counter()
-            sampler.draw(value, rng, size)
-            taken.append(time.perf_counter() - start)
-        last, best = best, max(taken) / size
-        costs[size] = best
-        spent += sum(taken)
-        flat = last < _NEAR * best and spent > left / 40
-        if flat or spent + _LARGER * sum(taken) > _PILOTED * left:
-            break
-        size = min(_LARGER * size, TOGETHER)
-    left = _until(begun, seconds) - time.perf_counter()
-
-    def draws_at(each: float) -> int:
-        return int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
-
-    size, each = 1, best
-    if sampler.sized:
-        enough = (n for n in costs if draws_at(costs[n]) >= most or costs[n] <= _NEAR * best)
-        each = costs[size := next(enough)]
-    draws, least = draws_at(each), max(size, LEAST_TOGETHER)
-    fewest = max(100, _FEWEST_TURNS * size)
-    if draws < fewest:
-        calls = f"a call for {size} takes {each * size:.3g} s"
-        wanted = math.ceil(1.6 * fewest * each * (4 + len(inputs)))
-        raise InputError(
-            f"Expected seconds for {fewest} draws of an input at least, got seconds={seconds:g}, "
-            f"where {f'one draw takes {each:.3g} s' if size == 1 else calls}. Give {wanted}, say."
-        )
-    return _Affordable(min(draws, most), least, each * least)
 
 
 def _whole(name: str, number: Any) -> int | None:

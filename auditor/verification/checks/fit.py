@@ -17,6 +17,7 @@ from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -77,7 +78,8 @@ def check_fit(
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    size = min(samples, max(_FEWEST, _MOST_ENTRIES // max(1, entries)))
+    most = _MOST_ENTRIES if dist.spelt is None else KEPT
+    size = min(samples, max(_FEWEST, most // max(1, entries)))
     drawn = sampler.draws(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]

@@ -48,7 +48,7 @@ def output_type(evidence: Evidence) -> Check:
     )
     if mass < _LOOKS // 4:
         return Check.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_COUNTED, sampler.left // 2))
+    counted = int(min(_COUNTED, sampler.allowance.left // 2))
     fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds import fields as module
 from fedrec_auditor.auditor.worlds.fields import Fields
 
 Rng = np.random.Generator
@@ -237,20 +238,19 @@ def test_what_is_read() -> None:
     assert fields is not None
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
-    assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
-    assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
-    assert rows[0, 11] != rows[1, 11] == 0.0  # the order of one key is none
+    assert rows[0, [0, 1, 3, 4]].tolist() == [1.0, 1.0, 2.5, 0.0]
+    assert rows[1, 0] > 1.0
+    assert rows[1, 1:4].tolist() == [1.0, 0.0, 0.0]
+    assert rows[0, 6] != rows[1, 6] == 0.0  # the order of one key is none
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
-    assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
-    assert [fields.value(rows[1], column) for column in (0, 12)] == ["True", "none"]
-    assert fields.value(rows[2], 12) == ".z=7;"
-    names = [fields.column_name(column) for column in (0, 4, 8, 12)]
-    assert names == [
-        "kind of output.a",
+    assert [fields.value(rows[0], column) for column in (0, 2, 4)] == ["1", "'2.50'", "absent"]
+    assert [fields.value(rows[1], column) for column in (0, 8)] == ["True", "none"]
+    assert fields.value(rows[2], 8) == ".z=7;"
+    assert [fields.column_name(column) for column in (0, 3, 8)] == [
+        "what is at output.a",
         "output.b",
-        "checksum of output.c",
-        "checksum of output's other fields",
+        "what is at output's other fields",
     ]
 
 
@@ -259,3 +259,16 @@ def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
     fields = Fields.of([b"8\x1c", b"1 "])
     assert fields is not None
     assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
+
+
+def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT", 3)
+    whole, by_field = Fields(), Fields.of([{"a": "x y"}])
+    assert by_field is not None
+    words = whole.read([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
+    assert [whole.answer(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
+    with pytest.raises(KeyError):
+        whole.answer(words[1])
+    rows = by_field.read([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
+    assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["another value", "'four'"]
+    assert len(whole.kept) == len(by_field.kept) == 3
