@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +26,6 @@ WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
 _PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
 # The share of what is left that draws are planned to take.
 _PLANNED = 0.85
-
-
-class Pace(NamedTuple):
-    """Draws of each input that there is time for, in calls for ``least`` outputs at the least.
-
-    ``call`` is the seconds of one such call, 0 where nothing was timed.
-    """
-
-    draws: int
-    least: int = LEAST_TOGETHER
-    call: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +60,17 @@ class Budget:
         many = sampler.sized and not sampler.fields
         return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
 
-    def pace(self, sampler: Sampler, inputs: Sequence[Any], most: int) -> Pace:
+    def paced(self, sampler: Sampler, inputs: Sequence[Any], most: int) -> tuple[Sampler, int, str]:
         """Draws of an input that take as long as is left of the seconds, by the time of some.
 
         ``most`` at most, and that where there is no limit. Two measurements of two inputs each,
         their selection splits of all inputs, and the checks. The slower one of the first and the
         last input counts. Calls that cost much whatever they are for are made for more outputs:
-        fewer turns. InputError if fewer than 100 draws are allowed, or than 8 turns.
+        fewer turns, as the sampler that is given back makes them, and the words say. InputError if
+        fewer than 100 draws are allowed, or than 8 turns.
         """
         if self.seconds is None:
-            return Pace(most)
+            return sampler, most, ""
         left = self.until() - time.perf_counter()
         rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
         costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
@@ -116,4 +106,7 @@ class Budget:
                 f"seconds={self.seconds:g}, where {call} takes {each * size:.3g} s. Give {wanted}, "
                 "say."
             )
-        return Pace(min(draws, most), least, each * least)
+        if draws >= most or least <= LEAST_TOGETHER:
+            return sampler, min(draws, most), ""
+        slow = f"; a call takes {least * each:.2g} s, so each was for {least} outputs of an input"
+        return replace(sampler, least=least), draws, slow

@@ -7,7 +7,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
 from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLES, Budget
-from fedrec_auditor.auditor.verification.check import Status
+from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.evidence import Evidence
@@ -37,7 +38,6 @@ from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verific
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
-    LEAST_TOGETHER,
     ONE_REPORT,
     Sampler,
     beginning_again,
@@ -137,12 +137,13 @@ def _verified(
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = budget.most(sampler)
     search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
-    run, fits = None, ()
+    found: tuple[Bound, Evidence] | None = None
+    fits: tuple[Check, ...] = ()
     if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
         dist = dist.spelling(chosen, seed)
         sampler = dist.sampler
-        draws = budget.pace(sampler, chosen, draws).draws
+        draws = budget.paced(sampler, chosen, draws)[1]
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
         fits = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
@@ -153,76 +154,58 @@ def _verified(
         chosen = pair_from(
             budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
         )
+    evidence = partial(
+        Evidence,
+        inputs=chosen,
+        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
+        seed=look,
+        until=budget.until(),
+    )
     if dist is not None:
         with suppress(NoCurve):
             exact = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
-            run = _Run(exact, sampler, sampler, Clocks(), draws)
+            found = exact, evidence(sampler=sampler, samples=draws, dist=dist)
 
-    def measured(unread: Sequence[Any]) -> _Run:
+    def measured(unread: Sequence[Any]) -> tuple[Bound, Evidence]:
         looks = draws // _LOOKS if budget.seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
         clocks = _clocks(budget.within(_SEARCH, together), chosen, turning, draws)
         read = together.singly() if clocks.by_call else together
-        planned, slow = min(draws, budget.most(read)), ""
+        planned, slow = draws, ""
         if not fits:
-            pace = budget.pace(read, chosen, draws)
-            if pace.least > LEAST_TOGETHER and pace.draws < draws:
-                read = replace(read, least=pace.least)
-                slow = (
-                    f"; a call takes {pace.call:.2g} s, so each was for {pace.least} outputs of an "
-                    "input"
-                )
-            planned = min(planned, pace.draws)
+            read, planned, slow = budget.paced(read, chosen, draws)
             if budget.samples is None:
                 width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
                 planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+        planned = min(planned, budget.most(read))
         limited = budget.within(_LATE, read)
         try:
-            shown = _measured(
+            bound = _measured(
                 limited, chosen, claim, samples=planned, confidence=confidence, seed=counting
             )
+            bound = replace(bound, source=f"{bound.source}{slow}")
         except InputError:
             if not limited.allowance.used_up:
                 raise
-            shown = _nothing(limited, delta, confidence)
-        else:
-            shown = replace(shown, source=f"{shown.source}{slow}")
-        if read.opaque and shown.epsilon == 0:
-            shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
-        return _Run(shown, read, together, clocks, planned)
+            bound = _nothing(limited, delta, confidence)
+        if read.opaque and bound.epsilon == 0:
+            bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
+        return bound, evidence(
+            sampler=read,
+            samples=planned,
+            dist=None if read.fields else dist,
+            together=together,
+            clocks=clocks.columns,
+        )
 
-    run = run or beginning_again(measured)
+    bound, seen = found or beginning_again(measured)
     needed = None
-    if not exceeds(run.bound.largest, epsilon) and run.bound.source != UNREADABLE:
+    if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-    evidence = Evidence(
-        sampler=run.sampler,
-        inputs=chosen,
-        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
-        seed=look,
-        samples=run.draws,
-        until=budget.until(),
-        dist=None if run.sampler.fields else dist,
-        together=run.together,
-        clocks=run.clocks.columns,
-    )
-    return Verification.of(run.bound, claim, needed=needed, checks=(*fits, *run_checks(evidence)))
-
-
-class _Run(NamedTuple):
-    """What is shown; how answers are read, one by one where ``together`` they share ``clocks``.
-
-    ``draws`` of each input were planned.
-    """
-
-    bound: Bound
-    sampler: Sampler
-    together: Sampler
-    clocks: Clocks
-    draws: int
+    return Verification.of(bound, claim, needed=needed, checks=(*fits, *run_checks(seen)))
 
 
 def _clocks(

@@ -24,8 +24,8 @@ _ONE_THING = 16
 # What hexadecimal digits, base64 and the like are made of.
 _ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER, _OPENED = " piece ", " (order of keys)", " (text)"
-_NUMERIC = 1.0
-"""What stands at a path, where it is a number; 0 where there is nothing, else a checksum of it."""
+# What stands at a path; 0 where there is nothing.
+_NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 KEPT, _LONGEST = 1 << 18, 200
 """The different answers, or parts of them, that are kept: the last ones that were seen."""
 
@@ -34,16 +34,17 @@ KEPT, _LONGEST = 1 << 18, 200
 class Fields:
     """The paths of a few answers, such as .age or [2]; read from any number of others.
 
-    Each path gives two numbers: what stands there (0 for nothing, 1 for a number, else a checksum)
-    and its number (also that of a truth value and of a number in text, else 0). Words of a text, or
-    letters of a text of one word and of bytes, are further paths, counted from either end; so is
-    the order of keys. A last number is a checksum of what stands at other paths.
+    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
+    text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
+    text (else 0). Words of a text, or letters of a text of one word and of bytes, are further
+    paths, counted from either end; so is the order of keys. A last number is a checksum of what
+    stands at other paths.
 
     Without paths an answer is read as a whole: one word, in Python's own spelling. Equal words are
     equal answers, and ``answer`` gives back what was spelt so.
 
     What checksums and words stand for is kept, ``KEPT`` of them at most; of a witness the first 200
-    letters. Of others it is said that they are "another value", and their ``answer`` is a KeyError.
+    letters. Of others it is said that they are "a text", and their ``answer`` is a KeyError.
 
     >>> Fields().read([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
@@ -70,18 +71,18 @@ class Fields:
         return cls(tuple(sorted(found, key=_derived))[:_MOST])
 
     def read(self, answers: Iterable[Any]) -> NDArray[Any]:
-        """One row of numbers for each answer, (n, 2 paths + 1), or one word, (n,)."""
+        """One row of numbers for each answer, (n, 3 paths + 1), or one word, (n,)."""
         if not self.paths:
             words = [self._keep(repr(plain(answer)), copy.deepcopy(answer)) for answer in answers]
             return np.array(words, dtype=np.str_)
-        place = {path: 2 * index for index, path in enumerate(self.paths)}
+        place = {path: 3 * index for index, path in enumerate(self.paths)}
         rows = []
         for answer in answers:
-            row, rest = [0.0] * (2 * len(self.paths) + 1), ""
+            row, rest = [0.0] * (3 * len(self.paths) + 1), ""
             for path, leaf in _leaves(answer, "", 0):
                 at = place.get(path)
                 if at is not None:
-                    row[at : at + 2] = self._numbers(leaf)
+                    row[at : at + 3] = self._numbers(leaf)
                 elif not _derived(path):
                     rest += f"{path}={leaf!r};"
             if rest:
@@ -96,21 +97,22 @@ class Fields:
     @property
     def columns(self) -> tuple[tuple[int, ...], ...]:
         """The places in a row that belong to each path, and to the rest."""
-        last = 2 * len(self.paths)
-        return (*((k, k + 1) for k in range(0, last, 2)), (last,))
+        last = 3 * len(self.paths)
+        return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def name(self, column: int) -> str:
         """The field of a column, as Python would write it: output.user.bits[0]."""
-        path = column // 2
+        path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
 
     def column_name(self, column: int) -> str:
         """What a column holds."""
-        return f"{'' if column % 2 else 'what is at '}{self.name(column)}"
+        what = 2 if column == 3 * len(self.paths) else column % 3
+        return f"{('kind of ', '', 'checksum of ')[what]}{self.name(column)}"
 
     def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
         """These columns and those of all that holds, or is a part of, what they show."""
-        shown = {self.paths[column // 2] for column in columns if column < 2 * len(self.paths)}
+        shown = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         held = {path.partition(_PIECE)[0] for path in shown}
 
         def made(path: str) -> bool:
@@ -121,30 +123,40 @@ class Fields:
                 or (bool(opened) and any(each.startswith(holder) for each in held))
             )
 
-        of_paths = [2 * k + j for k, path in enumerate(self.paths) if made(path) for j in (0, 1)]
+        of_paths = [3 * k + j for k, path in enumerate(self.paths) if made(path) for j in range(3)]
         return tuple({*columns, *of_paths})
 
     def value(self, row: NDArray[np.float64], column: int) -> str:
         """What the field of a column was in a row, in words."""
-        what = float(row[column // 2 * 2])
-        if what == _NUMERIC:
-            return f"{row[column // 2 * 2 + 1]:.15g}"
-        absent = "none" if column // 2 == len(self.paths) else "absent"
-        return self.kept.get(what, "another value") if what else absent
+        start = column // 3 * 3
+        if start == 3 * len(self.paths):
+            return self.kept.get(float(row[start]), "others") if row[start] else "none"
+        kind, number, checksum = row[start : start + 3].tolist()
+        return {
+            _NUMERIC: f"{number:.15g}",
+            _MINUS_ZERO: "-0.0",
+            _TRUTH: str(bool(number)),
+            _NULL: "None",
+        }.get(kind, self.kept.get(checksum, "a text") if kind else "absent")
 
-    def _numbers(self, leaf: Any) -> tuple[float, float]:
-        """What stands at a path, and its number."""
+    def _numbers(self, leaf: Any) -> tuple[float, float, float]:
+        """Kind, number and checksum of what stands at a path."""
         if isinstance(leaf, np.generic):
             leaf = leaf.item()
+        if leaf is None:
+            return _NULL, 0.0, 0.0
+        if isinstance(leaf, bool):
+            return _TRUTH, float(leaf), 0.0
+        if isinstance(leaf, (int, float)) and leaf == leaf:
+            number = _clipped(leaf)
+            minus = number == 0 and math.copysign(1.0, number) < 0
+            return _MINUS_ZERO if minus else _NUMERIC, number + 0.0, 0.0
         text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
-        number = float(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else leaf
-        counts = isinstance(number, (int, float)) and number == number
-        number = float(min(max(number, -1e100), 1e100)) if counts else 0.0
-        minus_zero = math.copysign(1.0, number) < 0 == number
-        if counts and not minus_zero and not isinstance(leaf, (bool, str, bytes)):
-            return _NUMERIC, number
-        told = repr(leaf)
-        return self._keep(_checksum(told), told[:_LONGEST]), number + 0.0
+        told = isinstance(text, str)
+        checksum = self._keep(_checksum(text if told else repr(leaf)), repr(leaf)[:_LONGEST])
+        if told and _NUMBER.fullmatch(text):
+            return _TEXT, _clipped(float(text)), checksum
+        return _TEXT if told else _EMPTY, 0.0, checksum
 
     def _keep(self, index: Any, kept: Any) -> Any:
         """``index``, under which this is kept from now on."""
@@ -275,6 +287,10 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _clipped(number: float) -> float:
+    return float(min(max(number, -1e100), 1e100))
 
 
 def _checksum(text: str) -> float:

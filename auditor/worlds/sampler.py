@@ -86,6 +86,11 @@ class Allowance:
         """Whether nothing is left, or no time."""
         return self.left <= 0 or self.late
 
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return time.perf_counter() > self.until
+
     def spend(self, outputs: int) -> None:
         """Count so many more."""
         self.used += outputs
@@ -94,15 +99,6 @@ class Allowance:
                 f"Expected more than the {self.most:,} draws that are its share, which is too few "
                 "for it. Raise samples, or seconds."
             )
-        self.in_time()
-
-    @property
-    def late(self) -> bool:
-        """Whether the time is over."""
-        return time.perf_counter() > self.until
-
-    def in_time(self) -> None:
-        """``UsedUp`` if the time is over."""
         if self.late:
             raise UsedUp("Expected more time than was left of seconds. Raise them.")
 
@@ -154,7 +150,7 @@ class Sampler:
             return self._called(value, rng, size)
         answers = []
         for _ in range(size):
-            self.allowance.in_time()
+            self.allowance.spend(0)  # it may be late by now
             try:
                 answers.append(self._called(value, rng))
             except UnreadForm as error:

@@ -140,9 +140,13 @@ def _spread(sample: NDArray[np.float64]) -> float:
     return float(np.subtract(*np.quantile(sample, [0.75, 0.25])))
 
 
+def _standard(sample: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (sample - np.median(sample)) / _spread(sample)
+
+
 def _tells(samples: list[NDArray[np.float64]], ratio: float, claim: ClaimUnderTest) -> bool:
     """Whether noise of one shape, of spreads up to ``ratio`` apart, breaks the claim."""
-    shape = np.concatenate([(each - np.median(each)) / _spread(each) for each in samples])
+    shape = np.concatenate([*map(_standard, samples)])
     light = {
         stats.laplace: stats.laplace.logpdf(shape, scale=np.abs(shape).mean()).sum(),
         stats.norm: stats.norm.logpdf(shape, scale=shape.std()).sum(),
@@ -206,9 +210,7 @@ class _Probe:
 
 def _one_shape(one: NDArray[np.float64], two: NDArray[np.float64]) -> bool:
     """Whether two samples are of one distribution but for place and scale (Kolmogorov-Smirnov)."""
-    a, b = (
-        np.sort((s - np.median(s)) / np.subtract(*np.quantile(s, [0.75, 0.25]))) for s in (one, two)
-    )
+    a, b = np.sort(_standard(one)), np.sort(_standard(two))
     both = np.concatenate([a, b])
     gap = np.searchsorted(a, both, side="right") - np.searchsorted(b, both, side="right")
     return bool(np.abs(gap).max() < 0.1 * len(a))

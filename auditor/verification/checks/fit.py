@@ -51,10 +51,6 @@ class _Test:
         return np.minimum(1.0, 2.0 * np.minimum(over, under))
 
 
-class _Misfit(Exception):
-    """Something that no honest distribution and sampler show, whatever the number of draws."""
-
-
 def check_fit(
     sampler: Sampler,
     dist: OutputDistribution,
@@ -90,7 +86,7 @@ def check_fit(
         rng = np.random.default_rng(choosing)
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
-    except (_Misfit, InputError) as misfit:
+    except InputError as misfit:
         return Check.failed(str(misfit))
     tests = [test for test in tests if len(test.count)]
     count = sum(len(test.count) for test in tests)
@@ -120,7 +116,7 @@ def _of_input(
     where = f"Under the input {plainly(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
-        raise _Misfit(
+        raise InputError(
             f"{where}, the output {plainly(drawn[impossible[0]])} was drawn, which the claimed "
             "distribution calls impossible. Mend log_prob or the sampler."
         )
@@ -135,7 +131,7 @@ def _of_input(
     atoms = atoms if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(atoms)
     mass = np.exp(log[:half][first[atoms]])
     if mass.sum() > 1.0 + _ROUNDING:
-        raise _Misfit(
+        raise InputError(
             f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
             f"{mass.sum():.6g}, which is above 1. Mend log_prob: they may be densities of a "
             "sampler whose outputs repeat."
@@ -205,12 +201,12 @@ def _intervals(
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
         if atoms:
-            raise _Misfit(
+            raise InputError(
                 f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
                 f"{atoms:.6g} in all, the claimed distribution comes to {total:.6g}, not to 1. "
                 "Outputs that repeat follow no density: mend the sampler or log_prob."
             )
-        raise _Misfit(
+        raise InputError(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
             "normaliser of log_prob."
         )

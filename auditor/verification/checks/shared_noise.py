@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,10 @@ def _among_entries(evidence: Evidence) -> Check:
             combination = search(train, *pair)
             if combination is None:
                 continue
-            counted = [(int(combination.points(test[place]).sum()), place) for place in pair]
+            told, points = combination
+            counted = [(int(points(test[place]).sum()), place) for place in pair]
             (misses, other), (hits, one) = sorted(counted)
-            name = f"{combination.name} of the output on one side of a threshold"
+            name = f"{told} of the output on one side of a threshold"
             event = Event(name, (inputs[one], inputs[other]), hits, misses, test.shape[1])
             if claim.refuted_by(event):
                 return Check.failed(
@@ -110,20 +112,8 @@ def _among_entries(evidence: Evidence) -> Check:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Combination:
-    """A number made of the entries: on one side of a threshold it points at the first input."""
-
-    name: str
-    weights: NDArray[Any]
-    threshold: float
-    binary: bool = False
-
-    def points(self, outputs: NDArray[Any]) -> NDArray[np.bool_]:
-        if self.binary:
-            ones = (outputs > self.threshold) @ self.weights.astype(np.int64)
-            return np.asarray(ones % 2 == 1)
-        return np.asarray(outputs @ self.weights > self.threshold)
+# A number made of the entries, and which outputs have it on the side of the first input.
+_Combination = tuple[str, Callable[[NDArray[Any]], NDArray[np.bool_]]]
 
 
 def _named(kind: str, weights: NDArray[Any]) -> str:
@@ -150,8 +140,8 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     if np.abs(still).max() <= 10.0 * tolerance * max(1.0, float(np.abs(apart).max())):
         return None
     weights = still / scale
-    ends = outputs[:, 0] @ weights
-    return _Combination(_named("A weighted sum", weights), weights, float(ends.mean()))
+    middle = float((outputs[:, 0] @ weights).mean())
+    return _named("A weighted sum", weights), lambda drawn: drawn @ weights > middle
 
 
 def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
@@ -162,15 +152,17 @@ def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     codes = (bits * places).sum(axis=2, dtype=np.uint64)
     rows = _echelon(np.unique(codes ^ codes[:, :1]).tolist())
     apart = int(codes[0, 0] ^ codes[1, 0])
-    for free in range(bits.shape[2]):
-        if free in rows:
-            continue
-        mask = 1 << free | sum(1 << pivot for pivot, row in rows.items() if row >> free & 1)
-        if (mask & apart).bit_count() % 2:
-            weights = np.array([mask >> place & 1 for place in range(bits.shape[2])])
-            name = _named("An exclusive or", weights)
-            return _Combination(name, weights, middle, binary=True)
-    return None
+    masks = (
+        1 << free | sum(1 << pivot for pivot, row in rows.items() if row >> free & 1)
+        for free in range(bits.shape[2])
+        if free not in rows
+    )
+    mask = next((each for each in masks if (each & apart).bit_count() % 2), None)
+    if mask is None:
+        return None
+    chosen = np.array([mask >> place & 1 for place in range(bits.shape[2])])
+    name = _named("An exclusive or", chosen)
+    return name, lambda drawn: (drawn > middle) @ chosen % 2 == 1
 
 
 def _echelon(vectors: list[int]) -> dict[int, int]:

@@ -238,19 +238,20 @@ def test_what_is_read() -> None:
     assert fields is not None
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
-    assert rows[0, [0, 1, 3, 4]].tolist() == [1.0, 1.0, 2.5, 0.0]
-    assert rows[1, 0] > 1.0
-    assert rows[1, 1:4].tolist() == [1.0, 0.0, 0.0]
-    assert rows[0, 6] != rows[1, 6] == 0.0  # the order of one key is none
+    assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
+    assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert rows[0, 11] != rows[1, 11] == 0.0  # the order of one key is none
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
-    assert [fields.value(rows[0], column) for column in (0, 2, 4)] == ["1", "'2.50'", "absent"]
-    assert [fields.value(rows[1], column) for column in (0, 8)] == ["True", "none"]
-    assert fields.value(rows[2], 8) == ".z=7;"
-    assert [fields.column_name(column) for column in (0, 3, 8)] == [
-        "what is at output.a",
+    assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
+    assert [fields.value(rows[1], column) for column in (0, 12)] == ["True", "none"]
+    assert fields.value(rows[2], 12) == ".z=7;"
+    names = [fields.column_name(column) for column in (0, 4, 8, 12)]
+    assert names == [
+        "kind of output.a",
         "output.b",
-        "what is at output's other fields",
+        "checksum of output.c",
+        "checksum of output's other fields",
     ]
 
 
@@ -270,5 +271,5 @@ def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(KeyError):
         whole.answer(words[1])
     rows = by_field.read([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
-    assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["another value", "'four'"]
+    assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
     assert len(whole.kept) == len(by_field.kept) == 3

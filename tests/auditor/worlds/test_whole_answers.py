@@ -15,21 +15,13 @@ from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.worlds.fields import Fields
+from tests.auditor.worlds.test_fields import said, salt
 
-Rng = np.random.Generator
 KEPT = 1 / (1 + math.exp(-3.0))
-
-
-def said(x: int, rng: Rng) -> int:
-    return x if rng.random() < KEPT else 1 - x
 
 
 def chance(bit: int, x: int) -> float:
     return math.log(KEPT if bit == x else 1 - KEPT)
-
-
-def salt(rng: Rng) -> str:
-    return bytes(rng.integers(0, 256, 8).tolist()).hex()
 
 
 LAWS = {

@@ -60,8 +60,9 @@ def test_impossible_outputs_are_found(f: Any, word: str) -> None:
         lambda x, rng, size: x + rng.geometric(0.6, size) - rng.geometric(0.6, size),
         lambda x, rng, size: x + rng.laplace(0.0, 2.0, (size, 2)),
         lambda x, rng, size: rng.standard_cauchy(size) * np.exp(x),
+        lambda x, rng, size: x + np.round(rng.laplace(size=size), 1),
     ],
-    ids=["response", "laplace", "clamped", "geometric", "vector", "cauchy"],
+    ids=["response", "laplace", "clamped", "geometric", "vector", "cauchy", "on a grid"],
 )
 def test_honest_supports_pass(f: Any) -> None:
     assert all(look(f, seed=seed).status is Status.PASSED for seed in range(5))
