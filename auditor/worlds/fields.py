@@ -206,23 +206,23 @@ def _structured(answer: Any) -> bool:
         return bool(answer) and not plain
     if isinstance(answer, float):
         return math.isnan(answer)
-    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biuS":
+    if not isinstance(answer, (dict, list, tuple, np.ndarray)):
+        return answer is None
+    try:
+        array = np.asarray(answer)
+    except Exception:  # ragged, or a foreign class that is no array
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind == "f":
+        return bool(np.isnan(array).any())
+    if array.dtype.kind not in "UO":
         return False
-    if isinstance(answer, (list, tuple, np.ndarray)):
-        try:
-            kind = np.asarray(answer).dtype.kind
-        except Exception:  # ragged, or a foreign class that is no array
-            return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-        if kind == "f":
-            return bool(np.isnan(np.asarray(answer)).any())
-        if kind == "U":
-            if len({isinstance(leaf, (str, bytes)) for _, leaf in _leaves(answer, "", 0)}) == 2:
-                return True
-            return any(map(_structured, np.asarray(answer, dtype=object).ravel().tolist()))
-        return kind == "O" and all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-    if isinstance(answer, dict):
-        return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-    return answer is None
+    leaves = [leaf for _, leaf in _leaves(answer, "", 0)]
+    if array.dtype.kind == "O":
+        return all(isinstance(leaf, _PLAIN) for leaf in leaves)
+    beside_numbers = len({isinstance(leaf, (str, bytes)) for leaf in leaves}) == 2
+    return beside_numbers or any(
+        map(_structured, np.asarray(answer, dtype=object).ravel().tolist())
+    )
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
@@ -261,22 +261,19 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
     A fraction is read as a number, and has none.
     """
-    if isinstance(text, bytes):
-        words, letters = [], text.decode("latin-1")
-    else:
-        words, letters = _WORD.findall(text), text
-        if "." in text and _NUMBER.fullmatch(text):
+    words = [] if isinstance(text, bytes) else _WORD.findall(text)
+    pieces, first, last = words, _WORDS, _LAST_WORDS
+    if len(words) < 2:
+        pieces = text.decode("latin-1") if isinstance(text, bytes) else text
+        first, last = _LETTERS, _LAST_LETTERS
+        if len(pieces) < 2 or (pieces.isalpha() and len(pieces) <= _ONE_THING):
             return
-    if len(words) > 1:
-        for index, word in enumerate(words[:_WORDS]):
-            yield f"{path}{_PIECE}{index}", word
-        for index in range(1, min(_LAST_WORDS, len(words)) + 1):
-            yield f"{path}{_PIECE}-{index}", words[-index]
-    elif len(letters) > 1 and not (letters.isalpha() and len(letters) <= _ONE_THING):
-        for index, letter in enumerate(letters[:_LETTERS]):
-            yield f"{path}{_PIECE}{index}", letter
-        for index in range(1, min(_LAST_LETTERS, len(letters)) + 1):
-            yield f"{path}{_PIECE}-{index}", letters[-index]
+    if isinstance(text, str) and "." in text and _NUMBER.fullmatch(text):
+        return
+    for index, piece in enumerate(pieces[:first]):
+        yield f"{path}{_PIECE}{index}", piece
+    for index in range(1, min(last, len(pieces)) + 1):
+        yield f"{path}{_PIECE}-{index}", pieces[-index]
 
 
 def _parsed(text: str) -> Any:
