@@ -261,13 +261,13 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
     A fraction is read as a number, and has none.
     """
-    words = [] if isinstance(text, bytes) else _WORD.findall(text)
-    pieces, first, last = words, _WORDS, _LAST_WORDS
-    if len(words) < 2:
-        pieces = text.decode("latin-1") if isinstance(text, bytes) else text
-        first, last = _LETTERS, _LAST_LETTERS
-        if len(pieces) < 2 or (pieces.isalpha() and len(pieces) <= _ONE_THING):
+    letters = text.decode("latin-1") if isinstance(text, bytes) else text
+    pieces: Sequence[str] = [] if isinstance(text, bytes) else _WORD.findall(text)
+    first, last = _WORDS, _LAST_WORDS
+    if len(pieces) < 2:
+        if len(letters) < 2 or (letters.isalpha() and len(letters) <= _ONE_THING):
             return
+        pieces, first, last = letters, _LETTERS, _LAST_LETTERS
     if isinstance(text, str) and "." in text and _NUMBER.fullmatch(text):
         return
     for index, piece in enumerate(pieces[:first]):

@@ -99,7 +99,9 @@ def _inverted(
     shares: list[float] = []
     with suppress(InputError):
         inverse = OneUniform.recognise(sampler, inputs, shape, rng)
-        for a, b in pairs if inverse else ():
+        if inverse is None:
+            return shares
+        for a, b in pairs:
             uniforms = rng.integers(1, 1 << BITS, (size, *shape))
             outputs = inverse.outputs(inputs[a], uniforms)
             skipped = inverse.skips(inputs[b], outputs)
