@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import itertools
 import json
@@ -96,6 +97,7 @@ def command(
     )
     from fedrec_auditor.auditor.machine.deadline import answer_within
     from fedrec_auditor.reports.paragraph import columns
+    from fedrec_auditor.reports.store import plain
 
     check_files(sarif, junit)
     width = columns()
@@ -126,11 +128,10 @@ def command(
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
         gate = Gate(fail_on, waived)
         code = gate.code([found.verdict])
-        text = (
-            as_text(found)
-            if as_json
-            else found.describe(allow=waived, command=_again(), width=width)
-        )
+        if as_json:
+            text = json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)
+        else:
+            text = found.describe(allow=waived, command=_again(), width=width)
         files = rendered(
             [found.finding(target, waived)],
             sarif,
@@ -238,15 +239,6 @@ def parse(inputs: str) -> list[Any]:
             f"Expected every list in --inputs to be an array, got a ragged one in {inputs!r}. "
             "Make its rows equally long."
         ) from error
-
-
-def as_text(found: Verification) -> str:
-    """The verification as JSON; infinite numbers as the string "inf"."""
-    import dataclasses
-
-    from fedrec_auditor.reports.store import plain
-
-    return json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)
 
 
 def _refuse_constant(name: str) -> NoReturn:

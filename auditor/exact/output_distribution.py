@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.spelling import Spelling
 from fedrec_auditor.auditor.worlds.worlds import checked_outputs
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 
@@ -85,8 +85,9 @@ class OutputDistribution:
             sampler=Sampler.of(origin.sample if isinstance(origin, Density) else origin),
             density=density,
             domain=domain if isinstance(domain, Domain) else None,
-            outputs=_listed(origin) if isinstance(origin, Density) else None,
         )
+        if isinstance(origin, Density) and origin.outputs is not None:
+            dist = dist._with_all(list(origin.outputs))
         if not callable(getattr(origin, "worst_case", None)):
             return dist
         try:
@@ -132,18 +133,18 @@ class OutputDistribution:
         return np.stack(rows)
 
     def spelling(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """The same, whose outputs are words if some for ``inputs`` are no arrays; see ``Spelling``.
+        """The same, whose outputs are words if some for ``inputs`` are no arrays; see ``Fields``.
 
         ``log_prob`` is asked about the answers that were spelt.
         """
         if self.worst_case is not None:
             return self
-        return replace(self, sampler=self.sampler.spelling(inputs, np.random.default_rng(seed)))
+        return replace(self, sampler=self.sampler.whole(inputs, np.random.default_rng(seed)))
 
     @property
-    def spelt(self) -> Spelling | None:
+    def spelt(self) -> Fields | None:
         """What spelt the outputs, where they are no arrays."""
-        return self.sampler.reader if isinstance(self.sampler.reader, Spelling) else None
+        return self.sampler.reader
 
     @property
     def named(self) -> WorstCase | None:
@@ -174,6 +175,16 @@ class OutputDistribution:
         """``size`` draws, the same ones for the same ``seed``."""
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
+    def _with_all(self, outputs: list[Any]) -> OutputDistribution:
+        """The same, with the list of all outputs."""
+        reader = Fields.of(outputs, whole=True)
+        every = checked_outputs(
+            outputs if reader is None else reader.read(outputs),
+            len(outputs),
+            "the list of all outputs",
+        )
+        return replace(self, outputs=every, sampler=replace(self.sampler, reader=reader))
+
     def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             if self.spelt is not None:
@@ -202,16 +213,6 @@ class OutputDistribution:
             return float(self._ask(np.asarray(output)[None], value)[0])
         except Exception:  # nobody drew this output, so it may be none
             return math.nan
-
-
-def _listed(origin: Density) -> NDArray[Any] | None:
-    if origin.outputs is None:
-        return None
-    outputs = list(origin.outputs)
-    spelling = Spelling.of(outputs)
-    if spelling is not None:
-        return spelling.read(outputs)
-    return checked_outputs(outputs, len(outputs), "the list of all outputs")
 
 
 def identity(value: Any) -> Hashable:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.output_distribution import identity
 from fedrec_auditor.auditor.exact.steering import steered
@@ -25,8 +26,7 @@ def pair_from(
     sampler: Sampler,
     strategy: SearchStrategy[Any],
     *,
-    epsilon: float,
-    delta: float,
+    claim: Claim,
     samples: int,
     seed: np.random.SeedSequence,
 ) -> list[Any]:
@@ -51,22 +51,22 @@ def pair_from(
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            if len(scores) >= most or (scores and sampler.used_up):
+            if len(scores) >= most or (scores and sampler.allowance.used_up):
                 return -1.0
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.reading(pair, rng, unread=unread)
-                return (
-                    JointBinomial()
-                    .bound(read.worlds(pair), delta=delta, confidence=0.95, samples=draws, rng=rng)
-                    .epsilon
+                worlds, delta = read.worlds(pair), claim.delta
+                bound = JointBinomial().bound(
+                    worlds, delta=delta, confidence=0.95, samples=draws, rng=rng
                 )
+                return bound.epsilon
 
             try:
                 scores[key] = beginning_again(shown)
             except InputError:
-                if not sampler.used_up:
+                if not sampler.allowance.used_up:
                     raise
                 scores[key] = -1.0 if scores else 0.0
         return scores[key]
@@ -77,7 +77,7 @@ def pair_from(
         raise InputError(
             "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
         )
-    if exceeds(found, epsilon):
-        above = (epsilon + found) / 2.0
+    if exceeds(found, claim.epsilon):
+        above = (claim.epsilon + found) / 2.0
         _, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES, above=above)
     return list(pair)

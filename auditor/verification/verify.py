@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from fedrec_auditor.accountants.statements.bound import (
     Side,
     check_confidence,
     check_delta,
-    check_epsilon,
 )
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
@@ -27,8 +26,11 @@ from fedrec_auditor.auditor.exact.divergence import NoCurve
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
+from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLES, Budget
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.pair import pair_from
@@ -36,9 +38,7 @@ from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verific
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
-    LEAST_TOGETHER,
     ONE_REPORT,
-    TOGETHER,
     Sampler,
     beginning_again,
 )
@@ -53,23 +53,12 @@ if TYPE_CHECKING:
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
-_MOST_SAMPLES = 10**10
-SIZED_SAMPLES = 1_000_000
-"""Default draws per input of a callable that draws many at once."""
-SINGLE_SAMPLES = 100_000
-"""Default draws per input of a callable that draws one at a time."""
-# Calls by which draws are timed: so many, each for so many times as many outputs as the last, while
-# the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
-# negligible where an output of it takes so many times the least at most; turns there are at least.
-_PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
 # Answers that are looked at for their form: so small a share of the draws.
 _LOOKS = 50
 # The share of the seconds in which a pair of inputs is looked for, and clocks are.
 _SEARCH = 0.2
-# The share of what is left that draws are planned to take, and that after which they are given up.
-_PLANNED, _LATE = 0.85, 1.15
-WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
-"""Most numbers per input by default, and the draws of outputs however wide."""
+# The share of the seconds after which draws are given up.
+_LATE = 1.15
 
 
 def verify_ldp(
@@ -126,122 +115,107 @@ def verify_ldp(
     >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
     VIOLATED: at least 1.0, and in truth 1.1
     """
+    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
+    budget = Budget(samples, seconds)
+    claim = ldp_claim(epsilon, delta)
+    _check(mechanism, claim, confidence, seed)
     with shown_stages(progress, "verifying"):
-        return _verified(mechanism, epsilon, delta, inputs, samples, seconds, confidence, seed)
+        return _verified(mechanism, claim, _given(inputs), budget, confidence, seed)
 
 
 def _verified(
     mechanism: Mechanism | Density | Randomizer,
-    epsilon: float,
-    delta: float,
-    inputs: Sequence[Any] | SearchStrategy[Any] | None,
-    samples: int | None,
-    seconds: float | None,
+    claim: Claim,
+    given: list[Any] | SearchStrategy[Any] | None,
+    budget: Budget,
     confidence: float,
     seed: int,
 ) -> Verification:
     """See ``verify_ldp``."""
-    begun = time.perf_counter()
-    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
-    _check(mechanism, epsilon, delta, samples, confidence, seed)
-    claim = ldp_claim(epsilon, delta)
+    epsilon, delta = claim.epsilon, claim.delta
     dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
-    draws = samples or (SIZED_SAMPLES if sampler.sized else SINGLE_SAMPLES)
+    draws = budget.most(sampler)
     search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
-
-    given = _given(inputs)
+    found: tuple[Bound, Evidence] | None = None
     fits: tuple[Check, ...] = ()
-    bound: Bound | None = None
     if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
         dist = dist.spelling(chosen, seed)
         sampler = dist.sampler
-        draws, *_ = _affordable(sampler, chosen, begun, seconds, draws)
+        draws = budget.paced(sampler, chosen, draws)[1]
         fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
-        fits = (Check(name="fit to the claimed distribution", **fitted._asdict()),)
+        fits = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
             dist = None
     elif given is None or isinstance(given, list):
         chosen = _listed(given)
     else:
-        searcher = sampler.allowed(math.inf, _until(begun, seconds, _SEARCH))
         chosen = pair_from(
-            searcher, given, epsilon=epsilon, delta=delta, samples=draws, seed=search
+            budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
         )
+    evidence = partial(
+        Evidence,
+        inputs=chosen,
+        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
+        seed=look,
+        until=budget.until(),
+    )
     if dist is not None:
         with suppress(NoCurve):
-            bound = exact_search(
+            exact = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
             )
+            found = exact, evidence(sampler=sampler, samples=draws, dist=dist)
 
-    def measured(unread: Sequence[Any]) -> _Run:
-        looks = draws // _LOOKS if seconds is None else 0
+    def measured(unread: Sequence[Any]) -> tuple[Bound, Evidence]:
+        looks = draws // _LOOKS if budget.seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        read, clocks, planned, slow = together, Clocks(), draws, ""
-        with suppress(InputError):  # no columns, or no time
-            if together.sized:
-                timed = together.allowed(math.inf, _until(begun, seconds, _SEARCH))
-                clocks = clocks_of(timed, chosen, turning, draws)
-        if clocks.by_call:
-            read = together.singly()
+        clocks = _clocks(budget.within(_SEARCH, together), chosen, turning, draws)
+        read = together.singly() if clocks.by_call else together
+        planned, slow = draws, ""
         if not fits:
-            planned, least, call = _affordable(read, chosen, begun, seconds, planned)
-            if least > LEAST_TOGETHER and planned < draws:
-                read = replace(read, least=least)
-                slow = f"; a call takes {call:.2g} s, so each was for {least} outputs of an input"
-        if samples is None and (read.fields or not read.sized):
-            planned = min(planned, SINGLE_SAMPLES)
-        if samples is None and not fits:
-            width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-            planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-        limited = read.allowed(math.inf, _until(begun, seconds, _LATE))
+            read, planned, slow = budget.paced(read, chosen, draws)
+            if budget.samples is None:
+                width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+                planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+        planned = min(planned, budget.most(read))
+        limited = budget.within(_LATE, read)
         try:
-            shown = _measured(
+            bound = _measured(
                 limited, chosen, claim, samples=planned, confidence=confidence, seed=counting
             )
+            bound = replace(bound, source=f"{bound.source}{slow}")
         except InputError:
-            if not limited.used_up:
+            if not limited.allowance.used_up:
                 raise
-            shown = _nothing(limited, delta, confidence)
-        else:
-            shown = replace(shown, source=f"{shown.source}{slow}")
-        if read.opaque and shown.epsilon == 0:
-            shown = replace(shown, source=UNREADABLE, largest=0.0, witness=None)
-        return _Run(shown, read, together, clocks, planned)
+            bound = _nothing(limited, delta, confidence)
+        if read.opaque and bound.epsilon == 0:
+            bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
+        return bound, evidence(
+            sampler=read,
+            samples=planned,
+            dist=None if read.fields else dist,
+            together=together,
+            clocks=clocks.columns,
+        )
 
-    run = _Run(bound, sampler, sampler, Clocks(), draws) if bound else beginning_again(measured)
-    bound, sampler, together, clocks, draws = run
+    bound, seen = found or beginning_again(measured)
     needed = None
     if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
         needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-    checks = run_checks(
-        sampler,
-        chosen,
-        epsilon=epsilon,
-        delta=delta,
-        seed=look,
-        samples=draws,
-        until=_until(begun, seconds),
-        dist=None if sampler.fields else dist,
-        together=together,
-        clocks=clocks.columns,
-    )
-    return Verification.of(bound, claim, needed=needed, checks=(*fits, *checks))
+    return Verification.of(bound, claim, needed=needed, checks=(*fits, *run_checks(seen)))
 
 
-class _Run(NamedTuple):
-    """What is shown; how answers are read, one by one where ``together`` they share ``clocks``.
-
-    ``draws`` of each input were planned.
-    """
-
-    bound: Bound
-    sampler: Sampler
-    together: Sampler
-    clocks: Clocks
-    draws: int
+def _clocks(
+    sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
+) -> Clocks:
+    """The clocks in calls for many outputs; none where there is no column, or no time to look."""
+    with suppress(InputError):
+        if sampler.sized:
+            return clocks_of(sampler, inputs, seed, draws)
+    return Clocks()
 
 
 def _measured(
@@ -281,102 +255,23 @@ def _nothing(sampler: Sampler, delta: float, confidence: float) -> Bound:
         scope=ONE_REPORT,
         source="nothing: the seconds were over before the draws that they were to allow",
         confidence=confidence,
-        samples=int(sampler.drawn),
+        samples=int(sampler.allowance.used),
         largest=0.0,
     )
 
 
-def _check(
-    mechanism: Any, epsilon: float, delta: float, samples: int | None, confidence: float, seed: int
-) -> None:
+def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
     """InputError for the first argument that is none."""
-    if math.isinf(check_epsilon(epsilon)):
+    if math.isinf(claim.epsilon):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
-    check_delta(delta)
+    check_delta(claim.delta)
     check_confidence(confidence)
     check_seed(seed)
-    if samples is not None and not 100 <= samples <= _MOST_SAMPLES:
-        raise InputError(
-            f"Expected 100 to {_MOST_SAMPLES:,} samples, got samples={samples!r}. Give another "
-            "number, or --seconds."
-        )
     if isinstance(mechanism, type):
         raise InputError(
             f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
             f"mechanism = {mechanism.__name__}(...), and name that."
         )
-
-
-def _until(begun: float, seconds: float | None, share: float = 1.0) -> float:
-    """When a share of the seconds is over; never where there is no limit.
-
-    InputError for a number of seconds that is none.
-    """
-    if seconds is None:
-        return math.inf
-    if not 0 < seconds < math.inf:
-        raise InputError(f"Expected seconds above 0, got seconds={seconds!r}. Give 60, say.")
-    return begun + share * seconds
-
-
-class _Affordable(NamedTuple):
-    """Draws of each input that there is time for, in calls for ``least`` outputs at the least.
-
-    ``call`` is the seconds of one such call, 0 where nothing was timed.
-    """
-
-    draws: int
-    least: int = LEAST_TOGETHER
-    call: float = 0.0
-
-
-def _affordable(
-    sampler: Sampler, inputs: Sequence[Any], begun: float, seconds: float | None, most: int
-) -> _Affordable:
-    """Draws of an input that take as long as is left of ``seconds``, by the time that some take.
-
-    ``most`` at most, and that where ``seconds`` is None. Two measurements of two inputs each, their
-    selection splits of all inputs, and the checks. The slower one of the first and the last input
-    counts. Calls that cost much whatever they are for are made for more outputs: fewer turns.
-    InputError if fewer than 100 draws are allowed, or than 8 turns.
-    """
-    if seconds is None:
-        return _Affordable(most)
-    left = _until(begun, seconds) - time.perf_counter()
-    rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
-    costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
-    for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
-        taken = []
-        for value in (inputs[0], inputs[-1]):
-            start = time.perf_counter()
-            sampler.draw(value, rng, size)
-            taken.append(time.perf_counter() - start)
-        last, best = best, max(taken) / size
-        costs[size] = best
-        spent += sum(taken)
-        flat = last < _NEAR * best and spent > left / 40
-        if flat or spent + _LARGER * sum(taken) > _PILOTED * left:
-            break
-        size = min(_LARGER * size, TOGETHER)
-    left = _until(begun, seconds) - time.perf_counter()
-
-    def draws_at(each: float) -> int:
-        return int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
-
-    size, each = 1, best
-    if sampler.sized:
-        enough = (n for n in costs if draws_at(costs[n]) >= most or costs[n] <= _NEAR * best)
-        each = costs[size := next(enough)]
-    draws, least = draws_at(each), max(size, LEAST_TOGETHER)
-    fewest = max(100, _FEWEST_TURNS * size)
-    if draws < fewest:
-        calls = f"a call for {size} takes {each * size:.3g} s"
-        wanted = math.ceil(1.6 * fewest * each * (4 + len(inputs)))
-        raise InputError(
-            f"Expected seconds for {fewest} draws of an input at least, got seconds={seconds:g}, "
-            f"where {f'one draw takes {each:.3g} s' if size == 1 else calls}. Give {wanted}, say."
-        )
-    return _Affordable(min(draws, most), least, each * least)
 
 
 def _whole(name: str, number: Any) -> int | None:

@@ -1,12 +1,13 @@
-"""Answers that are no arrays of numbers, dictionaries, lists, text, read as named fields."""
+"""Answers that are no arrays of numbers but dictionaries, lists, text: read by field, or whole."""
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,10 @@ _ONE_THING = 16
 # What hexadecimal digits, base64 and the like are made of.
 _ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER, _OPENED = " piece ", " (order of keys)", " (text)"
-# Texts that are remembered, so that a witness can be told in words.
-_REMEMBERED, _LONGEST = 4096, 200
 # What stands at a path; 0 where there is nothing.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
+KEPT, _LONGEST = 1 << 18, 200
+"""The different answers, or parts of them, that are kept: the last ones that were seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +38,61 @@ class Fields:
     text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
     text (else 0). Words of a text, or letters of a text of one word and of bytes, are further
     paths, counted from either end; so is the order of keys. A last number is a checksum of what
-    stands at other paths. ``texts`` are some of those behind the checksums.
+    stands at other paths.
+
+    Without paths an answer is read as a whole: one word, in Python's own spelling. Equal words are
+    equal answers, and ``answer`` gives back what was spelt so.
+
+    What checksums and words stand for is kept, ``KEPT`` of them at most; of a witness the first 200
+    letters. Of others it is said that they are "a text", and their ``answer`` is a KeyError.
+
+    >>> Fields().read([{"bit": 1, "who": None}]).tolist()
+    ["{'bit': 1, 'who': None}"]
     """
 
-    paths: tuple[str, ...]
-    texts: dict[float, str] = field(default_factory=dict, compare=False, repr=False)
+    paths: tuple[str, ...] = ()
+    kept: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, answers: Sequence[Any]) -> Fields | None:
-        """The fields of these; None for numbers and for plain words.
+    def of(cls, answers: Sequence[Any], *, whole: bool = False) -> Fields | None:
+        """The fields of these, or for them as a ``whole``; None for numbers and for plain words.
 
         Words that end in a NUL are read as well: an array of numpy drops it. So are numbers of
-        which some, and not all, are NaN.
+        which some, and not all, are NaN. Text as a whole is no other than it was.
         """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
             return None
         if all(map(_nothing_but_nan, answers)):
             return None
+        if whole:
+            return None if all(isinstance(each, (str, bytes)) for each in answers) else cls()
         found = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
         return cls(tuple(sorted(found, key=_derived))[:_MOST])
 
-    def read(self, answers: Iterable[Any]) -> NDArray[np.float64]:
-        """One row of numbers for each answer, (n, 3 paths + 1)."""
+    def read(self, answers: Iterable[Any]) -> NDArray[Any]:
+        """One row of numbers for each answer, (n, 3 paths + 1), or one word, (n,)."""
+        if not self.paths:
+            words = [self._keep(repr(plain(answer)), copy.deepcopy(answer)) for answer in answers]
+            return np.array(words, dtype=np.str_)
         place = {path: 3 * index for index, path in enumerate(self.paths)}
         rows = []
         for answer in answers:
             row, rest = [0.0] * (3 * len(self.paths) + 1), ""
             for path, leaf in _leaves(answer, "", 0):
                 at = place.get(path)
-                if at is None:
-                    rest += "" if _derived(path) else f"{path}={leaf!r};"
-                    continue
-                row[at : at + 3], text = _numbers(leaf)
-                if text:
-                    self._remember(row[at + 2], repr(text))
+                if at is not None:
+                    row[at : at + 3] = self._numbers(leaf)
+                elif not _derived(path):
+                    rest += f"{path}={leaf!r};"
             if rest:
-                row[-1] = _checksum(rest)
-                self._remember(row[-1], rest)
+                row[-1] = self._keep(_checksum(rest), rest[:_LONGEST])
             rows.append(row)
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+
+    def answer(self, word: str) -> Any:
+        """The answer that was read as this word."""
+        return copy.deepcopy(self.kept[word])
 
     @property
     def columns(self) -> tuple[tuple[int, ...], ...]:
@@ -91,9 +107,8 @@ class Fields:
 
     def column_name(self, column: int) -> str:
         """What a column holds."""
-        if column == 3 * len(self.paths):
-            return f"checksum of {self.name(column)}"
-        return f"{('kind of ', '', 'checksum of ')[column % 3]}{self.name(column)}"
+        what = 2 if column == 3 * len(self.paths) else column % 3
+        return f"{('kind of ', '', 'checksum of ')[what]}{self.name(column)}"
 
     def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
         """These columns and those of all that holds, or is a part of, what they show."""
@@ -114,22 +129,53 @@ class Fields:
     def value(self, row: NDArray[np.float64], column: int) -> str:
         """What the field of a column was in a row, in words."""
         start = column // 3 * 3
-        kind, number, checksum = (*row[start : start + 3].tolist(), 0.0, 0.0)[:3]
         if start == 3 * len(self.paths):
-            return self.texts.get(kind, "others") if kind else "none"
-        if kind == _NUMERIC:
-            return f"{number:.15g}"
-        if kind == _MINUS_ZERO:
-            return "-0.0"
-        if kind == _TRUTH:
-            return str(bool(number))
-        if kind in (_TEXT, _EMPTY):
-            return self.texts.get(checksum, "a text")
-        return "None" if kind == _NULL else "absent"
+            return self.kept.get(float(row[start]), "others") if row[start] else "none"
+        kind, number, checksum = row[start : start + 3].tolist()
+        return {
+            _NUMERIC: f"{number:.15g}",
+            _MINUS_ZERO: "-0.0",
+            _TRUTH: str(bool(number)),
+            _NULL: "None",
+        }.get(kind, self.kept.get(checksum, "a text") if kind else "absent")
 
-    def _remember(self, checksum: float, text: str) -> None:
-        if len(self.texts) < _REMEMBERED:
-            self.texts.setdefault(checksum, text[:_LONGEST])
+    def _numbers(self, leaf: Any) -> tuple[float, float, float]:
+        """Kind, number and checksum of what stands at a path."""
+        if isinstance(leaf, np.generic):
+            leaf = leaf.item()
+        if leaf is None:
+            return _NULL, 0.0, 0.0
+        if isinstance(leaf, bool):
+            return _TRUTH, float(leaf), 0.0
+        if isinstance(leaf, (int, float)) and leaf == leaf:
+            number = _clipped(leaf)
+            minus = number == 0 and math.copysign(1.0, number) < 0
+            return _MINUS_ZERO if minus else _NUMERIC, number + 0.0, 0.0
+        text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
+        told = isinstance(text, str)
+        checksum = self._keep(_checksum(text if told else repr(leaf)), repr(leaf)[:_LONGEST])
+        if told and _NUMBER.fullmatch(text):
+            return _TEXT, _clipped(float(text)), checksum
+        return _TEXT if told else _EMPTY, 0.0, checksum
+
+    def _keep(self, index: Any, kept: Any) -> Any:
+        """``index``, under which this is kept from now on."""
+        self.kept.pop(index, None)
+        self.kept[index] = kept
+        if len(self.kept) > KEPT:
+            del self.kept[next(iter(self.kept))]
+        return index
+
+
+def plain(part: Any) -> Any:
+    """A part so that equal ones are spelt alike, and no others; arrays with their type."""
+    if isinstance(part, np.ndarray):
+        return "an array", part.dtype.str, plain(part.tolist())
+    if isinstance(part, dict):
+        return {key: plain(value) for key, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return (tuple if isinstance(part, tuple) else list)(map(plain, part))
+    return part.item() if isinstance(part, np.generic) else part
 
 
 def opaque(answers: Sequence[Any]) -> bool:
@@ -160,23 +206,23 @@ def _structured(answer: Any) -> bool:
         return bool(answer) and not plain
     if isinstance(answer, float):
         return math.isnan(answer)
-    if isinstance(answer, np.ndarray) and answer.dtype.kind in "biuS":
+    if not isinstance(answer, (dict, list, tuple, np.ndarray)):
+        return answer is None
+    try:
+        array = np.asarray(answer)
+    except Exception:  # ragged, or a foreign class that is no array
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind == "f":
+        return bool(np.isnan(array).any())
+    if array.dtype.kind not in "UO":
         return False
-    if isinstance(answer, (list, tuple, np.ndarray)):
-        try:
-            kind = np.asarray(answer).dtype.kind
-        except Exception:  # ragged, or a foreign class that is no array
-            return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-        if kind == "f":
-            return bool(np.isnan(np.asarray(answer)).any())
-        if kind == "U":
-            if len({isinstance(leaf, (str, bytes)) for _, leaf in _leaves(answer, "", 0)}) == 2:
-                return True
-            return any(map(_structured, np.asarray(answer, dtype=object).ravel().tolist()))
-        return kind == "O" and all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-    if isinstance(answer, dict):
-        return all(isinstance(leaf, _PLAIN) for _, leaf in _leaves(answer, "", 0))
-    return answer is None
+    leaves = [leaf for _, leaf in _leaves(answer, "", 0)]
+    if array.dtype.kind == "O":
+        return all(isinstance(leaf, _PLAIN) for leaf in leaves)
+    beside_numbers = len({isinstance(leaf, (str, bytes)) for leaf in leaves}) == 2
+    return beside_numbers or any(
+        map(_structured, np.asarray(answer, dtype=object).ravel().tolist())
+    )
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
@@ -215,22 +261,19 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
     A fraction is read as a number, and has none.
     """
-    if isinstance(text, bytes):
-        words, letters = [], text.decode("latin-1")
-    else:
-        words, letters = _WORD.findall(text), text
-        if "." in text and _NUMBER.fullmatch(text):
+    letters = text.decode("latin-1") if isinstance(text, bytes) else text
+    pieces: Sequence[str] = [] if isinstance(text, bytes) else _WORD.findall(text)
+    first, last = _WORDS, _LAST_WORDS
+    if len(pieces) < 2:
+        if len(letters) < 2 or (letters.isalpha() and len(letters) <= _ONE_THING):
             return
-    if len(words) > 1:
-        for index, word in enumerate(words[:_WORDS]):
-            yield f"{path}{_PIECE}{index}", word
-        for index in range(1, min(_LAST_WORDS, len(words)) + 1):
-            yield f"{path}{_PIECE}-{index}", words[-index]
-    elif len(letters) > 1 and not (letters.isalpha() and len(letters) <= _ONE_THING):
-        for index, letter in enumerate(letters[:_LETTERS]):
-            yield f"{path}{_PIECE}{index}", letter
-        for index in range(1, min(_LAST_LETTERS, len(letters)) + 1):
-            yield f"{path}{_PIECE}-{index}", letters[-index]
+        pieces, first, last = letters, _LETTERS, _LAST_LETTERS
+    if isinstance(text, str) and "." in text and _NUMBER.fullmatch(text):
+        return
+    for index, piece in enumerate(pieces[:first]):
+        yield f"{path}{_PIECE}{index}", piece
+    for index in range(1, min(last, len(pieces)) + 1):
+        yield f"{path}{_PIECE}-{index}", pieces[-index]
 
 
 def _parsed(text: str) -> Any:
@@ -241,25 +284,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _numbers(leaf: Any) -> tuple[tuple[float, float, float], Any]:
-    """Kind, number and checksum of what stands at a path, and what the checksum is of, if any."""
-    if isinstance(leaf, np.generic):
-        leaf = leaf.item()
-    if leaf is None:
-        return (_NULL, 0.0, 0.0), None
-    if isinstance(leaf, bool):
-        return (_TRUTH, float(leaf), 0.0), None
-    if leaf == 0 and isinstance(leaf, float) and math.copysign(1.0, leaf) < 0:
-        return (_MINUS_ZERO, 0.0, 0.0), None
-    if isinstance(leaf, (int, float)) and leaf == leaf:
-        return (_NUMERIC, _clipped(leaf), 0.0), None
-    text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
-    if isinstance(text, str):
-        number = _clipped(float(text)) if _NUMBER.fullmatch(text) else 0.0
-        return (_TEXT, number, _checksum(text)), leaf
-    return (_EMPTY, 0.0, _checksum(repr(leaf))), leaf
 
 
 def _clipped(number: float) -> float:

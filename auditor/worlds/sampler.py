@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.worlds.fields import Fields, opaque
-from fedrec_auditor.auditor.worlds.spelling import Spelling
-from fedrec_auditor.auditor.worlds.worlds import Worlds, checked_outputs
+from fedrec_auditor.auditor.worlds.fields import Fields, opaque, plain
+from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
 from fedrec_auditor.targets.wrapped.contained import message_of
 
@@ -63,36 +61,46 @@ def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
     raise last
 
 
+class UsedUp(InputError):
+    """No more outputs may be drawn, or the time is over: it says nothing of the randomizer."""
+
+
 @dataclass(slots=True)
 class Allowance:
     """How many more outputs may be drawn, of ``most``, and until when (``time.perf_counter``).
 
-    InputError once either is used up.
+    ``UsedUp`` once either is.
     """
 
-    most: float
+    most: float = math.inf
     until: float = math.inf
     used: int = 0
 
-    def spend(self, outputs: int) -> None:
-        """Count so many more."""
-        self.used += outputs
-        if self.used > self.most:
-            raise InputError(
-                f"Expected more than the {self.most:,} draws that are its share, which is too few "
-                "for it. Raise samples, or seconds."
-            )
-        self.in_time()
+    @property
+    def left(self) -> float:
+        """How many more, infinitely many if nothing bounds them."""
+        return self.most - self.used
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing is left, or no time."""
+        return self.left <= 0 or self.late
 
     @property
     def late(self) -> bool:
         """Whether the time is over."""
         return time.perf_counter() > self.until
 
-    def in_time(self) -> None:
-        """InputError if the time is over."""
+    def spend(self, outputs: int) -> None:
+        """Count so many more."""
+        self.used += outputs
+        if self.used > self.most:
+            raise UsedUp(
+                f"Expected more than the {self.most:,} draws that are its share, which is too few "
+                "for it. Raise samples, or seconds."
+            )
         if self.late:
-            raise InputError("Expected more time than was left of seconds. Raise them.")
+            raise UsedUp("Expected more time than was left of seconds. Raise them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class Sampler:
     """A randomizer that gives independent outputs for an input, drawn from a generator.
 
     ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
-    ``allowance`` bounds the draws, if there is one. ``reader`` reads answers that are no arrays.
+    ``allowance`` bounds the draws. ``reader`` reads answers that are no arrays.
     ``raising`` says that a call may raise, which is an answer then: {"raised": its class}.
     ``opaque`` says that answers are texts or bytes that never repeat; see ``fields.opaque``.
     ``least`` outputs, or more, are asked for in one call where calls are for many.
@@ -109,8 +117,8 @@ class Sampler:
     name: str
     call: Callable[..., Any]
     sized: bool
-    allowance: Allowance | None = None
-    reader: Fields | Spelling | None = None
+    allowance: Allowance = field(default_factory=Allowance)
+    reader: Fields | None = None
     raising: bool = False
     opaque: bool = False
     least: int = LEAST_TOGETHER
@@ -137,14 +145,12 @@ class Sampler:
         A list of single answers if it takes no size. InputError beyond its allowance. Every call
         gets the input as it was given: what a call writes into it does not reach the next.
         """
-        if self.allowance is not None:
-            self.allowance.spend(size)
+        self.allowance.spend(size)
         if self.sized:
             return self._called(value, rng, size)
         answers = []
         for _ in range(size):
-            if self.allowance is not None:
-                self.allowance.in_time()
+            self.allowance.spend(0)  # it may be late by now
             try:
                 answers.append(self._called(value, rng))
             except UnreadForm as error:
@@ -202,7 +208,10 @@ class Sampler:
                     place, size = int(places[turn]), int(counts[turn])
                     part = self.draw(inputs[place], rngs[place], size)
                     parts.setdefault(place, []).append(part)
-            return {place: _joined(inputs[place], drawn) for place, drawn in parts.items()}
+            for place, drawn in parts.items():
+                shapes = sorted({part.shape[1:] for part in drawn})
+                check_one_shape(f"the input {inputs[place]!r}", *shapes)
+            return {place: np.concatenate(drawn) for place, drawn in parts.items()}
         answers: dict[int, list[Any]] = {}
         for place in order.tolist():
             answers.setdefault(place, []).extend(self.answer(inputs[place], rngs[place], 1))
@@ -211,24 +220,9 @@ class Sampler:
         }
 
     @property
-    def used_up(self) -> bool:
-        """Whether nothing is left of what it may draw, or no time."""
-        return self.allowance is not None and (self.left <= 0 or self.allowance.late)
-
-    @property
-    def drawn(self) -> int:
-        """Outputs that were drawn of its allowance; 0 if it has none."""
-        return 0 if self.allowance is None else self.allowance.used
-
-    @property
-    def left(self) -> float:
-        """Outputs that it may still draw, infinitely many if nothing bounds them."""
-        return math.inf if self.allowance is None else self.allowance.most - self.drawn
-
-    @property
     def fields(self) -> Fields | None:
         """What answers are read as, if they are structures whose fields are read."""
-        return self.reader if isinstance(self.reader, Fields) else None
+        return self.reader if self.reader is not None and self.reader.paths else None
 
     def reading(
         self,
@@ -254,12 +248,13 @@ class Sampler:
             opaque=opaque(answers),
         )
 
-    def spelling(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
-        """The same randomizer, whose answers are spelt as words if some are no arrays and no words.
+    def whole(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+        """The same randomizer, whose answers are words if some are no arrays and no text.
 
         For who is to be asked about whole answers.
         """
-        return replace(self, reader=Spelling.of(self._looked_at(inputs, rng, _LOOKED_AT)))
+        answers = self._looked_at(inputs, rng, _LOOKED_AT)
+        return replace(self, reader=self.reader or Fields.of(answers, whole=True))
 
     def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
@@ -313,13 +308,8 @@ class Sampler:
 
         def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             shape = self.draw(value, rng, size).shape[1:]
-            with np.printoptions(threshold=sys.maxsize, precision=17):
-                before = known.setdefault(repr(value), shape)
-            if before != shape:
-                raise InputError(
-                    f"Expected outputs of one shape for the input {value!r}, got {before} and "
-                    f"{shape}. Return the same shape every time."
-                )
+            before = known.setdefault(repr(plain(value)), shape)
+            check_one_shape(f"the input {value!r}", before, shape)
             return np.full(size, f"an output of shape {shape}")
 
         return Sampler(self.name, call, True)
@@ -352,18 +342,6 @@ def turns(inputs: int, size: int) -> NDArray[np.intp]:
 
 def _raised(answer: Any) -> bool:
     return isinstance(answer, dict) and [*answer] == ["raised"]
-
-
-def _joined(value: Any, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Outputs of several calls for one input; InputError unless they have one shape."""
-    shapes = {part.shape[1:] for part in parts}
-    if len(shapes) > 1:
-        first, second = sorted(shapes)[:2]
-        raise InputError(
-            f"Expected outputs of one shape for the input {value!r}, got {first} and {second}. "
-            "Return the same shape every time."
-        )
-    return np.concatenate(parts)
 
 
 def _takes_size(randomizer: Callable[..., Any]) -> bool:

@@ -156,11 +156,8 @@ class Worlds:
     def _one_shape(
         self, world: int, shape: tuple[int, ...] | None, block: NDArray[Any]
     ) -> tuple[int, ...]:
-        if shape not in (None, block.shape[1:]):
-            raise InputError(
-                f"Expected outputs of one shape for {self._label(world)}, got {shape} and "
-                f"{block.shape[1:]}. Return the same shape every time."
-            )
+        if shape is not None:
+            check_one_shape(self._label(world), shape, block.shape[1:])
         return block.shape[1:]
 
     def _label(self, world: int) -> str:
@@ -180,6 +177,16 @@ def check_seed(seed: int) -> int:
     if seed < 0:
         raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
     return seed
+
+
+def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
+    """InputError, which names the ``origin``, unless all are the same."""
+    first, *others = dict.fromkeys(shapes)
+    if others:
+        raise InputError(
+            f"Expected outputs of one shape for {origin}, got {first} and {others[0]}. "
+            "Return the same shape every time."
+        )
 
 
 def as_array(drawn: Any, origin: str) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, stats
 
-from fedrec_auditor.auditor.verification.checks.evidence import (
+from fedrec_auditor.auditor.verification.checks.claim import (
     FALSE_ALARM,
     ClaimUnderTest,
     stacked,

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
-from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.checks.claim import FALSE_ALARM, ClaimUnderTest, words
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.worlds.sampler import Sampler, UsedUp
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
 _DRAWS = 2048
@@ -37,9 +38,7 @@ _NOT_CLIPPED = (
 )
 
 
-def clipping(
-    sampler: Sampler, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
-) -> CheckResult:
+def clipping(evidence: Evidence) -> Check:
     """Beyond the inputs given, outputs stay where they are, or the randomizer refuses.
 
     The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows in
@@ -54,36 +53,38 @@ def clipping(
     tell nothing. Not run for a randomizer of a bounded domain that takes anything, nor for one that
     is linear: neither says what its caller does.
     """
+    inputs = evidence.inputs
     try:
         numbers = [np.asarray(value, dtype=np.float64) for value in inputs]
     except (TypeError, ValueError):
-        return CheckResult.not_run("Inputs are not numbers: there is nothing to clip.")
+        return Check.not_run("Inputs are not numbers: there is nothing to clip.")
     if all(np.asarray(value).dtype.kind != "f" for value in inputs):
-        return CheckResult.not_run("Inputs are not in floating point: there is nothing to clip.")
+        return Check.not_run("Inputs are not in floating point: there is nothing to clip.")
     base = max(numbers, key=lambda array: float(np.abs(array).max(initial=0.0)))
     if not base.any() or not np.isfinite(base).all():
-        return CheckResult.not_run("No input given is finite and other than zero.")
+        return Check.not_run("No input given is finite and other than zero.")
     draws = max(64, min(_DRAWS, _NUMBERS // base.size))
+    sampler, seed = evidence.own("clipping"), evidence.seeds["clipping"]
     probe = _Probe(sampler, base, int(np.abs(base).argmax()), draws, seed)
     first = probe.outputs(1.0)
     if len(np.unique(first)) < draws // 2:
-        return CheckResult.not_run("Outputs are of few values: there is nothing to clip.")
+        return Check.not_run("Outputs are of few values: there is nothing to clip.")
     if probe.words(1.0) == 0:
-        return CheckResult.not_run(
+        return Check.not_run(
             "It draws from a source of its own, and may never end on an input out of range."
         )
     for factor in _STEPS:
         try:
             if probe.words(factor) > _SLOWER * probe.words(1.0):
-                return CheckResult.not_run(
-                    f"It draws ever longer beyond its domain. {_NOT_CLIPPED}"
-                )
+                return Check.not_run(f"It draws ever longer beyond its domain. {_NOT_CLIPPED}")
+        except UsedUp:
+            raise
         except InputError:
-            return CheckResult.passed(f"It refuses the input {words(probe.scaled(factor))}.")
-    found = _judged(probe, first, numbers, claim)
+            return Check.passed(f"It refuses the input {words(probe.scaled(factor))}.")
+    found = _judged(probe, first, numbers, evidence.claim)
     lengths = [float(np.linalg.norm(array)) for array in numbers if array.size > 1]
     if found.status is Status.FAILED and lengths and np.allclose(lengths, 1.0, rtol=1e-9):
-        return CheckResult.not_run(
+        return Check.not_run(
             "All inputs given are vectors of length 1: it may be made for these alone, so what it "
             "does beyond is not asked. Give inputs of other lengths if it takes them."
         )
@@ -95,7 +96,7 @@ def _judged(
     first: NDArray[np.float64],
     inputs: list[NDArray[np.float64]],
     claim: ClaimUnderTest,
-) -> CheckResult:
+) -> Check:
     samples = [first, *(probe.outputs(factor) for factor in (4.0, 16.0, 64.0))]
     places = [float(np.median(sample)) for sample in samples]
     spreads = [_spread(sample) for sample in samples]
@@ -116,34 +117,36 @@ def _judged(
         )
         given = [_spread(probe.outputs_for(value)) for value in inputs]
         if _tells(samples, max(given) / max(min(given), 1e-300), claim):
-            return CheckResult.failed(f"{grows}, and tells them. {_REMEDY}")
-        return CheckResult.not_run(
+            return Check.failed(f"{grows}, and tells them. {_REMEDY}")
+        return Check.not_run(
             f"{grows}. Noise of smooth sensitivity is that as well, and may keep the claim."
         )
     if 10.0 * error > reach / 4.0:
-        return CheckResult.not_run(
-            "The noise is too large to see where 64 times the largest input lies."
-        )
+        return Check.not_run("The noise is too large to see where 64 times the largest input lies.")
     if abs(places[3] - places[2]) < reach / 4.0:
-        return CheckResult.passed(f"Outputs for {largest} times 16 and times 64 lie at one place.")
+        return Check.passed(f"Outputs for {largest} times 16 and times 64 lie at one place.")
     if probe.base.size > 1 and 3.0 < places[3] / places[2] < 5.0:
         alone = float(np.median(probe.outputs(64.0, alone=True)))
         if abs(alone - places[0]) < 0.1 * abs(places[3] - places[0]):
-            return CheckResult.failed(
+            return Check.failed(
                 f"Entry {probe.entry} of the output follows the input {largest} when all of it "
                 f"grows 64 times (to {places[3]:.3g}), and stays at {alone:.3g} when that entry "
                 f"alone does: the bound is taken from the data. {_REMEDY}"
             )
-    return CheckResult.not_run(_NOT_CLIPPED)
+    return Check.not_run(_NOT_CLIPPED)
 
 
 def _spread(sample: NDArray[np.float64]) -> float:
     return float(np.subtract(*np.quantile(sample, [0.75, 0.25])))
 
 
+def _standard(sample: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (sample - np.median(sample)) / _spread(sample)
+
+
 def _tells(samples: list[NDArray[np.float64]], ratio: float, claim: ClaimUnderTest) -> bool:
     """Whether noise of one shape, of spreads up to ``ratio`` apart, breaks the claim."""
-    shape = np.concatenate([(each - np.median(each)) / _spread(each) for each in samples])
+    shape = np.concatenate([*map(_standard, samples)])
     light = {
         stats.laplace: stats.laplace.logpdf(shape, scale=np.abs(shape).mean()).sum(),
         stats.norm: stats.norm.logpdf(shape, scale=shape.std()).sum(),
@@ -207,9 +210,7 @@ class _Probe:
 
 def _one_shape(one: NDArray[np.float64], two: NDArray[np.float64]) -> bool:
     """Whether two samples are of one distribution but for place and scale (Kolmogorov-Smirnov)."""
-    a, b = (
-        np.sort((s - np.median(s)) / np.subtract(*np.quantile(s, [0.75, 0.25]))) for s in (one, two)
-    )
+    a, b = np.sort(_standard(one)), np.sort(_standard(two))
     both = np.concatenate([a, b])
     gap = np.searchsorted(a, both, side="right") - np.searchsorted(b, both, side="right")
     return bool(np.abs(gap).max() < 0.1 * len(a))

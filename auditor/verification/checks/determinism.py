@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.verification.check import CheckResult
-from fedrec_auditor.auditor.verification.checks.evidence import FALSE_ALARM, ClaimUnderTest, words
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.verification.check import Check
+from fedrec_auditor.auditor.verification.checks.claim import (
+    FALSE_ALARM,
+    ClaimUnderTest,
+    Event,
+    words,
+)
+from fedrec_auditor.auditor.verification.checks.evidence import NUMBERS, Evidence
+
+# Outputs of an input in a batch, of which there are three: at most, and where calls give one.
+_MOST, _MOST_SINGLY = 4096, 1024
 
 
-def determinism(
-    sampler: Sampler,
-    inputs: list[Any],
-    claim: ClaimUnderTest,
-    *,
-    draws: int,
-    seed: np.random.SeedSequence,
-) -> CheckResult:
+def determinism(evidence: Evidence) -> Check:
     """The outputs of different seeds differ, as far as outputs differ at all.
 
     Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut
@@ -34,24 +35,29 @@ def determinism(
     inputs, fail if the claim would make it certain that both outputs come up under either input
     (the output of each is learnt from one seed and counted under another).
 
-    ``draws`` is n. A randomizer that does not repeat itself under one seed has a source of its
-    own: no fault.
+    A randomizer that does not repeat itself under one seed has a source of its own: no fault.
     """
+    inputs, claim = evidence.inputs, evidence.claim
+    most = _MOST if evidence.sampler.sized else _MOST_SINGLY
+    most = max(64, min(most, NUMBERS // max(1, evidence.numbers) // 4))
+    draws = int(min(most, max(16.0, evidence.each("determinism") / 3)))
+    sampler, seed = evidence.own("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, other = (
         sampler.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
-    constant: list[int] = []
-    foretold: list[int] = []
-    for place, (one, two) in enumerate(zip(first, other, strict=True)):
-        rows = one.reshape(draws, -1)
-        if np.array_equal(one, two):
-            if (rows == rows[0]).all():
-                constant.append(place)
-            elif _log_probability(rows) < math.log(FALSE_ALARM / len(inputs)):
-                foretold.append(place)
+    repeated = [
+        place for place, pair in enumerate(zip(first, other, strict=True)) if np.array_equal(*pair)
+    ]
+    constant = [place for place in repeated if (first[place] == first[place][0]).all()]
+    foretold = [
+        place
+        for place in repeated
+        if place not in constant
+        and _log_probability(first[place].reshape(draws, -1)) < math.log(FALSE_ALARM / len(inputs))
+    ]
     if foretold:
-        return CheckResult.failed(
+        return Check.failed(
             f"Two seeds gave the same {draws} outputs for the input "
             f"{words(inputs[foretold[0]])}: noise that can be foretold can be taken off. "
             "Draw from the generator that is passed in, and keep no answers.",
@@ -60,8 +66,8 @@ def determinism(
     if constant:
         return _constant(inputs, first, other, constant, claim.shared(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return CheckResult.passed("Another seed gives other outputs; the same seed, the same ones.")
-    return CheckResult.passed(
+        return Check.passed("Another seed gives other outputs; the same seed, the same ones.")
+    return Check.passed(
         "Another seed gives other outputs, and so does the same one: it draws from a source of its "
         "own, so the seed does not reproduce it."
     )
@@ -83,20 +89,19 @@ def _constant(
     other: list[NDArray[Any]],
     constant: list[int],
     claim: ClaimUnderTest,
-) -> CheckResult:
+) -> Check:
     """Decide on inputs whose outputs never varied: ``first`` chose the event, ``other`` counts."""
     draws = len(first[0])
-    for a in constant:
-        for b in range(len(inputs)):
-            shown = first[a][0]
-            hits, misses = (_count(other[i], shown) for i in (a, b))
-            if misses == 0 and claim.refuted(hits, draws, misses, draws):
-                return CheckResult.failed(
-                    f"The input {words(inputs[a])} gave {words(shown)} all {2 * draws} times, the "
-                    f"input {words(inputs[b])} never. Draw noise from the generator.",
-                    claim.bound((inputs[a], inputs[b]), words(shown), hits, misses, draws),
-                )
-    return CheckResult.not_run(
+    for a, b in itertools.product(constant, range(len(inputs))):
+        shown = first[a][0]
+        hits, misses = (_count(other[place], shown) for place in (a, b))
+        event = Event(words(shown), (inputs[a], inputs[b]), hits, misses, draws)
+        if misses == 0 and claim.refuted_by(event):
+            return Check.failed(
+                f"{event}, of outputs that never vary. Draw noise from the generator.",
+                claim.bound(event),
+            )
+    return Check.not_run(
         f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed cannot be told from a fresh one."
     )
@@ -107,14 +112,13 @@ def _told_apart(
 ) -> Bound | None:
     """An infinite epsilon where two inputs have outputs that repeat, and not the same ones."""
     for a, b in itertools.combinations(foretold, 2):
-        one, other = drawn[a], drawn[b]
-        if one.shape != other.shape:
+        if drawn[a].shape != drawn[b].shape:
             continue
-        differ = (one != other).reshape(len(one), -1).any(axis=1)
+        differ = (drawn[a] != drawn[b]).reshape(len(drawn[a]), -1).any(axis=1)
         if differ.any():
             place = int(np.argmax(differ))
-            event = f"output number {place} of a call or run is {words(one[place])}, as always"
-            return claim.bound((inputs[a], inputs[b]), event, 2, 0, 2, epsilon=math.inf)
+            name = f"output number {place} of a call or run is {words(drawn[a][place])}, as always"
+            return claim.bound(Event(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf)
     return None
 
 

@@ -1,118 +1,127 @@
-"""When a check may accuse: what was seen is impossible for an honest mechanism, or nearly so."""
+"""What checks look at: one randomizer under one claim, and one budget of draws and of time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
-    clopper_pearson_lower,
-    event_epsilon,
-)
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.checks.calls import CALLS, SIZE, shared_in_call
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, stacked
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 
-FALSE_ALARM = 1e-6
-"""The largest probability that one check accuses a mechanism that keeps its claim."""
+SHARE = 0.5
+"""Outputs that the checks draw, at most, over those that ``samples`` allow the measurement."""
+# What each takes of them, in the order in which each has a stream of the seed of its own: the
+# outputs that several look at, and what a check draws for itself.
+SHARES = {
+    "outputs": 0.35,
+    "determinism": 0.1,
+    "shared noise": 0.1,
+    "output type": 0.2,
+    "floating point": 0.1,
+    "clipping": 0.1,
+}
+NUMBERS = 1 << 18
+"""Numbers drawn for all inputs together: what bounds time and memory."""
+# Calls for all inputs together where a call gives one output and costs a microsecond or more.
+_CALLS = 1 << 15
+# The share of two outputs that tell how many numbers one has; the fewest outputs of an input that
+# are worth a look, and the fewest of a call that are compared with those of another.
+_LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 
-def words(value: Any, most: int = 60) -> str:
-    """An input or an output, as short as a sentence bears."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    text = " ".join(repr(value).split())
-    return text if len(text) <= most else text[: most - 4] + " ..."
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A randomizer under a claim, and what checks may draw of it for each of ``inputs``.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimUnderTest:
-    """(epsilon, delta), held against events in ``tests`` tests that share ``FALSE_ALARM``.
-
-    Each event must have been chosen before the draws were seen on which it is counted.
+    ``SHARE`` times the ``samples`` of the measurement are drawn for each input at most, of which a
+    check has its own part of ``SHARES``, and none after ``until`` (``time.perf_counter``). ``dist``
+    are the output probabilities that the randomizer claims, if it claims any. ``together`` draws
+    many outputs a call where ``sampler`` draws them singly, as they share ``clocks``.
     """
 
-    epsilon: float
-    delta: float
-    tests: int = 1
+    sampler: Sampler
+    inputs: list[Any]
+    claim: ClaimUnderTest
+    seed: np.random.SeedSequence
+    samples: int
+    until: float = math.inf
+    dist: OutputDistribution | None = None
+    together: Sampler | None = None
+    clocks: tuple[int, ...] = ()
 
-    def shared(self, tests: int) -> ClaimUnderTest:
-        """The same claim, held against so many tests together."""
-        return replace(self, tests=tests)
+    @cached_property
+    def seeds(self) -> dict[str, np.random.SeedSequence]:
+        """A stream of the seed for each part of the draws."""
+        return dict(zip(SHARES, self.seed.spawn(len(SHARES)), strict=True))
 
-    @property
-    def alpha(self) -> float:
-        """The probability with which one test may err."""
-        return FALSE_ALARM / self.tests
+    def within(self, share: float, sampler: Sampler | None = None) -> Sampler:
+        """The sampler, confined to a share of the draws and to the time."""
+        most = max(2, int(share * SHARE * self.samples * len(self.inputs)))
+        return (sampler or self.sampler).allowed(most, self.until)
 
-    def certified(self, hits: int, trials: int, misses: int, others: int) -> float:
-        """Least epsilon that explains ``hits`` of ``trials``, ``misses`` of ``others``."""
-        return float(
-            event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
+    def own(self, check: str) -> Sampler:
+        """The sampler, confined to what a check may draw for itself."""
+        return self.within(SHARES[check])
+
+    def each(self, part: str) -> float:
+        """So many outputs of an input are in this part of the draws."""
+        return SHARES[part] * (SHARE * self.samples * len(self.inputs)) / len(self.inputs)
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers an output has."""
+        rng = np.random.default_rng(self.seeds["outputs"])
+        return int(self.within(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
+
+    @cached_property
+    def calls(self) -> Check | None:
+        """What is wrong with calls for many outputs, which may share noise; None if nothing is."""
+        sampler = self.within(SHARES["shared noise"], self.together)
+        if not sampler.sized:
+            return None
+        size = min(SIZE, int(self.each("shared noise")) // CALLS)
+        if size < _FEWEST_IN_CALL:
+            return Check.not_run(
+                f"{CALLS} calls for so few outputs as are its share cannot tell. "
+                "Raise samples, or seconds."
+            )
+        rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
+        calls = stacked(
+            [
+                stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
+                for value, rng in zip(self.inputs, rngs, strict=True)
+            ]
         )
+        return shared_in_call(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clocks)
 
-    def refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
-        """Whether no mechanism that keeps the claim would show these counts."""
-        return self.certified(hits, trials, misses, others) > self.epsilon
+    @cached_property
+    def outputs(self) -> NDArray[Any]:
+        """Independent outputs that several checks look at, (inputs, n, *output shape).
 
-    def impossible(self, hits: int, trials: int) -> bool:
-        """Whether an event that cannot happen under the other input is too likely here."""
-        return self.share(hits, trials) > self.delta
-
-    def share(self, hits: int, trials: int) -> float:
-        """Lower confidence limit of an event's probability."""
-        return float(clopper_pearson_lower(hits, trials, self.alpha))
-
-    def bound(
-        self,
-        inputs: tuple[Any, Any],
-        event: str,
-        hits: int,
-        misses: int,
-        trials: int,
-        *,
-        epsilon: float | None = None,
-    ) -> Bound:
-        """The bound that an event seen ``hits`` and ``misses`` times in ``trials`` of each shows.
-
-        Two Clopper-Pearson limits at the error of a check, or ``epsilon`` where more than the
-        counts is known of the event.
+        InputError where outputs are empty, too few, of several shapes, or share noise.
         """
-        return Bound(
-            epsilon=self.certified(hits, trials, misses, trials) if epsilon is None else epsilon,
-            delta=self.delta,
-            side=Side.LOWER,
-            scope=ONE_REPORT,
-            source="an event that other draws chose",
-            confidence=1.0 - FALSE_ALARM,
-            samples=2 * trials,
-            witness=Witness(
-                input_a=words(inputs[0]),
-                input_b=words(inputs[1]),
-                output=event,
-                probability_a=hits / trials,
-                probability_b=misses / trials,
-                note=f"shares seen: {hits} of {trials} draws against {misses} of {trials}",
-            ),
-        )
-
-    def reach(self, trials: int) -> float:
-        """The largest epsilon that ``trials`` draws of each of two inputs could refute."""
-        return self.certified(trials, trials, 0, trials)
-
-
-def stacked(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Draws of several inputs as one array (inputs, n, *output shape).
-
-    InputError if the shapes differ, or words meet numbers.
-    """
-    shapes = sorted({array.shape for array in draws})
-    if len(shapes) != 1 or len({array.dtype.kind in "US" for array in draws}) != 1:
-        raise InputError(
-            f"Expected outputs of one shape, got {shapes}. Return the same form for every input."
-        )
-    return np.stack(draws)
+        if not self.numbers:
+            raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
+        if self.calls and self.calls.status is Status.FAILED:
+            raise InputError(
+                "Expected independent outputs, but those of one call, or of several, share noise."
+            )
+        count, most = len(self.inputs), NUMBERS // self.numbers
+        most = most if self.sampler.sized else min(_CALLS, most)
+        size = int(min(max(128, most // count), self.each("outputs")))
+        if size < _FEWEST:
+            raise InputError(
+                f"Expected {_FEWEST} draws of an input at the least, got {size} as the share of "
+                "the checks. Raise samples, or seconds."
+            )
+        sampler, seeds = self.own("outputs"), self.seeds["outputs"].spawn(count)
+        return stacked(sampler.draws(self.inputs, seeds, size))

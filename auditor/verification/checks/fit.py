@@ -15,8 +15,9 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.check import CheckResult
+from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import plainly
 
@@ -50,10 +51,6 @@ class _Test:
         return np.minimum(1.0, 2.0 * np.minimum(over, under))
 
 
-class _Misfit(Exception):
-    """Something that no honest distribution and sampler show, whatever the number of draws."""
-
-
 def check_fit(
     sampler: Sampler,
     dist: OutputDistribution,
@@ -61,7 +58,7 @@ def check_fit(
     *,
     samples: int,
     seed: np.random.SeedSequence,
-) -> CheckResult:
+) -> Check:
     """``sampler``'s outputs follow ``dist.log_prob``: an honest sampler fails one time in 10^6.
 
     For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
@@ -77,7 +74,8 @@ def check_fit(
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    size = min(samples, max(_FEWEST, _MOST_ENTRIES // max(1, entries)))
+    most = _MOST_ENTRIES if dist.spelt is None else KEPT
+    size = min(samples, max(_FEWEST, most // max(1, entries)))
     drawn = sampler.draws(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
@@ -88,23 +86,23 @@ def check_fit(
         rng = np.random.default_rng(choosing)
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
-    except (_Misfit, InputError) as misfit:
-        return CheckResult.failed(str(misfit))
+    except InputError as misfit:
+        return Check.failed(str(misfit))
     tests = [test for test in tests if len(test.count)]
     count = sum(len(test.count) for test in tests)
     if not count:
-        return CheckResult.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
+        return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > LEVEL / count:
-        return CheckResult.passed(
+        return Check.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return CheckResult.failed(
+    return Check.failed(
         f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
         f"and the claimed distribution expects {expected:.6g} (p = {least:.1g}). The ratio of this "
         "distribution says nothing about this sampler: mend one of them."
@@ -118,7 +116,7 @@ def _of_input(
     where = f"Under the input {plainly(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
-        raise _Misfit(
+        raise InputError(
             f"{where}, the output {plainly(drawn[impossible[0]])} was drawn, which the claimed "
             "distribution calls impossible. Mend log_prob or the sampler."
         )
@@ -133,7 +131,7 @@ def _of_input(
     atoms = atoms if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(atoms)
     mass = np.exp(log[:half][first[atoms]])
     if mass.sum() > 1.0 + _ROUNDING:
-        raise _Misfit(
+        raise InputError(
             f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
             f"{mass.sum():.6g}, which is above 1. Mend log_prob: they may be densities of a "
             "sampler whose outputs repeat."
@@ -203,12 +201,12 @@ def _intervals(
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
         if atoms:
-            raise _Misfit(
+            raise InputError(
                 f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
                 f"{atoms:.6g} in all, the claimed distribution comes to {total:.6g}, not to 1. "
                 "Outputs that repeat follow no density: mend the sampler or log_prob."
             )
-        raise _Misfit(
+        raise InputError(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
             "normaliser of log_prob."
         )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.check import CheckResult
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
+from fedrec_auditor.auditor.verification.check import Check
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
-from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
@@ -29,14 +29,7 @@ _EXPECTED = 20.0
 _ENTRIES = 16
 
 
-def floating_point(
-    sampler: Sampler,
-    draws: Sequence[NDArray[Any]],
-    inputs: list[Any],
-    claim: ClaimUnderTest,
-    *,
-    seed: np.random.SeedSequence,
-) -> CheckResult:
+def floating_point(evidence: Evidence) -> Check:
     """No output in floating point tells by its low-order bits what it cannot have come from.
 
     Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
@@ -48,67 +41,92 @@ def floating_point(
     and larger ones. Such an output is proof, so a share whose lower confidence limit is above delta
     refutes any epsilon.
 
-    As a black box: one half of ``draws`` chooses cells (sign, exponent and lowest set bit of a
+    As a black box: one half of the draws chooses cells (sign, exponent and lowest set bit of a
     number) that come up under one input and never under another, though numbers of their sign
     and exponent do, so often that ``_EXPECTED`` were due; the other half counts them. Fails if the
     counts refute the claim. Numbers that repeat are left to the ratio.
 
     The sign of a zero is one such bit: -0.0 equals 0.0, and is written with its sign. An output
-    with a -0.0 is an event known beforehand, so all ``draws`` count it.
+    with a -0.0 is an event known beforehand, so all draws count it.
 
     Not seen: inputs so near that only the choice of doubles differs, not their lowest set bits,
     under a sampler that cannot be inverted, as numpy's ``normal`` and torch's noise.
     """
-    batch = stacked(draws)
+    batch = evidence.outputs
     if batch.dtype.kind != "f":
-        return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
-    least, numbers, most = _INVERTED if sampler.sized else _INVERTED_SLOWLY
-    shape = batch.shape[2:]
-    size = max(least, numbers // max(1, math.prod(shape)))
-    pairs = [p for c in itertools.combinations(range(len(inputs)), 2) for p in (c, c[::-1])]
-    claim = claim.shared(2 * len(pairs) + most)
+        return Check.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
+    least, numbers, most = _INVERTED if evidence.sampler.sized else _INVERTED_SLOWLY
+    size = max(least, numbers // max(1, math.prod(batch.shape[2:])))
+    places = itertools.combinations(range(len(evidence.inputs)), 2)
+    pairs = [pair for both in places for pair in (both, both[::-1])]
+    claim = evidence.claim.shared(2 * len(pairs) + most)
+    found = _sign_of_zero(batch, evidence.inputs, pairs, claim)
+    if found is not None:
+        return found
+    shares = _inverted(evidence, pairs[:most], claim, size)
+    if isinstance(shares, Check):
+        return shares
+    return _black_box(batch, evidence.inputs, pairs, claim) or Check.passed(_seen(batch, shares))
+
+
+def _sign_of_zero(
+    batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
+) -> Check | None:
+    """An output with a -0.0, or without one, that tells inputs apart."""
     negative = ((batch == 0) & np.signbit(batch)).reshape(*batch.shape[:2], -1).any(axis=2)
     for a, b in pairs:
-        hits, misses, held = int(negative[a].sum()), int(negative[b].sum()), negative.shape[1]
-        for (one, other), event in (
-            ((hits, misses), "hold"),
-            ((held - hits, held - misses), "lack"),
-        ):
-            if claim.refuted(one, held, other, held):
-                return CheckResult.failed(
-                    f"{one} of {held} outputs for the input {words(inputs[a])} {event} a -0.0, "
-                    f"{other} for {words(inputs[b])}: it equals 0.0, and its sign is sent all the "
-                    "same. Add 0.0 to the output, or send whole numbers."
+        for name, seen in (("an output with a -0.0", negative), ("an output without", ~negative)):
+            hits, misses = (int(seen[place].sum()) for place in (a, b))
+            event = Event(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
+            if claim.refuted_by(event):
+                return Check.failed(
+                    f"{event}: -0.0 equals 0.0, and its sign is sent all the same. Add 0.0 to the "
+                    "output, or send whole numbers."
                 )
-    rng = np.random.default_rng(seed)
-    inverse: OneUniform | None = None
-    shares = []
-    for a, b in pairs[:most]:
-        try:
-            inverse = inverse or OneUniform.recognise(sampler, inputs, shape, rng)
-            if inverse is None:
-                break
+    return None
+
+
+def _inverted(
+    evidence: Evidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
+) -> Check | list[float]:
+    """The share of ``size`` outputs that an input cannot give, by pairs; a fault where it proves.
+
+    Fewer pairs, or none, where the sampler is of another kind, or its draws are used up.
+    """
+    inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
+    sampler = evidence.own("floating point")
+    rng = np.random.default_rng(evidence.seeds["floating point"])
+    shares: list[float] = []
+    with suppress(InputError):
+        inverse = OneUniform.recognise(sampler, inputs, shape, rng)
+        if inverse is None:
+            return shares
+        for a, b in pairs:
             uniforms = rng.integers(1, 1 << BITS, (size, *shape))
             outputs = inverse.outputs(inputs[a], uniforms)
             skipped = inverse.skips(inputs[b], outputs)
-            if not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs):
-                break  # what it makes of uniforms changes from call to call
-        except InputError:  # beyond its allowance: the black box is left
-            break
-        if skipped is None:
-            break
-        hits = int(skipped.reshape(size, -1).any(axis=1).sum())
-        shares.append(hits / size)
-        if claim.impossible(hits, size):
-            return _failed(
-                inputs[a],
-                claim.share(hits, size),
-                f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by inverting "
-                "its sampler exactly)",
-                "with certainty",
-                outputs[skipped][0],
-            )
-    suspected = ""
+            changed = not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs)
+            if changed or skipped is None:  # what it makes of uniforms is no function of them
+                break
+            hits = int(skipped.reshape(size, -1).any(axis=1).sum())
+            shares.append(hits / size)
+            if claim.impossible(hits, size):
+                return _failed(
+                    inputs[a],
+                    claim.share(hits, size),
+                    f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by "
+                    "inverting its sampler exactly)",
+                    "with certainty",
+                    outputs[skipped][0],
+                )
+    return shares
+
+
+def _black_box(
+    batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
+) -> Check | None:
+    """Low-order bits that are seen under one input only, and counted on the other half."""
+    suspected = None
     cells, sizes, codes = _cells(batch)
     half = codes.shape[1] // 2
     train = [np.bincount(row.ravel(), minlength=len(cells)) for row in codes[:, :half]]
@@ -117,10 +135,11 @@ def floating_point(
         avoided = (train[b] == 0) & (train[a] * alike[b] >= _EXPECTED * np.maximum(alike[a], 1))
         if not avoided.any() or _repeat(batch[a, :half], avoided[codes[a, :half]]):
             continue
-        seen, other = (avoided[codes[i, half:]].any(axis=1) for i in (a, b))
+        shown = avoided[codes[[a, b], half:]]
+        seen, other = shown.any(axis=2)
         hits, misses, held = int(seen.sum()), int(other.sum()), len(seen)
-        example = batch[a, half + int(np.argmax(seen))].ravel()
-        shown = example[int(np.argmax(avoided[codes[a, half + int(np.argmax(seen))]]))]
+        place = int(np.argmax(seen))
+        example = batch[a, half + place].ravel()[int(np.argmax(shown[0, place]))]
         if claim.refuted(hits, held, misses, held):
             return _failed(
                 inputs[a],
@@ -128,17 +147,15 @@ def floating_point(
                 f"have low-order bits of which {words(inputs[b])} gave {misses} in {held} draws "
                 f"(by sign, exponent and lowest set bit; {hits} draws here)",
                 "as surely as these counts say",
-                shown,
+                example,
             )
         if misses == 0 and hits >= _EXPECTED:
-            suspected = suspected or (
+            suspected = suspected or Check.not_run(
                 f"{hits} of {held} outputs for {words(inputs[a])} have low-order bits never seen "
-                f"under {words(inputs[b])}, such as {_hex(shown)}; so few draws cannot refute a "
+                f"under {words(inputs[b])}, such as {_hex(example)}; so few draws cannot refute a "
                 f"claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
-    if suspected:
-        return CheckResult.not_run(suspected)
-    return CheckResult.passed(_seen(batch, shares))
+    return suspected
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
@@ -147,8 +164,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
-    return CheckResult.failed(
+def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
+    return Check.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
         f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}"
     )

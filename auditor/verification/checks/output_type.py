@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.verification.check import CheckResult
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, words
+from fedrec_auditor.auditor.verification.check import Check
+from fedrec_auditor.auditor.verification.checks.claim import Event, words
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _LOOKS = 48
@@ -19,9 +20,7 @@ _SEVERAL = 3
 _DEPTH = 4
 
 
-def output_type(
-    sampler: Sampler, inputs: list[Any], claim: ClaimUnderTest, *, seed: np.random.SeedSequence
-) -> CheckResult:
+def output_type(evidence: Evidence) -> Check:
     """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
 
     Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
@@ -31,8 +30,8 @@ def output_type(
     one array says of all of them what the claim says of one. Inputs that mix whole numbers and
     fractions are tried as floats, for their own type is not the mechanism's fault.
     """
-    probes = _alike(inputs)
-    first, second = seed.spawn(2)
+    sampler, probes, claim = evidence.own("output type"), _alike(evidence.inputs), evidence.claim
+    first, second = evidence.seeds["output type"].spawn(2)
     looks = _parts(sampler, probes, first, _LOOKS)
     mass, path, chosen, a, b = max(
         (
@@ -48,23 +47,19 @@ def output_type(
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
     if mass < _LOOKS // 4:
-        return CheckResult.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_COUNTED, sampler.left // 2))
+        return Check.passed("Answers have the same type and form for every input tried.")
+    counted = int(min(_COUNTED, sampler.allowance.left // 2))
     fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
-    evidence = (
-        f"{f'Part {path} of the answer' if path else 'The answer'} is {' or '.join(chosen[:3])} in "
-        f"{hits} of {counted} answers for the input {words(probes[a])}, and in {misses} for "
-        f"{words(probes[b])}, where it is mostly {usual}"
-    )
-    if claim.refuted(hits, counted, misses, counted):
-        return CheckResult.failed(f"{evidence}. Return the noisy numbers alone, in one form.")
+    name = f"{f'part {path} of the answer' if path else 'the answer'} as {' or '.join(chosen[:3])}"
+    event = Event(name, (probes[a], probes[b]), hits, misses, counted)
+    told = f"{event}, where it is mostly {usual}"
+    if claim.refuted_by(event):
+        return Check.failed(f"{told}. Return the noisy numbers alone, in one form.")
     if misses:
-        return CheckResult.passed(f"{evidence}, as a claim of {claim.epsilon:g} allows.")
-    return CheckResult.not_run(
-        f"{evidence}: too few to tell whether a claim of {claim.epsilon:g} allows it."
-    )
+        return Check.passed(f"{told}, as a claim of {claim.epsilon:g} allows.")
+    return Check.not_run(f"{told}: too few to tell whether a claim of {claim.epsilon:g} allows it.")
 
 
 def _alike(inputs: list[Any]) -> list[Any]:

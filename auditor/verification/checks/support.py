@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
-from fedrec_auditor.auditor.verification.check import CheckResult
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest, stacked, words
+from fedrec_auditor.auditor.verification.check import Check
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.worlds.rounding import rounded
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
@@ -22,67 +23,60 @@ _BEFORE = 16
 _ASKED = 4096
 
 
-def support(
-    draws: Sequence[NDArray[Any]],
-    inputs: list[Any],
-    claim: ClaimUnderTest,
-    dist: OutputDistribution | None = None,
-) -> CheckResult:
+def support(evidence: Evidence) -> Check:
     """No output that is possible under one input is impossible under another, beyond delta.
 
-    ``draws`` holds n outputs for each input. With ``dist``, that is asked: for a worst-case
-    output, or one drawn, of probability zero under the other input. Otherwise the first half of
-    the draws chooses three events a pair of inputs (outputs that came up often, outputs that came
-    up at all, numbers beyond the range seen; each never seen under the other input) and the second
-    half must show none of the event under the other input and more under this one than the claim
-    lets pass. All events share one ``FALSE_ALARM``.
+    Where the randomizer claims a distribution, that is asked: for a worst-case output, or one
+    drawn, of probability zero under the other input. Otherwise the first half of the draws chooses
+    three events a pair of inputs (outputs that came up often, outputs that came up at all, numbers
+    beyond the range seen; each never seen under the other input) and the second half must show none
+    of the event under the other input and more under this one than the claim lets pass. All events
+    share one ``FALSE_ALARM``.
     """
-    if dist is not None:
-        return _by_distribution(draws, inputs, claim, dist)
+    batch, inputs = evidence.outputs, evidence.inputs
+    if evidence.dist is not None:
+        return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = claim.shared(3 * len(pairs))
-    batch = stacked(draws)
+    claim = evidence.claim.shared(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding alone are one output
-        for block in batch:
-            block[...] = rounded(block, np.abs(block))
+        batch = np.stack([rounded(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
-        return CheckResult.not_run(
+        return Check.not_run(
             f"{2 * half} draws cannot tell an impossible output from one that a claim of "
             f"{claim.epsilon:g} allows to be rare."
         )
-    codes, outcomes = _codes(batch)
-    train, test = codes[:, :half], codes[:, half:]
-    counts = [np.bincount(row, minlength=len(outcomes)) for row in train]
-    ranges = _ranges(batch[:, :half])
-    for a, b in pairs:
-        unseen = counts[b] == 0
-        # Under a claim that holds, an output seen this often is sure to show under the other input.
-        often = counts[a] > 20.0 * math.exp(min(claim.epsilon, 700.0))
-        for chosen in (unseen & often, unseen & (counts[a] > 0)):
-            hits, misses = (int(chosen[test[i]].sum()) for i in (a, b))
-            if misses == 0 and claim.refuted(hits, half, 0, half):
-                example = words(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
-                return _failed(claim, inputs, a, b, hits, half, f"outputs such as {example}")
-        if ranges is not None:
-            low, high = ranges[0][b], ranges[1][b]
-            hits, misses = (_beyond(batch[i, half:], low, high) for i in (a, b))
-            if misses == 0 and claim.refuted(hits, half, 0, half):
-                where = f"outputs outside of {_interval(low, high)}"
-                return _failed(claim, inputs, a, b, hits, half, where)
-    return CheckResult.passed(
+    for a, b, name, seen, other in _events(batch, half, pairs, claim.epsilon):
+        event = Event(name, (inputs[a], inputs[b]), int(seen.sum()), int(other.sum()), half)
+        if event.misses == 0 and claim.refuted_by(event):
+            return Check.failed(
+                f"{event}: seen there, they rule it out. {_REMEDY}", claim.bound(event)
+            )
+    return Check.passed(
         f"No output in {2 * half} draws an input gave away which input it cannot come from."
     )
 
 
-def _failed(
-    claim: ClaimUnderTest, inputs: list[Any], a: int, b: int, hits: int, half: int, event: str
-) -> CheckResult:
-    return CheckResult.failed(
-        f"The input {words(inputs[a])} gave {event} {hits} times in {half} draws, the input "
-        f"{words(inputs[b])} never in as many: seen there, they rule it out. {_REMEDY}",
-        claim.bound((inputs[a], inputs[b]), event, hits, 0, half),
-    )
+def _events(
+    batch: NDArray[Any], half: int, pairs: list[tuple[int, int]], epsilon: float
+) -> Iterator[tuple[int, int, str, NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Events that the first half chose for a pair of inputs: which of the second show them."""
+    codes, outcomes = _codes(batch)
+    counts = [np.bincount(row, minlength=len(outcomes)) for row in codes[:, :half]]
+    ranges = _ranges(batch[:, :half])
+    for a, b in pairs:
+        unseen = counts[b] == 0
+        # Under a claim that holds, an output seen this often is sure to show under the other input.
+        often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
+        for chosen in (unseen & often, unseen & (counts[a] > 0)):
+            if chosen.any():
+                example = words(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
+                yield a, b, f"outputs such as {example}", *chosen[codes[[a, b], half:]]
+        if ranges is not None:
+            low, high = ranges[0][b], ranges[1][b]
+            seen = (batch[[a, b], half:] < low) | (batch[[a, b], half:] > high)
+            name = f"outputs outside of {_interval(low, high)}"
+            yield a, b, name, *seen.reshape(2, len(seen[0]), -1).any(axis=2)
 
 
 def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -111,11 +105,6 @@ def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     return low, high
 
 
-def _beyond(outputs: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> int:
-    outside = (outputs < low) | (outputs > high)
-    return int(outside.reshape(len(outputs), -1).any(axis=1).sum())
-
-
 def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
     if low.ndim == 0:
         return f"[{low:.6g}, {high:.6g}]"
@@ -123,11 +112,8 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
 
 
 def _by_distribution(
-    draws: Sequence[NDArray[Any]],
-    inputs: list[Any],
-    claim: ClaimUnderTest,
-    dist: OutputDistribution,
-) -> CheckResult:
+    batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest, dist: OutputDistribution
+) -> Check:
     worst_case = dist.worst_case
     if worst_case is not None:
         ask = dist.log_prob if worst_case.part is None else worst_case.part.log_prob
@@ -138,26 +124,26 @@ def _by_distribution(
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
-                return CheckResult.failed(
+                return Check.failed(
                     f"By its distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    shared = claim.shared(len(pairs))
+    claim = claim.shared(len(pairs))
     for a, b in pairs:
-        asked = np.asarray(draws[a])[:_ASKED]
-        log_probs = np.stack([dist.log_prob(asked, inputs[i]) for i in (a, b)])
+        asked = batch[a][:_ASKED]
+        log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
         own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
-        if shared.impossible(hits, len(only)):
-            event = f"outputs such as {words(asked[int(np.argmax(only))])}"
-            return CheckResult.failed(
-                f"The input {words(inputs[a])} gave {event}, {hits} in {len(only)} draws, "
-                f"which its distribution calls impossible for {words(inputs[b])}. {_REMEDY}",
-                shared.bound((inputs[a], inputs[b]), event, hits, 0, len(only), epsilon=math.inf),
+        if claim.impossible(hits, len(only)):
+            name = f"outputs such as {words(asked[int(np.argmax(only))])}"
+            event = Event(name, (inputs[a], inputs[b]), hits, 0, len(only))
+            return Check.failed(
+                f"{event}, for which its distribution calls them impossible. {_REMEDY}",
+                claim.bound(event, epsilon=math.inf),
             )
-    return CheckResult.passed(
+    return Check.passed(
         "By its distribution every output seen is possible under every input tried."
     )

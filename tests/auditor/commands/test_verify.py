@@ -40,23 +40,11 @@ def raises(x, rng, size):
 def exits(x, rng, size):
     raise SystemExit(7)
 
-def short(x, rng, size):
-    return np.zeros(size - 1)
-
-def shapes(x, rng, size):
-    return np.zeros((size, 1 + rng.integers(2)))
-
-def nan(x, rng, size):
-    return np.full(size, np.nan)
-
 def warns(x, rng, size):
     return np.log(np.full(size, -1.0))
 
 def clear(x, rng, size):
     return np.where(rng.random(size) < 1e-6, 1 - x, x)
-
-def objects(x, rng, size):
-    return [object()] * size
 
 def hangs(x, rng, size):
     while True:
@@ -188,13 +176,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(monkeypatch: pytest.Mon
 
 
 BAD = {
-    "epsilon below 0": (("tight", "--epsilon", "-1"), "epsilon=-1"),
-    "epsilon NaN": (("tight", "--epsilon", "nan"), "epsilon=nan"),
-    "epsilon infinite": (("tight", "--epsilon", "inf"), "epsilon=inf"),
     "epsilon no number": (("tight", "--epsilon", "one"), "'one'"),
-    "delta 1": (("tight", "--epsilon", "1", "--delta", "1"), "delta=1"),
-    "confidence": (("response", "--epsilon", "1", "--confidence", "95"), "confidence=95"),
-    "few samples": (("response", "--epsilon", "1", "--samples", "3"), "samples=3"),
     "timeout": (("tight", "--epsilon", "1", "--timeout", "0"), "timeout=0"),
     "timeout NaN": (("tight", "--epsilon", "1", "--timeout", "nan"), "timeout=nan"),
     "inputs not JSON": (("response", "--epsilon", "1", "--inputs", "0,1"), "JSON list"),
@@ -202,7 +184,6 @@ BAD = {
     "inputs NaN": (("response", "--epsilon", "1", "--inputs", "[NaN, 1]"), "NaN is no JSON"),
     "inputs too deep": (("response", "--epsilon", "1", "--inputs", "[" * 9999), "JSON list"),
     "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
-    "one input": (("response", "--epsilon", "1", "--inputs", "[1]"), "2 to 64"),
     "input out of the domain": (
         ("tight", "--epsilon", "1", "--inputs", "[0, 5]"),
         "input in {0, 1}",
@@ -215,10 +196,6 @@ BAD = {
     "no such name": (("absent", "--epsilon", "1"), "homemade:absent"),
     "raises": (("raises", "--epsilon", "1"), "ValueError: one two"),
     "exits": (("exits", "--epsilon", "1"), "SystemExit: 7"),
-    "another length": (("short", "--epsilon", "1"), "outputs for the input"),
-    "another shape": (("shapes", "--epsilon", "1"), "one shape"),
-    "NaN outputs": (("nan", "--epsilon", "1"), "NaN"),
-    "objects": (("objects", "--epsilon", "1"), "got object"),
     "hangs": (("hangs", "--epsilon", "1", "--timeout", "0.5"), "within 0.5 s"),
     "dies": (("dies", "--epsilon", "1"), "SIGKILL"),
 }
@@ -348,9 +325,3 @@ def test_however_the_callable_fails_it_is_told_so(tmp_path: Path, fault: str) ->
     code, out, err = cli("verify", f"{name}:f", "--epsilon", 1, "--inputs", "[0, 1]")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err
-
-
-def test_samples_have_an_end() -> None:
-    code, _, err = cli("verify", "homemade:response", "--epsilon", 1, "--samples", 10**20)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "100 to 10,000,000,000 samples" in err

@@ -15,14 +15,13 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     Density,
-    OutputDistribution,
     in_singles,
     without_underflow,
 )
 from fedrec_auditor.auditor.verification.check import Status
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.support import support
 from tests.auditor.exact.densities import laplace, search
+from tests.auditor.verification.checks.evidence import evidence
 
 
 def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:
@@ -55,10 +54,7 @@ def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
     law = geometric(1000)
     assert not refuted(law, 996.0, inputs)
     assert refuted(law, 590.0, inputs)
-    drawn = [OutputDistribution.of(law).draw(value, 500, 1) for value in inputs]
-    found = support(
-        drawn, inputs, ClaimUnderTest(epsilon=996.0, delta=0.0), OutputDistribution.of(law)
-    )
+    found = support(evidence(law, inputs, epsilon=996.0, samples=3_000, law=True))
     assert found.status is Status.PASSED
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.pair import pair_from
+from fedrec_auditor.auditor.verification.verification import ldp_claim
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
@@ -17,8 +18,7 @@ def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.
     return pair_from(
         Sampler.of(randomizer),
         strategy,
-        epsilon=epsilon,
-        delta=delta,
+        claim=ldp_claim(epsilon, delta),
         samples=1_000_000,
         seed=np.random.SeedSequence(3),
     )

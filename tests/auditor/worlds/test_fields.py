@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds import fields as module
 from fedrec_auditor.auditor.worlds.fields import Fields
 
 Rng = np.random.Generator
@@ -259,3 +260,16 @@ def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
     fields = Fields.of([b"8\x1c", b"1 "])
     assert fields is not None
     assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
+
+
+def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT", 3)
+    whole, by_field = Fields(), Fields.of([{"a": "x y"}])
+    assert by_field is not None
+    words = whole.read([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
+    assert [whole.answer(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
+    with pytest.raises(KeyError):
+        whole.answer(words[1])
+    rows = by_field.read([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
+    assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
+    assert len(whole.kept) == len(by_field.kept) == 3

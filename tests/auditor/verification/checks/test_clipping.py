@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
+from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.sampler import UsedUp
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
 NUMBERS = (0.0, 1.0)
 VECTORS = (np.zeros(5), np.array([1.0, 0.5, 0.2, -0.5, -1.0]))
 
 
-def look(f: Any, inputs: Any = NUMBERS, delta: float = 0.0, seed: int = 0) -> CheckResult:
-    claim = ClaimUnderTest(epsilon=1.0, delta=delta)
-    return clipping(Sampler.of(f), list(inputs), claim, seed=np.random.SeedSequence(seed))
+def look(f: Any, inputs: Any = NUMBERS, **more: Any) -> Check:
+    return clipping(evidence(f, inputs, **more))
 
 
 def noise(x: Any, rng: Rng, size: int, scale: float = 1.0) -> Any:
@@ -74,6 +73,14 @@ def test_heavy_tails_may_follow_the_data(degrees: int, seed: int) -> None:
     assert look(student(degrees), (1.0, 1.2), seed=seed).status is Status.NOT_RUN
 
 
+def test_a_scale_of_smooth_sensitivity_may_as_well() -> None:
+    """Epsilon .258 on [0, 1]."""
+    found = look(
+        lambda x, rng, size: x + 4.0 * np.exp(0.1 * x) * rng.standard_cauchy(size), (0.0, 0.5, 1.0)
+    )
+    assert found.status is Status.NOT_RUN
+
+
 @pytest.mark.parametrize(
     ("inputs", "delta", "status"),
     [
@@ -84,7 +91,9 @@ def test_heavy_tails_may_follow_the_data(degrees: int, seed: int) -> None:
 )
 def test_a_delta_lets_scales_differ_a_little(inputs: Any, delta: float, status: Status) -> None:
     for draw in (Rng.laplace, Rng.normal):
-        found = look(lambda x, rng, size, draw=draw: x + draw(rng, 0, 4 * x, size), inputs, delta)
+        found = look(
+            lambda x, rng, size, draw=draw: x + draw(rng, 0, 4 * x, size), inputs, delta=delta
+        )
         assert found.status is status
 
 
@@ -98,6 +107,12 @@ def test_refusing_passes() -> None:
     assert "refuses" in look(refuses).reason
     assert look(refuses).status is Status.PASSED
     assert look(Laplace(scale=1.0, low=0.0, high=1.0)).status is Status.PASSED
+
+
+@pytest.mark.parametrize("samples", [21_000, 22_000, 23_000])
+def test_draws_that_are_used_up_are_no_refusal(samples: int) -> None:
+    with pytest.raises(UsedUp, match="draws that are its share"):
+        look(noise, samples=samples)
 
 
 def piecewise(epsilon: float, swap: bool) -> Any:

@@ -9,22 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
+from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
-
-
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> CheckResult:
-    return determinism(
-        Sampler.of(f),
-        list(inputs),
-        ClaimUnderTest(epsilon=epsilon, delta=0.0),
-        draws=1024,
-        seed=np.random.SeedSequence(0),
-    )
 
 
 def response(epsilon: float) -> Any:
@@ -46,7 +35,7 @@ def response(epsilon: float) -> Any:
     ids=["one seed", "seed by input", "bits", "one a call", "identity", "clear", "words"],
 )
 def test_noise_that_can_be_foretold_is_found(f: Any) -> None:
-    assert look(f).status is Status.FAILED
+    assert determinism(evidence(f)).status is Status.FAILED
 
 
 def test_memoised_answers_are_found() -> None:
@@ -55,7 +44,7 @@ def test_memoised_answers_are_found() -> None:
     def memoised(x: int, rng: Rng, size: int) -> Any:
         return kept.setdefault((x, size), x + rng.laplace(size=size))
 
-    assert look(memoised).status is Status.FAILED
+    assert determinism(evidence(memoised)).status is Status.FAILED
 
 
 @pytest.mark.parametrize(
@@ -69,33 +58,29 @@ def test_memoised_answers_are_found() -> None:
     ids=["response", "laplace", "geometric", "vector"],
 )
 def test_honest_ones_pass(f: Any) -> None:
-    found = look(f)
+    found = determinism(evidence(f))
     assert found.status is Status.PASSED
     assert "source of its own" not in found.reason
 
 
 def test_a_source_of_its_own_is_no_fault() -> None:
-    found = look(lambda x, rng, size: x + np.random.default_rng().laplace(size=size))
+    found = determinism(
+        evidence(lambda x, rng, size: x + np.random.default_rng().laplace(size=size))
+    )
     assert found.status is Status.PASSED
     assert "does not reproduce" in found.reason
 
 
 def test_rare_outputs_are_no_proof() -> None:
     """At epsilon 20 nobody sees a lie; at 6 a lie or two, whose places agree now and then."""
-    assert look(response(20.0), epsilon=20.0).status is Status.NOT_RUN
+    assert determinism(evidence(response(20.0), epsilon=20.0)).status is Status.NOT_RUN
     for seed in range(100):
-        found = determinism(
-            Sampler.of(response(6.0)),
-            [0, 1],
-            ClaimUnderTest(epsilon=6.0, delta=0.0),
-            draws=64,
-            seed=np.random.SeedSequence(seed),
-        )
+        found = determinism(evidence(response(6.0), epsilon=6.0, samples=3840, seed=seed))
         assert found.status is not Status.FAILED
 
 
 def test_constants_that_say_nothing_are_no_fault() -> None:
-    assert look(lambda x, rng, size: np.zeros(size)).status is Status.NOT_RUN
+    assert determinism(evidence(lambda x, rng, size: np.zeros(size))).status is Status.NOT_RUN
 
 
 def test_chance_by_counting_all_orders() -> None:

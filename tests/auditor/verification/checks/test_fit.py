@@ -13,7 +13,7 @@ from scipy import stats
 import fedrec_auditor.auditor.verification.checks.fit as fit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
+from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
@@ -28,7 +28,7 @@ from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 NUMBERS = [0.0, 0.3, 1.0]
 
 
-def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
+def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Check:
     law = OutputDistribution.of(thing)
     return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 

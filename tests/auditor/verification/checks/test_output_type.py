@@ -8,21 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
+from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
-
-
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0) -> CheckResult:
-    return output_type(
-        Sampler.of(f),
-        list(inputs),
-        ClaimUnderTest(epsilon=epsilon, delta=0.0),
-        seed=np.random.SeedSequence(0),
-    )
 
 
 def lie(rng: Rng) -> bool:
@@ -64,7 +54,7 @@ def fields(x: int, rng: Rng, size: int) -> Any:
          "length", "type tells the truth"],
 )  # fmt: skip
 def test_forms_that_tell_the_input_are_found(f: Any, word: str) -> None:
-    found = look(f)
+    found = output_type(evidence(f))
     assert found.status is Status.FAILED
     assert word in found.reason
 
@@ -92,7 +82,7 @@ def one_of(x: Any, rng: Rng) -> Any:
          "things"],
 )  # fmt: skip
 def test_honest_answers_pass(f: Any) -> None:
-    assert look(f).status is Status.PASSED
+    assert output_type(evidence(f)).status is Status.PASSED
 
 
 def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
@@ -102,16 +92,16 @@ def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
         kept = rng.random(size) < 1.0 / (1.0 + np.exp(-1.0))
         return np.array([0 if (x == 0) == bool(k) else 0.5 for k in kept])
 
-    assert look(f, (0.0, 0.5)).status is Status.PASSED
+    assert output_type(evidence(f, (0.0, 0.5))).status is Status.PASSED
 
 
 def test_types_of_the_inputs_themselves_are_no_fault() -> None:
     def f(x: float, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
-    assert look(f, (0, 0.5)).status is Status.PASSED
+    assert output_type(evidence(f, (0, 0.5))).status is Status.PASSED
 
 
 def test_a_large_claim_is_left_open() -> None:
-    found = look(lambda x, rng: None if x else 7, epsilon=20.0)
+    found = output_type(evidence(lambda x, rng: None if x else 7, epsilon=20.0))
     assert found.status is Status.NOT_RUN

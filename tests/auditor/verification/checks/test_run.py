@@ -7,26 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.verification.check import Check, Status
-from fedrec_auditor.auditor.verification.checks.run import SHARE, run_checks
-from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.verification.checks.evidence import SHARE
+from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
 NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "floating point"]
 
 
-def look(f: Any, inputs: Any = (0, 1), epsilon: float = 1.0, **more: Any) -> tuple[Check, ...]:
-    return run_checks(
-        Sampler.of(f),
-        list(inputs),
-        epsilon=epsilon,
-        delta=0.0,
-        seed=np.random.SeedSequence(4),
-        **{"samples": 100_000, **more},
-    )
+def look(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[Check, ...]:
+    return run_checks(evidence(f, inputs, **{"samples": 100_000, "seed": 4, **more}))
 
 
 def response(x: int, rng: Rng, size: int) -> Any:
@@ -50,11 +43,11 @@ def test_names_and_order_never_change(f: Any) -> None:
 def test_honest_callables_and_mechanisms_pass() -> None:
     for checks in (
         look(response),
-        look(BitFlip.symmetric(1.0), dist=OutputDistribution.of(BitFlip.symmetric(1.0))),
+        look(BitFlip.symmetric(1.0), law=True),
         look(
             OneCoordinate(epsilon=1.0, dimension=3),
             [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]],
-            dist=OutputDistribution.of(OneCoordinate(epsilon=1.0, dimension=3)),
+            law=True,
         ),
     ):
         assert not [check for check in checks if check.status is Status.FAILED]

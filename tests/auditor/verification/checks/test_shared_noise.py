@@ -9,28 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.verification.check import CheckResult, Status
-from fedrec_auditor.auditor.verification.checks.evidence import ClaimUnderTest
-from fedrec_auditor.auditor.verification.checks.shared_noise import (
-    _echelon,
-    shared_by_calls,
-    shared_in_call,
-    shared_noise,
-)
-from fedrec_auditor.auditor.worlds.sampler import Sampler, turns
+from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.verification.checks.calls import shared_by_calls
+from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, shared_noise
+from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
 BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
-def in_call(f: Any, inputs: Any = (0, 1), seed: int = 0) -> CheckResult | None:
-    return shared_in_call(Sampler.of(f), list(inputs), seed=np.random.SeedSequence(seed))
+def in_call(f: Any, seed: int = 0) -> Check | None:
+    return evidence(f, seed=seed).calls
 
 
-def entries(f: Any, inputs: Any, epsilon: float = 1.0) -> CheckResult:
-    drawn = [f(x, np.random.default_rng(i), 8192) for i, x in enumerate(inputs)]
-    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=epsilon, delta=0.0), order=None)
+def entries(f: Any, inputs: Any, **more: Any) -> Check:
+    return shared_noise(evidence(f, inputs, **{"samples": 50_000, **more}))
 
 
 @pytest.mark.parametrize(
@@ -219,10 +213,8 @@ class Antithetic:
         return self.kept[-1]
 
 
-def by_calls(f: Any, inputs: Any = (0, 1), calls: int = 2000) -> CheckResult:
-    drawn = Sampler.of(f).draws(inputs, np.random.SeedSequence(1).spawn(len(inputs)), calls)
-    order = turns(len(inputs), calls)
-    return shared_noise(drawn, list(inputs), ClaimUnderTest(epsilon=1.0, delta=0.0), order=order)
+def by_calls(f: Any) -> Check:
+    return shared_noise(evidence(f, samples=12_000))
 
 
 def every(count: int, draw: Any) -> Any:

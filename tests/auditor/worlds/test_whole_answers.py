@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,22 +14,14 @@ from hypothesis import strategies as st
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification import Density
-from fedrec_auditor.auditor.worlds.spelling import Spelling
+from fedrec_auditor.auditor.worlds.fields import Fields
+from tests.auditor.worlds.test_fields import said, salt
 
-Rng = np.random.Generator
 KEPT = 1 / (1 + math.exp(-3.0))
-
-
-def said(x: int, rng: Rng) -> int:
-    return x if rng.random() < KEPT else 1 - x
 
 
 def chance(bit: int, x: int) -> float:
     return math.log(KEPT if bit == x else 1 - KEPT)
-
-
-def salt(rng: Rng) -> str:
-    return bytes(rng.integers(0, 256, 8).tolist()).hex()
 
 
 LAWS = {
@@ -118,23 +111,51 @@ PARTS = st.recursive(
 
 
 @settings(max_examples=40)
-@given(PARTS)
-def test_equal_answers_and_no_others_have_equal_words(part: Any) -> None:
-    spelling = Spelling()
-    word = str(spelling.read([part])[0])
-    assert spelling.answer(word) == part
-    assert str(spelling.read([spelling.answer(word)])[0]) == word
+@given(PARTS, PARTS)
+def test_equal_answers_and_no_others_have_equal_words(one: Any, other: Any) -> None:
+    fields = Fields()
+    words = fields.read([one, other, copy.deepcopy(one)])
+    assert words[0] == words[2]
+    assert (words[0] == words[1]) == (repr(one) == repr(other))
+    assert fields.answer(words[0]) == one
 
 
-def test_arrays_and_numbers_of_numpy_are_kept() -> None:
-    spelling = Spelling()
-    answer = {"a": np.array([1.5, -0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"}
-    back = spelling.answer(str(spelling.read([answer])[0]))
-    assert back["a"].dtype == np.float64
-    assert back["a"].tobytes() == answer["a"].tobytes()
-    assert (back["b"], math.copysign(1.0, back["c"]), back["d"]) == (3, -1.0, "x\0")
+def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
+    answers = [
+        {"a": np.array([1.5, -0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"},
+        {"a": np.array([1.5, 0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"},
+        {"a": np.array([1.5, -0.0], np.float32), "b": np.int64(3), "c": -0.0, "d": "x\0"},
+    ]
+    fields = Fields()
+    words = fields.read(answers)
+    assert len(set(words.tolist())) == 3
+    back = fields.answer(words[2])
+    assert (back["a"].tobytes(), type(back["b"])) == (answers[2]["a"].tobytes(), np.int64)
+
+
+def test_what_a_law_does_to_an_answer_does_not_reach_the_next() -> None:
+    law = Density(
+        sample=LAWS["dictionary"].sample, log_prob=lambda answer, x: chance(answer.pop("bit"), x)
+    )
+    found = verify_ldp(law, epsilon=2.0, samples=1_000, inputs=[0, 1])
+    assert (found.verdict, found.exact) == ("VIOLATED", True)
+
+
+class Report(NamedTuple):
+    bit: int
+    user: str | None
+
+
+def test_a_law_is_asked_about_answers_as_they_came() -> None:
+    """A named tuple was made a plain one, which has no names."""
+    law = Density(
+        sample=lambda x, rng: Report(said(x, rng), None),
+        log_prob=lambda answer, x: chance(answer.bit, x),
+    )
+    found = verify_ldp(law, epsilon=2.0, samples=1_000, inputs=[0, 1])
+    assert (found.verdict, found.exact) == ("VIOLATED", True)
 
 
 def test_numbers_and_words_are_left_alone() -> None:
     for answers in ([1, 2.5], ["yes", '{"bit": 1}'], [b"1"], [np.zeros(3)], [(1, 2)], []):
-        assert Spelling.of(answers) is None
+        assert Fields.of(answers, whole=True) is None

@@ -1,0 +1,35 @@
+"""What a check looks at, of a callable: by default as many draws as let every check look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
+from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.worlds.sampler import Sampler
+
+
+def evidence(
+    f: Any,
+    inputs: Any = (0, 1),
+    *,
+    epsilon: float = 1.0,
+    delta: float = 0.0,
+    samples: int = 200_000,
+    seed: int = 0,
+    law: bool = False,
+    **more: Any,
+) -> Evidence:
+    """Of ``f``; with its output probabilities, if it is a ``law``."""
+    return Evidence(
+        sampler=Sampler.of(getattr(f, "sample", f)),
+        inputs=list(inputs),
+        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
+        seed=np.random.SeedSequence(seed),
+        samples=samples,
+        dist=OutputDistribution.of(f) if law else None,
+        **more,
+    )
