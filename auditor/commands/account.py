@@ -253,7 +253,7 @@ def _spend(stated: dict[str, Any], as_json: bool) -> None:
     """What noise of one's own spends."""
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.paragraph import columns
 
     for line in FAMILIES["accountants"].left_out():
         tell(line)
@@ -265,7 +265,7 @@ def _spend(stated: dict[str, Any], as_json: bool) -> None:
                 f"Expected a readable event in {stated['event']}, got: {error}. Give a JSON file."
             ) from error
     found = account(**stated)
-    print(json.dumps(plain(found.as_data()), indent=2, allow_nan=False) if as_json else found)
+    print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))
 
 
 def _account(

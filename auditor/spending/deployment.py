@@ -1,10 +1,12 @@
-"""Noise, sampling and rounds as somebody runs them: one event a round, and whom it speaks of."""
+"""Noise, sampling and rounds as somebody runs them: a target without code."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import ClassVar
 
 from dp_accounting import (
     DpEvent,
@@ -22,10 +24,14 @@ from fedrec_auditor.accountants.events.leaves import (
     leaves,
 )
 from fedrec_auditor.accountants.statements.bound import check_delta
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.spending.noise import SYMBOLS, Noise, NoiseKind
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.auditor.spending.noise import GAUSSIAN, RESPONSE, Noise
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
-_LOCAL = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent)
+_LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent}
 _MOST_ROUNDS, _MOST_USERS, _MOST_GROUP = 10**9, 10**10, 1000
 
 
@@ -43,8 +49,9 @@ class Deployment:
     ``noise`` may be an event of one round instead. At most one of the noise's size, ``rounds`` and
     ``rate`` is None, where it is to be found; a rate of 1 draws everybody. Poisson ``sampling``
     draws each by itself, fixed sampling rate times ``users`` of ``users``, without replacement.
-    With ``shuffle`` the reports of so many users are shuffled. InputError where these make no sense
-    together.
+    With ``shuffle`` the reports of so many users are shuffled. Where interactions are clipped,
+    ``group`` is how many of them a user has at most. ``promised`` is the epsilon that all rounds
+    are to keep, infinite if none is. InputError where these make no sense together.
     """
 
     noise: Noise | DpEvent
@@ -57,6 +64,10 @@ class Deployment:
     adjacency: Adjacency | None = None
     shuffle: int | None = None
     group: int | None = None
+    promised: float = math.inf
+
+    unproved: ClassVar[str] = ""
+    sizes: ClassVar[Sizes] = Sizes()
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -75,7 +86,7 @@ class Deployment:
             )
         if self.adjacency is Adjacency.ANY_PAIR:
             raise InputError("Expected adjacency add-remove or replace, got any pair. Give one.")
-        gaussian = isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN
+        gaussian = isinstance(self.noise, Noise) and self.noise.kind is GAUSSIAN
         if gaussian and self.delta == 0.0:
             raise InputError(
                 "Expected delta above 0 with Gaussian noise, whose log-ratio has no bound, got "
@@ -84,11 +95,6 @@ class Deployment:
         if self.is_local:
             self._check_local()
         self._check_sampling()
-        if self.group is not None and (self.unit is not Unit.INTERACTION or self.is_local):
-            raise InputError(
-                "Expected interactions_per_user with noise on sums and unit=interaction: what one "
-                f"interaction adds is clipped. Got unit={self.unit}. Leave one of them out."
-            )
 
     def _check_local(self) -> None:
         if self.rate != 1.0 or self.sampling is not Sampling.POISSON or self.adjacency is not None:
@@ -96,7 +102,7 @@ class Deployment:
                 "Expected no rate, sampling or adjacency with local reports: their receiver sees "
                 "who sends one, and they hide any input. Count in rounds what a user sends at most."
             )
-        if isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN:
+        if isinstance(self.noise, Noise) and self.noise.kind is GAUSSIAN:
             raise InputError(
                 "Expected shuffled reports of a pure epsilon, got Gaussian noise, which has none. "
                 "Use laplace or randomized_response, or account the reports unshuffled."
@@ -118,22 +124,31 @@ class Deployment:
                 )
 
     @property
+    def _kinds(self) -> set[type[DpEvent]]:
+        """What the leaves of a round are."""
+        if not isinstance(self.noise, Noise):
+            return {type(leaf) for leaf, _ in leaves(self.noise)}
+        if self.shuffle is not None:
+            return {ShuffledDpEvent}
+        if self.sampling is Sampling.FIXED:
+            return {SampledWithoutReplacementDpEvent}
+        return {self.noise.kind.event}
+
+    @property
     def is_local(self) -> bool:
         """Whether each user sends reports that hide the input by themselves."""
-        if self.shuffle is not None:
-            return True
-        if isinstance(self.noise, Noise):
-            return self.noise.kind is NoiseKind.RESPONSE
-        found = leaves(self.noise)
-        return bool(found) and all(isinstance(leaf, _LOCAL) for leaf, _ in found)
+        return bool(self._kinds) and self._kinds <= _LOCAL
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """What may be left out, by its name: z, b or epsilon, rounds, rate."""
+        size = {self.noise.kind.symbol: self.noise.size} if isinstance(self.noise, Noise) else {}
+        return {**size, "rounds": self.rounds, "rate": self.rate}
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """What is left out: z, b or epsilon, rounds, rate."""
-        sizeless = isinstance(self.noise, Noise) and self.noise.size is None
-        symbol = SYMBOLS[self.noise.kind] if isinstance(self.noise, Noise) else ""
-        given = {symbol: not sizeless, "rounds": self.rounds, "rate": self.rate}
-        return tuple(name for name, value in given.items() if value in (None, False))
+        """What is left out."""
+        return tuple(name for name, value in self.numbers.items() if value is None)
 
     @property
     def one_round(self) -> DpEvent:
@@ -142,7 +157,7 @@ class Deployment:
         if not isinstance(self.noise, Noise):
             return self.noise
         if self.shuffle is not None:
-            binary = self.noise.kind is NoiseKind.RESPONSE and self.noise.categories == 2
+            binary = self.noise.kind is RESPONSE and self.noise.categories == 2
             return ShuffledDpEvent(self.noise.local_epsilon, self.shuffle, binary)
         event = self.noise.event()
         if self.users is not None:
@@ -151,34 +166,160 @@ class Deployment:
         return event if self.rate == 1.0 else PoissonSampledDpEvent(self.rate, event)
 
     @property
+    def of_users(self) -> Deployment | None:
+        """The same for users of ``group`` interactions, to whom nothing is promised; if known."""
+        if self.group is None or of_group(self.one_round, self.group) is None:
+            return None
+        return replace(self, unit=Unit.USER, adjacency=None, promised=math.inf)
+
+    @property
+    def _is_grouped(self) -> bool:
+        return self.group is not None and self.unit is Unit.USER
+
+    @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         """Those that are accounted, the one that is asked for first."""
         if self.is_local:
             return (Adjacency.ANY_PAIR,)
-        fixed = self.sampling is Sampling.FIXED
-        if not isinstance(self.noise, Noise):
-            kinds = [type(leaf) for leaf, _ in leaves(self.noise)]
-            fixed = SampledWithoutReplacementDpEvent in kinds
-        usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
-        first = self.adjacency or usual
+        if self._is_grouped:
+            return (Adjacency.ADD_REMOVE,)
+        fixed = SampledWithoutReplacementDpEvent in self._kinds
+        first = self.adjacency or (Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE)
         both = (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
         return (first, *(other for other in both if other is not first))
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
         """What a bound on one round, or on all of them, speaks of."""
-        if not self.is_local:
-            vantage = Vantage.AGGREGATE
-        else:
-            vantage = Vantage.SHUFFLED if self._is_shuffled else Vantage.SERVER
-        one = Horizon.REPORT if self.is_local else Horizon.ROUND
+        vantage, one = Vantage.AGGREGATE, Horizon.ROUND
+        if self.is_local:
+            one = Horizon.REPORT
+            vantage = Vantage.SHUFFLED if ShuffledDpEvent in self._kinds else Vantage.SERVER
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     @property
-    def _is_shuffled(self) -> bool:
-        if isinstance(self.noise, Noise):
-            return self.shuffle is not None
-        return any(isinstance(leaf, ShuffledDpEvent) for leaf, _ in leaves(self.noise))
+    def name(self) -> str:
+        """What is run, in short."""
+        assert self.rounds is not None
+        assert self.rate is not None
+        words = [str(self.noise) if isinstance(self.noise, Noise) else "an event"]
+        if self.shuffle is not None:
+            words.append(f"shuffled among {self.shuffle:,} users")
+        elif self.users is not None:
+            words.append(f"{round(self.rate * self.users):,} of {self.users:,} {self._clipped}s")
+        elif self.rate != 1.0:
+            words.append(f"rate {self.rate:.6g}")
+        if self.rounds > 1:
+            words.append(f"{self.rounds:,} {'reports' if self.is_local else 'rounds'}")
+        return ", ".join(words)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """How much a user has, where that is charged."""
+        if not self._is_grouped:
+            return ()
+        return (f"no user has more than {self.group:,} interactions",)
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """What is promised, asked in total and per round, under each adjacency that is known."""
+        known = [a for a in self.adjacencies if self._under(a) is not None] or self.adjacencies[:1]
+        claim = Claim(
+            epsilon=self.promised,
+            delta=self.delta,
+            scope=self.scope(known[0], total=True),
+            statement=" ".join(self._statement()),
+            source="as stated",
+        )
+        return tuple(
+            ScopedClaim(
+                claim=claim,
+                scope=self.scope(adjacency, total=total),
+                delta=self.delta,
+                note=" ".join(self._notes(adjacency)) if total else "",
+            )
+            for adjacency in known
+            for total in ((True,) if self.rounds == 1 else (True, False))
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> None:
+        """None: there is no code."""
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """What one round or all are charged, whatever the vantage; InputError if it is unknown."""
+        event = self._under(scope.adjacency)
+        if event is None:
+            raise InputError(
+                f"{self._unknown(scope.adjacency)} Ask for the other adjacency, or account it in "
+                "parts."
+            )
+        assert self.rounds is not None
+        return composed(event, self.rounds if scope.horizon is Horizon.TRAINING else 1)
+
+    def _under(self, adjacency: Adjacency) -> DpEvent | None:
+        """One round under an adjacency; None if it is unknown."""
+        if self.group is not None and self._is_grouped:
+            return of_group(self.one_round, self.group)
+        return under(self.one_round, adjacency)
+
+    def _unknown(self, adjacency: Adjacency) -> str:
+        found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(self.one_round)]
+        kinds = dict.fromkeys(
+            type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
+            for leaf, inner in found
+        )
+        return f"Under {adjacency} adjacency nothing is known of {', '.join(kinds)}."
+
+    @property
+    def _clipped(self) -> Unit:
+        """What is clipped and drawn."""
+        return Unit.INTERACTION if self._is_grouped else self.unit
+
+    def _statement(self) -> Iterator[str]:
+        """What the name leaves open."""
+        if not isinstance(self.noise, Noise):
+            yield f"{self.noise}."
+            return
+        yield self.noise.kind.meaning.format(unit=self._clipped)
+        if self.users is not None:
+            yield "A round draws them without replacement."
+        elif self.rate != 1.0:
+            yield f"Each {self._clipped} is drawn by itself."
+        elif not self.is_local:
+            yield f"Every {self._clipped} is in every round."
+
+    def _notes(self, adjacency: Adjacency) -> Iterator[str]:
+        """What the adjacency means, what is often mistaken, and what is not accounted."""
+        unit, replaced = self._clipped, adjacency is Adjacency.REPLACE
+        if self._is_grouped:
+            yield (
+                f"One user with up to {self.group:,} interactions comes or goes: as many as are "
+                "drawn pull one way. That is less than group privacy, which multiplies epsilon "
+                "and delta."
+            )
+        elif replaced:
+            yield f"One {unit} for another: the sum moves by up to twice the clipping norm."
+        elif SampledWithoutReplacementDpEvent in self._kinds:
+            yield (
+                f"One {unit} comes or goes, and displaces another: the sum moves by up to twice "
+                "the clipping norm."
+            )
+        elif not self.is_local:
+            yield f"One {unit} comes or goes: the sum moves by the clipping norm."
+        if replaced and isinstance(self.noise, Noise) and self.rate == 1.0:
+            yield (
+                "Noise that each device adds to its own upload (local noise) spends this: any two "
+                "clipped uploads are up to twice the norm apart."
+            )
+        if self.rounds is not None and self.rounds > 1 and self.delta > 0.0:
+            together = min(1.0, self.rounds * self.delta)
+            yield f"The epsilons of the rounds add up at delta {together:g} only."
+        if unit is Unit.INTERACTION and self.group is None and not self.is_local:
+            yield "A user with several interactions spends more: give interactions per user."
+        for other in self.adjacencies:
+            if self._under(other) is None:
+                yield self._unknown(other)
+        if self.group is not None and not self._is_grouped and self.of_users is None:
+            yield "Of a user with several interactions nothing is known for this sampling."
 
 
 def composed(event: DpEvent, rounds: int) -> DpEvent:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
@@ -19,21 +18,44 @@ _MOST = 700.0
 _LEAST = 1e-300
 
 
-class NoiseKind(StrEnum):
-    """Kinds of noise, by the name of their argument."""
+@dataclass(frozen=True, slots=True)
+class NoiseKind:
+    """A kind of noise, by the name of its argument; ``symbol`` is what its size is called.
 
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-    RESPONSE = "randomized_response"
+    ``event`` is one use of it, ``words`` what it is called, ``meaning`` how its size is measured.
+    """
+
+    name: str
+    symbol: str
+    event: type[DpEvent]
+    words: str
+    meaning: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
-SYMBOLS = {NoiseKind.GAUSSIAN: "z", NoiseKind.LAPLACE: "b", NoiseKind.RESPONSE: "epsilon"}
-"""What the size of each kind is called."""
-_ALLOWED = {
-    NoiseKind.GAUSSIAN: ("z",),
-    NoiseKind.LAPLACE: ("b",),
-    NoiseKind.RESPONSE: ("epsilon", "p", "k"),
-}
+GAUSSIAN = NoiseKind(
+    "gaussian",
+    "z",
+    GaussianDpEvent,
+    "Gaussian noise",
+    "Its deviation is z times the L2 norm that one {unit} is clipped to.",
+)
+LAPLACE = NoiseKind(
+    "laplace",
+    "b",
+    LaplaceDpEvent,
+    "Laplace noise",
+    "Its scale is b times the L1 norm that one {unit} is clipped to.",
+)
+RESPONSE = NoiseKind(
+    "randomized_response",
+    "epsilon",
+    RandomizedResponseDpEvent,
+    "randomized response",
+    "Its epsilon is that of one report.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +73,13 @@ class Noise:
     categories: int = 2
 
     def __post_init__(self) -> None:
-        name = SYMBOLS[self.kind]
+        name = self.kind.symbol
         if self.size is not None and not 0.0 < self.size < math.inf:
             raise InputError(
                 f"Expected a finite {name} above 0 for {self.kind}, got {name}={self.size!r}. "
                 "Give how much noise there is."
             )
-        if self.kind is NoiseKind.RESPONSE and self.size is not None and self.size > _MOST:
+        if self.kind is RESPONSE and self.size is not None and self.size > _MOST:
             raise InputError(f"Expected epsilon up to {_MOST:g}, got {self.size!r}. Give less.")
         if self.categories < 2 or self.categories > 10**9:
             raise InputError(f"Expected 2 to 1e+09 categories, got k={self.categories}. Give k.")
@@ -75,7 +97,7 @@ class Noise:
             )
         k, p = int(categories), given.get("p")
         if p is None:
-            return cls(kind, given.get(SYMBOLS[kind]), k)
+            return cls(kind, given.get(kind.symbol), k)
         if not 1.0 / max(k, 2) < p < 1.0:
             raise InputError(
                 f"Expected p between 1/k and 1, the chance that the true category is reported, got "
@@ -86,10 +108,8 @@ class Noise:
     def event(self) -> DpEvent:
         """One use: a noisy sum, or one report."""
         assert self.size is not None
-        if self.kind is NoiseKind.GAUSSIAN:
-            return GaussianDpEvent(self.size)
-        if self.kind is NoiseKind.LAPLACE:
-            return LaplaceDpEvent(self.size)
+        if self.kind is not RESPONSE:
+            return self.kind.event(self.size)
         k = self.categories
         return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
 
@@ -97,10 +117,9 @@ class Noise:
     def local_epsilon(self) -> float:
         """The pure epsilon of one report between any two inputs; infinite for Gaussian noise."""
         assert self.size is not None
-        # Two vectors of norm C are 2 C apart.
-        return {NoiseKind.LAPLACE: 2.0 / self.size, NoiseKind.RESPONSE: self.size}.get(
-            self.kind, math.inf
-        )
+        if self.kind is LAPLACE:
+            return 2.0 / self.size  # two vectors of norm C are 2 C apart
+        return self.size if self.kind is RESPONSE else math.inf
 
     @property
     def bit(self) -> tuple[float, float]:
@@ -109,39 +128,36 @@ class Noise:
         Of randomized response whether it is the one category, of Laplace noise its sign.
         """
         assert self.size is not None
-        if self.kind is NoiseKind.LAPLACE:
+        if self.kind is LAPLACE:
             return (max(math.exp(-1.0 / self.size) / 2.0, _LEAST),) * 2
         one = 1.0 / (math.expm1(self.size) + self.categories)
         return (self.categories - 1.0) * one, one
 
     def __str__(self) -> str:
-        symbol = SYMBOLS[self.kind]
-        size = f"{symbol} = {'?' if self.size is None else f'{self.size:.6g}'}"
-        if self.kind is NoiseKind.GAUSSIAN:
-            return f"Gaussian, {size} times the L2 norm that a unit is clipped to"
-        if self.kind is NoiseKind.LAPLACE:
-            return f"Laplace, {size} times the L1 norm that a unit is clipped to"
-        return f"randomized response on {self.categories:,} categories, {size} a report"
+        of = f" of {self.categories:,} categories" if self.kind is RESPONSE else ""
+        size = "?" if self.size is None else f"{self.size:.6g}"
+        return f"{self.kind.words}{of}, {self.kind.symbol} = {size}"
 
 
 def _read(kind: NoiseKind, stated: Stated) -> dict[str, float | None]:
     """Names with their values; None for a name alone."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
-        return {SYMBOLS[kind]: float(stated)}
+        return {kind.symbol: float(stated)}
+    names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
     found: dict[str, float | None] = {}
     for part in str(stated).split(","):
         name, sign, value = (word.strip() for word in part.partition("="))
-        if not sign and name not in _ALLOWED[kind]:
-            name, value = SYMBOLS[kind], name
+        if not sign and name not in names:
+            name, value = kind.symbol, name
         try:
             number = float(value) if value else None
         except ValueError:
             number = math.nan
-        if name not in _ALLOWED[kind] or name in found or (number is not None and number != number):
-            example = {NoiseKind.RESPONSE: "epsilon=1,k=4"}.get(kind, f"{SYMBOLS[kind]}=1.1")
+        if name not in names or name in found or (number is not None and number != number):
+            example = "epsilon=1,k=4" if kind is RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
                 f"Expected {kind} such as {example}, got {str(stated)[:80]!r}. A name alone, "
-                f"{SYMBOLS[kind]}, asks for its value."
+                f"{kind.symbol}, asks for its value."
             )
         found[name] = number
     return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.auditor.spending.deployment import Deployment
-from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind
+from fedrec_auditor.auditor.spending.noise import GAUSSIAN, LAPLACE, RESPONSE, Noise
 
 Total = Callable[[Deployment], float]
 """The proved epsilon of a deployment without unknowns."""
@@ -18,9 +18,9 @@ Total = Callable[[Deployment], float]
 # to three where that is as near.
 _DIGITS = 5
 _NOISE = {
-    NoiseKind.GAUSSIAN: (1e-3, 1e6),
-    NoiseKind.LAPLACE: (1e-3, 1e9),
-    NoiseKind.RESPONSE: (1e-9, 500.0),
+    GAUSSIAN: (1e-3, 1e6),
+    LAPLACE: (1e-3, 1e9),
+    RESPONSE: (1e-9, 500.0),
 }
 _MOST_ROUNDS = 10**7
 # Logarithm of a factor between what keeps the target and what does not.
@@ -54,7 +54,7 @@ def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
     if name != "rate":
         assert isinstance(noise, Noise)
         low, high = _NOISE[noise.kind]
-        start, better = 1.0, -1.0 if noise.kind is NoiseKind.RESPONSE else 1.0
+        start, better = 1.0, -1.0 if noise.kind is RESPONSE else 1.0
     step = 4.0**better
     good = bad = start
     at = keeps(start)
