@@ -74,7 +74,7 @@ def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
         how = "Computed" if shown.samples is None else "Measured"
         yield how, ", ".join(filter(None, (said, assumption_words(shown))))
     asked, stated = scope_words(scope).split(", "), scope_words(claim.scope).split(", ")
-    other = ", ".join(part for part in stated if part not in asked)
+    other = ", ".join(part for part in stated if promised and part not in asked)
     yield "Scope", f"{', '.join(asked)}" + (f" (the claim says: {other})" if other else "")
     if finding.note:
         yield "Note", finding.note

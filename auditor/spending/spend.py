@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, leaves
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope
 from fedrec_auditor.accountants.theorems.attained import (
     epsilon_attained,
     shuffled_attained,
@@ -27,17 +25,22 @@ from fedrec_auditor.auditor.judging.accounting import (
     evaluate,
     least_upper_bound,
 )
-from fedrec_auditor.auditor.plan.families import brief
-from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling, rounds_of
-from fedrec_auditor.auditor.spending.noise import GAUSSIAN, LAPLACE, RESPONSE, Noise, Stated
+from fedrec_auditor.auditor.spending.deployment import Deployment
 from fedrec_auditor.auditor.spending.solve import solve
+from fedrec_auditor.auditor.spending.stated import (
+    GAUSSIAN,
+    LAPLACE,
+    RESPONSE,
+    Stated,
+    StatedNoise,
+    read_noise,
+)
 from fedrec_auditor.reports.findings_terminal import told
 from fedrec_auditor.reports.paragraph import FULL
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.store import plain
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
-_Name = TypeVar("_Name", bound=StrEnum)
 _ANYBODY = Population(n_users=1, n_items=1)
 """What is stated depends on no population."""
 
@@ -51,7 +54,7 @@ class Account:
     """
 
     findings: tuple[Finding, ...]
-    solved: dict[str, float | None]
+    solved: dict[str, float]
 
     @property
     def total(self) -> Finding:
@@ -65,7 +68,7 @@ class Account:
         return next(rounds, self.total)
 
     def describe(self, width: int = FULL) -> str:
-        """The findings in lines of ``width`` columns where words permit; what is run in the first."""
+        """The findings in lines of ``width`` columns where words permit."""
         said = (told(f, width, claimed=f is self.total) for f in self.findings)
         return "\n\n".join(map("\n".join, said))
 
@@ -80,9 +83,9 @@ class Account:
 
 def account(
     *,
-    gaussian: Stated | None = None,
-    laplace: Stated | None = None,
-    randomized_response: Stated | None = None,
+    gaussian: StatedNoise | None = None,
+    laplace: StatedNoise | None = None,
+    randomized_response: StatedNoise | None = None,
     event: DpEvent | str | None = None,
     rate: float | None = None,
     rounds: int | None = None,
@@ -117,66 +120,62 @@ def account(
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
     """
-    stated = {
-        GAUSSIAN: gaussian,
-        LAPLACE: laplace,
-        RESPONSE: randomized_response,
-    }
-    given = [(kind, value) for kind, value in stated.items() if value is not None]
+    kinds = {GAUSSIAN: gaussian, LAPLACE: laplace, RESPONSE: randomized_response}
+    given = [(kind, noise) for kind, noise in kinds.items() if noise is not None]
     if len(given) + (event is not None) != 1:
         raise InputError(
             "Expected one of gaussian, laplace, randomized_response and event, got "
             f"{len(given) + (event is not None)} of them. Say what hides the data."
         )
-    noise: Noise | DpEvent
+    one_round = None
     if event is not None:
-        noise, rounds = _event(event, rounds, rate, shuffle, users)
-    else:
-        noise = Noise.of(*given[0])
-    # With a target, what is left out is found: the noise's size, else the rounds, else the rate.
-    found = target_epsilon is not None and (not isinstance(noise, Noise) or noise.size is not None)
-    local = shuffle is not None or randomized_response is not None
-    deployment = Deployment(
-        noise=noise,
-        rounds=1 if rounds is None and not found else rounds,
-        rate=1.0 if rate is None and (not found or rounds is None or local or event) else rate,
+        one_round, rounds = _event(event, rounds, rate, shuffle, users)
+    kind = given[0][0] if given else None
+    size, categories = read_noise(*given[0]) if given else (None, 2)
+    stated = Stated(
+        kind=kind,
+        size=size,
+        categories=categories,
+        event=one_round,
+        rounds=rounds,
+        rate=rate,
         delta=delta,
-        sampling=_named(Sampling, "sampling", sampling),
+        sampling=sampling,
         users=users,
-        unit=_named(Unit, "unit", unit),
-        adjacency=None if adjacency is None else _named(Adjacency, "adjacency", adjacency),
+        unit=unit,
+        adjacency=adjacency,
         shuffle=shuffle,
-        group=interactions_per_user,
-        promised=math.inf if target_epsilon is None else target_epsilon,
+        interactions_per_user=interactions_per_user,
     )
-    if deployment.group is not None and (unit != Unit.INTERACTION or deployment.is_local):
+    accountants, solved = all_accountants(), {}
+    field = stated.left_out
+    name = stated.symbol if field == "size" else field
+    if target_epsilon is None and field == "size":
         raise InputError(
-            "Expected interactions_per_user with noise on sums and unit=interaction: what one "
-            f"interaction adds is clipped. Got unit={unit}. Leave one of them out."
+            f"Expected a number for {name}, got none. Give it, or target_epsilon to find it."
         )
-    unknowns = deployment.unknowns
-    if target_epsilon is None and unknowns:
-        raise InputError(
-            f"Expected a number for {unknowns[0]}, got none. Give it, or target_epsilon to find it."
-        )
-    if target_epsilon is not None and not unknowns:
-        raise InputError(
-            "Expected one number left out with target_epsilon, got all of them. Leave out what "
-            "should be found: the noise (its name alone, such as z), rounds or rate."
-        )
-    accountants = all_accountants()
-    solved: dict[str, float | None] = {}
     if target_epsilon is not None:
-        deployment = solve(deployment, target_epsilon, partial(_total, accountants=accountants))
-        solved = {name: deployment.numbers[name] for name in unknowns}
-    return Account(
-        tuple(
-            _finding(each, scoped, accountants)
-            for each in filter(None, (deployment, deployment.of_users))
-            for scoped in each.scoped_claims(_ANYBODY)
-        ),
-        solved,
-    )
+        if not field:
+            raise InputError(
+                "Expected one number left out with target_epsilon, got all of them. Leave out what "
+                "should be found: the noise (its name alone, such as z), rounds or rate."
+            )
+
+        def with_it(value: float) -> Stated:
+            changed: dict[str, Any] = {field: value}
+            return replace(stated, **changed)
+
+        def total(value: float) -> float:
+            return _total(with_it(value).deployed()[0], accountants)
+
+        solved = {name: solve(name, total, target_epsilon, kind=kind, users=users)}
+        stated = with_it(solved[name])
+    findings = [
+        _finding(deployment, scoped, accountants)
+        for deployment in stated.deployed(math.inf if target_epsilon is None else target_epsilon)
+        for scoped in deployment.scoped_claims(_ANYBODY)
+    ]
+    return Account(tuple(findings), solved)
 
 
 def _event(
@@ -195,18 +194,8 @@ def _event(
             "says how it samples."
         )
     read = read_event(event) if isinstance(event, str) else event
-    if rounds is not None:
-        return read, rounds
-    return rounds_of(read)
-
-
-def _named(kind: type[_Name], name: str, value: str) -> _Name:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"Expected {name} among {', '.join(kind)}, got {brief(value)}. Give one of them."
-        ) from None
+    repeats = isinstance(read, SelfComposedDpEvent) and read.count == math.floor(read.count) > 0
+    return (read.event, int(read.count)) if repeats and rounds is None else (read, rounds)
 
 
 def _total(deployment: Deployment, accountants: Sequence[Accountant]) -> float:
@@ -247,10 +236,9 @@ def _finding(
 
 def _shown(deployment: Deployment, scope: Scope) -> Bound:
     """What two neighbours show in a scope."""
-    event, noise, delta = deployment.event(scope, _ANYBODY), deployment.noise, deployment.delta
-    if isinstance(noise, Noise) and deployment.shuffle is not None:
-        _, rounds = rounds_of(event)
-        shown = shuffled_attained(*noise.bit, deployment.shuffle, rounds, delta)
+    one, delta, event = deployment.one_round, deployment.delta, deployment.event(scope, _ANYBODY)
+    if deployment.bit is not None and isinstance(one, ShuffledDpEvent):
+        shown = shuffled_attained(*deployment.bit, one.n_users, deployment.times(scope), delta)
         source = "the number of shuffled reports of one kind, all others' inputs known"
         supposing: tuple[str, ...] = ()
     else:
