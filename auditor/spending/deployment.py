@@ -152,8 +152,8 @@ class Deployment:
                 f"One {self.unit} {moves}{other}: the sum moves by {norms} that one is clipped to, "
                 "L2 of Gaussian and L1 of Laplace noise."
             )
-            if self.unit is Unit.INTERACTION:
-                yield "A user with several spends more."
+        if self.unit is Unit.INTERACTION:
+            yield "A user with several of them spends more."
         if replaced and isinstance(self.one_round, (GaussianDpEvent, LaplaceDpEvent)):
             yield (
                 "Noise that each device adds to its own upload (local noise) spends this, too: any "
@@ -185,12 +185,13 @@ def event_words(event: DpEvent) -> str:
     if isinstance(event, LaplaceDpEvent):
         return f"Laplace noise, b = {event.noise_multiplier:.6g}"
     if isinstance(event, RandomizedResponseDpEvent):
-        return f"{event.num_buckets:,} categories, epsilon = {pure_epsilon(event):.6g} a report"
+        epsilon = pure_epsilon(event)
+        return f"randomized response, k = {event.num_buckets:,}, epsilon = {epsilon:.6g}"
     if isinstance(event, PoissonSampledDpEvent):
         return f"{event_words(event.event)}, rate {event.sampling_probability:.6g}"
     if isinstance(event, SampledWithoutReplacementDpEvent):
         drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
         return f"{event_words(event.event)}, {drawn} a round"
     if isinstance(event, ShuffledDpEvent):
-        return f"epsilon = {event.epsilon:.6g} a report, {event.n_users:,} users shuffled"
+        return f"shuffled reports of {event.n_users:,} users, epsilon = {event.epsilon:.6g}"
     return type(event).__name__

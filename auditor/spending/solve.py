@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.auditor.spending.stated import RESPONSE, NoiseKind
+from fedrec_auditor.auditor.spending.noise import RESPONSE
+from fedrec_auditor.auditor.spending.stated import Stated
 
 # Noise and rates are found to so many significant digits, on the side that keeps the target, or
 # to three where that is as near.
@@ -18,37 +19,36 @@ _MOST_ROUNDS = 10**7
 _CLOSE = 3e-5
 
 
-def solve(
-    name: str,
-    total: Callable[[float], float],
-    target: float,
-    *,
-    kind: NoiseKind | None = None,
-    users: int | None = None,
-) -> float:
-    """The number called ``name`` such that the epsilon ``total`` of it is at most ``target``.
+def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> float:
+    """The number that is left out, such that ``total`` of what is stated is at most ``target``.
 
-    "rounds", a "rate" (of ``users`` if they are given), or the size of a ``kind`` of noise. It is
-    on the safe side of the best by 2e-4 of itself at most, where ``total`` is monotone. InputError
-    where none within reach keeps the target.
+    It is on the safe side of the best by 2e-4 of itself at most, where ``total`` is monotone.
+    InputError where nothing is left out, or none within reach keeps the target.
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
         raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give one.")
+    name, users, noise = stated.left_out, stated.users, stated.noise
+    if not name:
+        raise InputError(
+            "Expected one number left out with target_epsilon, got all of them. Leave out what "
+            "should be found: the noise (its name alone, such as z), rounds or rate."
+        )
 
     @functools.cache
     def keeps(value: float) -> float:
         """How far below the target, as a factor's logarithm; negative above it."""
-        return math.log(target) - math.log(max(total(value), 1e-300))
+        found = total(stated.completed(value))
+        return math.log(target) - math.log(max(found, 1e-300))
 
     if name == "rounds":
         return _whole(keeps, _MOST_ROUNDS, name, target)
     if name == "rate" and users is not None:
         return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
     low, high, start, better = 1e-9, 1.0, 0.01, -1.0
-    if kind is not None and name == kind.symbol:
-        low, high = kind.least, kind.most
-        start, better = 1.0, -1.0 if kind is RESPONSE else 1.0
+    if noise is not None and noise.size is None:
+        low, high, start = noise.kind.least, noise.kind.most, 1.0
+        better = -1.0 if noise.kind is RESPONSE else 1.0
     step = 4.0**better
     good = bad = start
     at = keeps(start)

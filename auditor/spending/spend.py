@@ -10,6 +10,7 @@ from typing import Any
 from dp_accounting import DpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.accountants.events.documents import read_event
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, leaves
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound, Side
@@ -26,15 +27,9 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_upper_bound,
 )
 from fedrec_auditor.auditor.spending.deployment import Deployment
+from fedrec_auditor.auditor.spending.noise import StatedNoise
 from fedrec_auditor.auditor.spending.solve import solve
-from fedrec_auditor.auditor.spending.stated import (
-    GAUSSIAN,
-    LAPLACE,
-    RESPONSE,
-    Stated,
-    StatedNoise,
-    read_noise,
-)
+from fedrec_auditor.auditor.spending.stated import Stated
 from fedrec_auditor.reports.findings_terminal import told
 from fedrec_auditor.reports.paragraph import FULL
 from fedrec_auditor.reports.rows import Finding
@@ -120,56 +115,19 @@ def account(
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
     """
-    kinds = {GAUSSIAN: gaussian, LAPLACE: laplace, RESPONSE: randomized_response}
-    given = [(kind, noise) for kind, noise in kinds.items() if noise is not None]
-    if len(given) + (event is not None) != 1:
-        raise InputError(
-            "Expected one of gaussian, laplace, randomized_response and event, got "
-            f"{len(given) + (event is not None)} of them. Say what hides the data."
-        )
-    one_round = None
-    if event is not None:
-        one_round, rounds = _event(event, rounds, rate, shuffle, users)
-    kind = given[0][0] if given else None
-    size, categories = read_noise(*given[0]) if given else (None, 2)
-    stated = Stated(
-        kind=kind,
-        size=size,
-        categories=categories,
-        event=one_round,
-        rounds=rounds,
-        rate=rate,
-        delta=delta,
-        sampling=sampling,
-        users=users,
-        unit=unit,
-        adjacency=adjacency,
-        shuffle=shuffle,
-        interactions_per_user=interactions_per_user,
-    )
-    accountants, solved = all_accountants(), {}
-    field = stated.left_out
-    name = stated.symbol if field == "size" else field
-    if target_epsilon is None and field == "size":
-        raise InputError(
-            f"Expected a number for {name}, got none. Give it, or target_epsilon to find it."
-        )
+    asked = dict(locals())
+    del asked["target_epsilon"]
+    one: Any = read_event(event) if isinstance(event, str) else event
+    repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
+    if rounds is None and repeats:
+        asked |= {"event": one.event, "rounds": int(one.count)}
+    else:
+        asked["event"] = one
+    stated = Stated(**asked)
+    accountants, name, solved = all_accountants(), stated.left_out, {}
     if target_epsilon is not None:
-        if not field:
-            raise InputError(
-                "Expected one number left out with target_epsilon, got all of them. Leave out what "
-                "should be found: the noise (its name alone, such as z), rounds or rate."
-            )
-
-        def with_it(value: float) -> Stated:
-            changed: dict[str, Any] = {field: value}
-            return replace(stated, **changed)
-
-        def total(value: float) -> float:
-            return _total(with_it(value).deployed()[0], accountants)
-
-        solved = {name: solve(name, total, target_epsilon, kind=kind, users=users)}
-        stated = with_it(solved[name])
+        found = solve(stated, target_epsilon, lambda trial: _total(trial, accountants))
+        stated, solved = stated.completed(found), {name: found}
     findings = [
         _finding(deployment, scoped, accountants)
         for deployment in stated.deployed(math.inf if target_epsilon is None else target_epsilon)
@@ -178,28 +136,9 @@ def account(
     return Account(tuple(findings), solved)
 
 
-def _event(
-    event: DpEvent | str,
-    rounds: int | None,
-    rate: float | None,
-    shuffle: int | None,
-    users: int | None,
-) -> tuple[DpEvent, int | None]:
-    """One round of an event, and the rounds: those that it repeats, unless they are given."""
-    from fedrec_auditor.accountants.events.documents import read_event
-
-    if any(value is not None for value in (rate, shuffle, users)):
-        raise InputError(
-            "Expected an event without rate, users and shuffle, got one of them too. The event "
-            "says how it samples."
-        )
-    read = read_event(event) if isinstance(event, str) else event
-    repeats = isinstance(read, SelfComposedDpEvent) and read.count == math.floor(read.count) > 0
-    return (read.event, int(read.count)) if repeats and rounds is None else (read, rounds)
-
-
-def _total(deployment: Deployment, accountants: Sequence[Accountant]) -> float:
+def _total(stated: Stated, accountants: Sequence[Accountant]) -> float:
     """The proved epsilon of all rounds together, of the adjacency that is asked for."""
+    deployment, *_ = stated.deployed()
     scope = deployment.scope(deployment.adjacencies[0], total=True)
     proof = least_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
     return _proved(proof, deployment).epsilon
