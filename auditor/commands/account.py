@@ -24,6 +24,7 @@ _MOST = 10**12
 """Most users, or items, of a population."""
 _NUMBER = re.compile(r"\d+[a-z]?")
 _NOISE = "noise of your own"
+_CHOICES = ("target", "entry", "everything", "tables", "as_json")
 _TAKES = {
     "a target": ("set", "users", "items", "jobs", "sarif", "junit"),
     "an entry": ("jobs", "sarif", "junit"),
@@ -138,11 +139,10 @@ def command(
     what noise of your own spends, per round and in total. No data are read and nothing is
     simulated.
     """
-    chosen = ("target", "entry", "everything", "tables", "as_json")
     asked = {
         "set" if name == "given" else name: value
         for name, value in locals().items()
-        if name not in chosen and not (value is None or value is False or value == [])
+        if name not in _CHOICES and not (value is None or value is False or value == [])
     }
     if entry is None and target is not None and _NUMBER.fullmatch(target):
         target, entry = None, target

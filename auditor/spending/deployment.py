@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dp_accounting import (
+    ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
@@ -29,8 +30,11 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.reports.words import counted
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
+_CENTRALLY = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."
+_LOCALLY = "A report hides its input by itself."
 _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent}
 
 
@@ -38,12 +42,14 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 class Deployment:
     """What is run: the event ``one_round`` in each of ``rounds``, as dp-accounting documents it.
 
+    ``words`` say of the round what it is.
     Asked at ``delta``, under each of the ``adjacencies`` of ``unit``, the one that is meant first.
     ``promised`` is the epsilon that all rounds are to keep, infinite if none is. ``bit`` is what a
     shuffled report tells at least: P(0 | one input) and P(1 | another).
     """
 
     one_round: DpEvent
+    words: str
     rounds: int
     delta: float
     unit: Unit
@@ -74,9 +80,8 @@ class Deployment:
     @property
     def name(self) -> str:
         """What is run, in short."""
-        words = event_words(self.one_round)
-        what = "reports" if is_local(self.one_round) else "rounds"
-        return words if self.rounds == 1 else f"{words}, {self.rounds:,} {what}"
+        times = counted(self.rounds, "report" if is_local(self.one_round) else "round")
+        return self.words if self.rounds == 1 else f"{self.words}, {times}"
 
     def times(self, scope: Scope) -> int:
         """How many rounds a scope has."""
@@ -99,8 +104,8 @@ class Deployment:
             epsilon=self.promised,
             delta=self.delta,
             scope=self.scope(meant, total=True),
-            statement=str(self.one_round),
-            source=f"as stated, {self.rounds:,} times",
+            statement=_LOCALLY if is_local(self.one_round) else _CENTRALLY,
+            source="as stated",
         )
         return tuple(
             ScopedClaim(
@@ -148,10 +153,7 @@ class Deployment:
             moves = "is replaced by another" if replaced else "comes or goes"
             other = " and displaces another" if displaced else ""
             norms = "up to twice the norm" if replaced or displaced else "the norm"
-            yield (
-                f"One {self.unit} {moves}{other}: the sum moves by {norms} that one is clipped to, "
-                "L2 of Gaussian and L1 of Laplace noise."
-            )
+            yield f"One {self.unit} {moves}{other}: the sum moves by {norms} that it is clipped to."
         if self.unit is Unit.INTERACTION:
             yield "A user with several of them spends more."
         if replaced and isinstance(self.one_round, (GaussianDpEvent, LaplaceDpEvent)):
@@ -179,7 +181,17 @@ def is_local(event: DpEvent) -> bool:
 
 
 def event_words(event: DpEvent) -> str:
-    """An event in short; its type where no option says it."""
+    """An event in short."""
+    inner = getattr(event, "event", None)
+    if isinstance(event, ComposedDpEvent):
+        return " and ".join(map(event_words, event.events))
+    if isinstance(event, SelfComposedDpEvent):
+        return f"{event.count:,} times ({event_words(inner)})"
+    if isinstance(event, PoissonSampledDpEvent):
+        return f"{event_words(inner)}, rate {event.sampling_probability:.6g}"
+    if isinstance(event, SampledWithoutReplacementDpEvent):
+        drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
+        return f"{event_words(inner)}, {drawn} a round"
     if isinstance(event, GaussianDpEvent):
         return f"Gaussian noise, z = {event.noise_multiplier:.6g}"
     if isinstance(event, LaplaceDpEvent):
@@ -187,11 +199,6 @@ def event_words(event: DpEvent) -> str:
     if isinstance(event, RandomizedResponseDpEvent):
         epsilon = pure_epsilon(event)
         return f"randomized response, k = {event.num_buckets:,}, epsilon = {epsilon:.6g}"
-    if isinstance(event, PoissonSampledDpEvent):
-        return f"{event_words(event.event)}, rate {event.sampling_probability:.6g}"
-    if isinstance(event, SampledWithoutReplacementDpEvent):
-        drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
-        return f"{event_words(event.event)}, {drawn} a round"
     if isinstance(event, ShuffledDpEvent):
         return f"shuffled reports of {event.n_users:,} users, epsilon = {event.epsilon:.6g}"
-    return type(event).__name__
+    return str(event)

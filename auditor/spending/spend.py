@@ -117,11 +117,11 @@ def account(
     """
     asked = dict(locals())
     del asked["target_epsilon"]
-    one: Any = read_event(event) if isinstance(event, str) else event
-    repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
-    if rounds is None and repeats:
-        asked |= {"event": one.event, "rounds": int(one.count)}
-    else:
+    if event is not None:
+        one: Any = read_event(event) if isinstance(event, str) else event
+        repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
+        if rounds is None:
+            one, asked["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
         asked["event"] = one
     stated = Stated(**asked)
     accountants, name, solved = all_accountants(), stated.left_out, {}

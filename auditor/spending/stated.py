@@ -11,7 +11,7 @@ from dp_accounting import DpEvent, PoissonSampledDpEvent, SampledWithoutReplacem
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Unit
-from fedrec_auditor.auditor.spending.deployment import Deployment, is_local, kinds
+from fedrec_auditor.auditor.spending.deployment import Deployment, event_words, is_local, kinds
 from fedrec_auditor.auditor.spending.noise import GAUSSIAN, LAPLACE, RESPONSE, Noise, StatedNoise
 from fedrec_auditor.targets.settings import Choice, Range, check
 
@@ -132,6 +132,7 @@ class Stated:
             )
         deployment = Deployment(
             one_round=one_round,
+            words=event_words(one_round),
             rounds=self.rounds or 1,
             delta=self.delta,
             unit=Unit(self.unit),
