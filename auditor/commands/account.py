@@ -209,12 +209,10 @@ def words(given: Sequence[str]) -> list[Word]:
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
     """What noise of one's own spends."""
-    from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.paragraph import columns
 
-    for line in FAMILIES["accountants"].left_out():
-        tell(line)
+    _tell_left_out()
     if "event" in stated:
         try:
             stated["event"] = stated["event"].read_text(encoding="utf-8")
@@ -272,16 +270,22 @@ def _account(
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     """Every scoped claim of a target, evaluated."""
     from fedrec_auditor.auditor.judging import accounting
-    from fedrec_auditor.auditor.plan.families import FAMILIES
 
-    for line in FAMILIES["accountants"].left_out():
-        tell(line)
+    _tell_left_out()
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     return tuple(
         accounting.evaluate(system, scoped, population, exact=exact, accountants=accountants)
         for scoped in system.scoped_claims(population)
     )
+
+
+def _tell_left_out() -> None:
+    """The accountants of others that cannot be loaded."""
+    from fedrec_auditor.auditor.plan.families import FAMILIES
+
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
 
 
 def _catalogue(

@@ -42,10 +42,10 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 class Deployment:
     """What is run: the event ``one_round`` in each of ``rounds``, as dp-accounting documents it.
 
-    ``words`` say of the round what it is.
-    Asked at ``delta``, under each of the ``adjacencies`` of ``unit``, the one that is meant first.
-    ``promised`` is the epsilon that all rounds are to keep, infinite if none is. ``bit`` is what a
-    shuffled report tells at least: P(0 | one input) and P(1 | another).
+    ``words`` name the round. It is asked at ``delta``, under each of the ``adjacencies`` of
+    ``unit``, the one that is meant first. ``promised`` is the epsilon that all rounds are to keep,
+    infinite if none is. ``bit`` is what a shuffled report tells at least: P(0 | one input) and
+    P(1 | another).
     """
 
     one_round: DpEvent

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Self
 
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.settings import Range
 
 StatedNoise = float | str
 """A number, or text such as "z=1.1", "1.1", "epsilon=1,k=4"; a name alone asks for its value."""
-# Local epsilon above which e^eps leaves the doubles.
-_MOST = 700.0
 # A chance of a flipped bit that doubles still divide by; larger ones tell less.
 _LEAST = 1e-300
 
@@ -23,18 +21,21 @@ _LEAST = 1e-300
 class NoiseKind:
     """A kind of noise, by the name of its argument.
 
-    ``symbol`` is what its size is called, ``least`` and ``most`` are what is searched for one.
+    ``symbol`` is what its size is called, ``sizes`` what it may be; ``least`` and ``most`` are
+    where one is searched for.
     """
 
     name: str
     symbol: str
+    sizes: Range
     least: float
     most: float
 
 
-GAUSSIAN = NoiseKind("gaussian", "z", 1e-3, 1e6)
-LAPLACE = NoiseKind("laplace", "b", 1e-3, 1e9)
-RESPONSE = NoiseKind("randomized_response", "epsilon", 1e-9, 500.0)
+GAUSSIAN = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
+LAPLACE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
+# Above 700, e^eps leaves the doubles.
+RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 500.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,9 @@ class Noise:
             )
         if p is not None:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
-        most = _MOST if kind is RESPONSE else math.inf
-        if size is not None and not 0.0 < size <= min(most, sys.float_info.max):
+        if size is not None and not kind.sizes.takes(size):
             raise InputError(
-                f"Expected a {kind.symbol} above 0 and up to {most:g} for {kind.name}, got "
+                f"Expected {kind.symbol} {kind.sizes.said} for {kind.name}, got "
                 f"{kind.symbol}={size!r}. Give how much noise there is."
             )
         return cls(kind, size, int(k))

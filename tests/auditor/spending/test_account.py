@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
-from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,23 +98,6 @@ def test_responses_by_kairouz_oh_and_viswanath(stated: str) -> None:
     assert found.per_round.scope.horizon is Horizon.REPORT
 
 
-def test_per_round_and_total_are_another_library_s(base: Account) -> None:
-    for finding, rounds in ((base.per_round, 1), (base.total, 1000)):
-        theirs = PLDAccountant()
-        one = PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1))
-        theirs.compose(SelfComposedDpEvent(one, rounds))
-        assert bounds(finding)[1] == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
-
-
-def test_the_sample_of_privrec_is_between_its_known_bounds() -> None:
-    """Tables 3 and 4 at T = 1000, 30 of 4800 (``test_fixed_size``); z = 2 is 1 a replacement."""
-    found = account(
-        gaussian=2.0, rate=30 / 4800, users=4800, sampling="fixed", rounds=1000, delta=1e-6
-    )
-    assert found.total.scope.adjacency is REPLACE
-    assert bounds(found.total) == pytest.approx((1.298, 1.524), abs=1e-3)
-
-
 # --- Scopes and orders --------------------------------------------------------------------------
 
 
@@ -179,14 +161,6 @@ def test_shuffled_laplace_reports_are_shown_by_their_sign() -> None:
     laplace = account(laplace=1.0, rounds=5, delta=1e-6, shuffle=1000)
     (low, high), (shown, proved) = bounds(response.total), bounds(laplace.total)
     assert shown < low <= high <= proved
-
-
-def test_sampled_laplace_noise_has_a_bound_of_a_replacement() -> None:
-    (_, _, present), (replaced, *both) = totals(account(laplace=2.0, rate=0.1, rounds=10))
-    assert replaced is REPLACE
-    once = math.log1p(0.1 * math.expm1(0.5)) - math.log1p(0.1 * math.expm1(-0.5))
-    assert both == pytest.approx([10 * once] * 2)
-    assert present < 10 * once < 2 * present
 
 
 def test_what_is_spent_is_nothing_where_delta_is_more_and_no_delta_is_above_1() -> None:
@@ -353,7 +327,7 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
         ({"randomized_response": "p"}, "with its value"),
         ({"randomized_response": "epsilon=1,k=1"}, "from 2"),
         ({"randomized_response": "epsilon=1,k=2.5"}, "whole number for k"),
-        ({"randomized_response": 1e6}, "up to 700"),
+        ({"randomized_response": 1e6}, "(0, 700]"),
         ({"event": "{}"}, "Name its type"),
         ({"event": '{"type": "NoOpDpEvent"}', "rate": 0.1}, "without rate"),
         ({"gaussian": 1.0, "rounds": 5, "rate": 0.1, "delta": 0.1, "target_epsilon": 1}, "got all"),
