@@ -157,7 +157,7 @@ def _corrected(figure: Figure) -> str:
 
 def judged_words(finding: Finding) -> str:
     """A verdict on an epsilon in plain words: what is claimed, what is so, what a guess gains."""
-    lower = None if finding.measured is None else finding.measured.epsilon
+    lower = None if finding.shown is None else finding.shown.epsilon
     claim = f"The claim of epsilon {short(finding.claim.epsilon)} {_extent(finding)}"
     if finding.verdict is Verdict.VIOLATED and lower is not None:
         so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short_least(lower)}"
@@ -188,7 +188,7 @@ def _extent(finding: Finding) -> str:
 
 def _known(finding: Finding) -> str:
     """What is proved and shown of an epsilon, as a clause."""
-    if finding.measured is not None and math.isinf(finding.measured.epsilon):
+    if finding.shown is not None and math.isinf(finding.shown.epsilon):
         return "no epsilon holds"
     found = found_words(finding).replace("≤", "at most").replace("≥", "at least")
     return f"epsilon is {found}{_if_so(finding)}"

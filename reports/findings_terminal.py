@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.catalogue_words import judged_words
-from fedrec_auditor.reports.paragraph import print_paragraph
+from fedrec_auditor.reports.paragraph import paragraph, width_of
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import worst_first
-from fedrec_auditor.reports.terminal import print_line
+from fedrec_auditor.reports.terminal import print_line, print_text
 from fedrec_auditor.reports.words import (
     STYLES,
+    assumption_words,
     delta_words,
     flag_words,
     number,
@@ -35,32 +37,47 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
     The sentence that says what the verdict means comes first, then the numbers and the scope.
     """
     for finding in sorted(findings, key=worst_first):
-        said = judged_words(finding)
-        word = ", ".join(filter(None, (finding.verdict, flag_words(finding))))
-        parts = list(_parts(finding))
-        name = printable(finding.target)
-        if not console.is_terminal:
-            told = "; ".join(f"{label.lower()} {text}" for label, text in parts)
-            print_line(console, f"{name}: {word}. {said} {told}")
-            continue
-        print_line(console, f"{name} {word}", style=STYLES[finding.verdict] or "bold")
-        print_paragraph(said, console, indent=2)
-        for label, text in parts:
-            print_paragraph(text, console, label=label, indent=2, hang=_HANG)
-        console.print()
+        if console.is_terminal:
+            head, *lines = told(finding, width_of(console))
+            print_text(console, head, style=STYLES[finding.verdict] or "bold")
+            print_text(console, "\n".join((*lines, "")))
+        else:
+            parts = "; ".join(f"{label.lower()} {text}" for label, text in _parts(finding))
+            name, word = printable(finding.target), _word(finding)
+            print_line(console, f"{name}: {word}. {judged_words(finding)} {parts}")
+
+
+def told(finding: Finding, width: int, *, claimed: bool = True) -> list[str]:
+    """A finding in paragraphs of ``width`` columns; with what is ``claimed``, or else without."""
+    said = judged_words(finding)
+    parts = [(label, text) for label, text in _parts(finding) if claimed or label != "Claimed"]
+    return [
+        paragraph(f"{finding.target} {_word(finding)}", width, hang=2),
+        paragraph(said, width, indent=2),
+        *(paragraph(text, width, label=label, indent=2, hang=_HANG) for label, text in parts),
+    ]
+
+
+def _word(finding: Finding) -> str:
+    return ", ".join(filter(None, (finding.verdict, flag_words(finding))))
 
 
 def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
     claim, scope, proof, shown = finding.claim, finding.scope, finding.accounted, finding.measured
-    yield "Claimed", f"≤ {_at(claim.epsilon, claim.delta)}: {claim.statement} ({claim.source})"
+    promised = math.isfinite(claim.epsilon)
+    most = f"≤ {_at(claim.epsilon, claim.delta)}" if promised else "no epsilon"
+    yield "Claimed", f"{most}: {claim.statement} ({claim.source})"
     if proof is not None:
         yield "Proved", f"≤ {_at(proof.told, proof.delta)}, by {proof.source}"
     if shown is not None:
         said = f"≥ {_at(shown.told, shown.delta)}, {support_words(shown)}, by {shown.source}"
-        yield "Computed" if shown.samples is None else "Measured", said
+        how = "Computed" if shown.samples is None else "Measured"
+        yield how, ", ".join(filter(None, (said, assumption_words(shown))))
     asked, stated = scope_words(scope).split(", "), scope_words(claim.scope).split(", ")
-    other = ", ".join(part for part in stated if part not in asked)
+    other = ", ".join(part for part in stated if promised and part not in asked)
     yield "Scope", f"{', '.join(asked)}" + (f" (the claim says: {other})" if other else "")
+    if finding.note:
+        yield "Note", finding.note
 
 
 def _at(epsilon: float, delta: float) -> str:

@@ -371,7 +371,7 @@ def between(lower: float | None, upper: float | None) -> str:
 def found_words(finding: Finding) -> str:
     """What is proved and shown of a finding's epsilon."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
-    return between(None if finding.measured is None else finding.measured.epsilon, upper)
+    return between(None if finding.shown is None else finding.shown.epsilon, upper)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:

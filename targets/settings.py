@@ -96,13 +96,14 @@ class Checked:
 
 
 def check(settings: Any) -> None:
-    """InputError unless every setting is what is declared of it."""
+    """InputError unless every setting is what is declared of it, or left out if it may be None."""
     kind: Any = type(settings)
     for name, rule in declared(kind).items():
-        value = getattr(settings, name)
-        if not rule.takes(value):
-            default = kind.__dataclass_fields__[name].default
-            told = "Give another" if default is MISSING else f"The default is {default!r}"
+        value, default = getattr(settings, name), kind.__dataclass_fields__[name].default
+        if not (rule.takes(value) or value is default is None):
+            told = f"The default is {default!r}"
+            if default is MISSING or default is None:
+                told = "Give another"
             raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}. {told}.")
 
 
@@ -122,8 +123,8 @@ def types(kind: type) -> dict[str, Any]:
 def _rule(hint: Any) -> Rule | None:
     if get_origin(hint) is Literal:
         return Choice(get_args(hint))
-    ranges = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Range))
-    return _FLAG if hint is bool else next(ranges, None)
+    rules = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Rule))
+    return _FLAG if hint is bool else next(rules, None)
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,10 +20,26 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.rows import Finding, Row
     from fedrec_auditor.targets.systems.base import Population, Target
 
-_OWN = "Noise of your own"
 _MOST = 10**12
 """Most users, or items, of a population."""
 _NUMBER = re.compile(r"\d+[a-z]?")
+_NOISE = "noise of your own"
+_CHOICES = ("target", "entry", "everything", "tables", "as_json")
+_TAKES = {
+    "a target": ("set", "users", "items", "jobs", "sarif", "junit"),
+    "an entry": ("jobs", "sarif", "junit"),
+    "--all": ("only", "markdown", "jobs", "sarif", "junit"),
+    "--tables": ("jobs",),
+}
+"""What may be judged, and the options that go with it beside --json; all others with noise."""
+
+
+def _option(text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=text, metavar=metavar)
+
+
+def _own(text: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=_NOISE.capitalize())
 
 
 def command(
@@ -34,127 +50,85 @@ def command(
             show_default=False,
         ),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="The whole catalogue of claims.")
-    ] = False,
+    everything: Annotated[bool, _option("The whole catalogue of claims.", "--all")] = False,
     entry: Annotated[
-        str | None, typer.Option(help="One entry of the catalogue in full, such as 22 or 2b.")
+        str | None, _option("One entry of the catalogue in full, such as 22 or 2b.")
     ] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
+        _option("A setting of the target; repeatable.", "--set", metavar="NAME=VALUE"),
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option(
-            help="Users that take part; 943 if left out. With --sampling fixed those that a round "
+        _option(
+            "Users that take part; 943 if left out. With --sampling fixed those that a round "
             "draws from."
         ),
     ] = None,
-    items: Annotated[
-        int | None, typer.Option(help="Items to choose from; 1,682 if left out.")
-    ] = None,
+    items: Annotated[int | None, _option("Items to choose from; 1,682 if left out.")] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
+        bool, _option("The papers' tables of epsilons, entry by entry.", "--tables")
     ] = False,
     as_json: AsJson = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
+            "With --all: entries with this verdict, such as violated or wrong; repeatable.",
             metavar="WORD",
-            help="With --all: entries with this verdict, such as violated or wrong; repeatable.",
         ),
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
+        bool, _option("Print the catalogue as the page docs/claims.md.", "--markdown")
     ] = False,
-    jobs: Annotated[
-        int | None, typer.Option(help="Worker processes for --all; one is quick enough.")
-    ] = None,
-    sarif: Annotated[
-        Path | None, typer.Option(help="Write what was found for code scanning, too.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
+    jobs: Annotated[int | None, _option("Worker processes for --all; one is quick enough.")] = None,
+    sarif: Annotated[Path | None, _option("Write what was found for code scanning, too.")] = None,
+    junit: Annotated[Path | None, _option("Write a test report, too.")] = None,
     gaussian: Annotated[
-        str | None,
-        typer.Option(
-            metavar="z=NUMBER",
-            help="Gaussian noise on sums: deviation over clipping norm.",
-            rich_help_panel=_OWN,
-        ),
+        str | None, _own("Gaussian noise on sums: deviation over clipping norm.", "z=NUMBER")
     ] = None,
     laplace: Annotated[
-        str | None,
-        typer.Option(
-            metavar="b=NUMBER",
-            help="Laplace noise on sums: scale over L1 clipping norm.",
-            rich_help_panel=_OWN,
-        ),
+        str | None, _own("Laplace noise on sums: scale over L1 clipping norm.", "b=NUMBER")
     ] = None,
     randomized_response: Annotated[
         str | None,
-        typer.Option(
-            metavar="epsilon=NUMBER,k=2",
-            help="Local reports on k categories; or p=NUMBER, the chance of the true one.",
-            rich_help_panel=_OWN,
+        _own(
+            "Local reports on k categories; or p=NUMBER, the chance of the true one.",
+            "epsilon=NUMBER,k=2",
         ),
     ] = None,
     event: Annotated[
         Path | None,
-        typer.Option(
-            metavar="EVENT.json",
-            help="An event of dp-accounting as JSON: its type and its fields.",
-            rich_help_panel=_OWN,
-        ),
+        _own("An event of dp-accounting as JSON: its type and its fields.", "EVENT.json"),
     ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Share that a round draws; all if left out.", rich_help_panel=_OWN),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="Rounds, or reports of one user; 1 if left out.", rich_help_panel=_OWN),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Of every epsilon; 0 if left out.", rich_help_panel=_OWN)
-    ] = None,
+    rate: Annotated[float | None, _own("Share that a round draws; all if left out.")] = None,
+    rounds: Annotated[int | None, _own("Rounds, or reports of one user; 1 if left out.")] = None,
+    delta: Annotated[float | None, _own("Of every epsilon; 0 if left out.")] = None,
     sampling: Annotated[
         str | None,
-        typer.Option(
-            metavar="poisson|fixed",
-            help="Each by itself, as if left out, or --rate times --users of --users.",
-            rich_help_panel=_OWN,
+        _own(
+            "Each by itself, as if left out, or --rate times --users of --users.",
+            "poisson|fixed",
         ),
     ] = None,
     unit: Annotated[
-        str | None,
-        typer.Option(
-            help="What is clipped, and so hidden: user, as if left out, or interaction.",
-            rich_help_panel=_OWN,
-        ),
+        str | None, _own("What is clipped, and so hidden: user, as if left out, or interaction.")
     ] = None,
     interactions_per_user: Annotated[
-        int | None,
-        typer.Option(help="With --unit interaction: users of so many, too.", rich_help_panel=_OWN),
+        int | None, _own("With --unit interaction: users of so many, too.")
     ] = None,
     adjacency: Annotated[
         str | None,
-        typer.Option(
-            metavar="add-remove|replace",
-            help="The one that is meant: told first, and kept by --target-epsilon.",
-            rich_help_panel=_OWN,
+        _own(
+            "The one that is meant: told first, and kept by --target-epsilon.",
+            "add-remove|replace",
         ),
     ] = None,
-    shuffle: Annotated[
-        int | None,
-        typer.Option(help="Users whose local reports are shuffled.", rich_help_panel=_OWN),
-    ] = None,
+    shuffle: Annotated[int | None, _own("Users whose local reports are shuffled.")] = None,
     target_epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), "
-            "--rounds, or --rate.",
-            rich_help_panel=_OWN,
+        _own(
+            "Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), "
+            "--rounds, or --rate."
         ),
     ] = None,
 ) -> None:
@@ -165,75 +139,59 @@ def command(
     what noise of your own spends, per round and in total. No data are read and nothing is
     simulated.
     """
-    own = {
-        "gaussian": gaussian,
-        "laplace": laplace,
-        "randomized_response": randomized_response,
-        "event": event,
-        "rate": rate,
-        "rounds": rounds,
-        "delta": delta,
-        "sampling": sampling,
-        "unit": unit,
-        "interactions_per_user": interactions_per_user,
-        "adjacency": adjacency,
-        "shuffle": shuffle,
-        "target_epsilon": target_epsilon,
+    asked = {
+        "set" if name == "given" else name: value
+        for name, value in locals().items()
+        if name not in _CHOICES and not (value is None or value is False or value == [])
     }
-    stated = {name: value for name, value in own.items() if value is not None}
-    if (stated or tables) and (sarif or junit):
-        raise InputError(
-            "Expected --sarif and --junit with a target or the catalogue, got them with "
-            f"{'noise of your own' if stated else '--tables'}, which claims nothing. Leave them "
-            "out."
-        )
+    if entry is None and target is not None and _NUMBER.fullmatch(target):
+        target, entry = None, target
+    judged = _judged(target, entry, everything, tables, asked)
     check_files(sarif, junit)
-    if stated:
-        others = (target, entry, everything, tables, given, markdown, only)
-        if any(others) or items is not None or jobs is not None:
-            raise InputError(
-                f"Expected --{next(iter(stated)).replace('_', '-')} with noise of your own, got a "
-                "target or the catalogue too. Ask for one of them."
-            )
-        _spend(stated | ({} if users is None else {"users": users}), as_json)
-        return
     if jobs is not None and jobs < 1:
         raise InputError(f"Expected jobs of at least 1, got jobs={jobs}. Leave it out.")
-    number = entry
-    if entry is None and target is not None and _NUMBER.fullmatch(target):
-        target, number = None, target
-    asked = sum((target is not None, number is not None, everything))
+    if markdown and (as_json or only):
+        raise InputError("Expected --markdown without --json and --only. Drop the others.")
+    if judged == _NOISE:
+        _spend(asked, as_json)
+    elif judged == "--tables":
+        _tables(target, as_json, jobs)
+    elif target is None:
+        _catalogue(entry, as_json, markdown, jobs, (sarif, junit), words(only or ()))
+    else:
+        _account(target, given or [], users, items, as_json, (sarif, junit))
+
+
+def _judged(
+    target: str | None, entry: str | None, everything: bool, tables: bool, asked: Iterable[str]
+) -> str:
+    """What is to be judged; InputError unless that is one thing, with what it takes."""
+    named = {"a target": target is not None, "an entry": entry is not None, "--all": everything}
+    judged = [name for name, is_named in named.items() if is_named]
     if tables:
-        if only:
-            raise InputError("Expected --only with --all, got --tables. Drop one of them.")
         from fedrec_auditor.auditor.judging.catalogue import tabled
 
-        if asked and target not in (systems := tabled()):
+        if judged and target not in (systems := tabled()):
             raise InputError(
                 f"Expected --tables alone or with {' or '.join(systems)}. Drop what else is asked."
             )
-        if given or markdown or users is not None or items is not None:
-            raise InputError(
-                "Expected --tables with --json and --jobs at most, got --set, --users, --items or "
-                "--markdown. The tables are as printed; drop it, or drop --tables."
-            )
-        _tables(target, as_json, jobs)
-        return
-    if asked != 1:
+        judged = ["--tables"]
+    takers = {name: [taker for taker, names in _TAKES.items() if name in names] for name in asked}
+    if not judged and not all(takers.values()):
+        judged = [_NOISE]
+    if len(judged) != 1:
         raise InputError(
-            f"Expected one of a target, a number of the catalogue and --all, got {asked} of them. "
-            "For example `auditor account fmf-ldp`, `auditor account 22`."
+            f"Expected one of a target, a number of the catalogue and --all, got {len(judged)} of "
+            "them. For example `auditor account fmf-ldp`, `auditor account 22`."
         )
-    if target is None and (given or users is not None or items is not None):
-        raise InputError("Expected --set, --users and --items with a target, got none. Name one.")
-    if markdown and (not everything or as_json):
-        raise InputError("Expected --markdown with --all and without --json. Drop the others.")
-    if only and (not everything or markdown):
-        raise InputError("Expected --only with --all and without --markdown. Drop the others.")
-    if target is None:
-        _catalogue(number, as_json, markdown, jobs, (sarif, junit), words(only or ()))
-    else:
-        _account(target, given or [], users, items, as_json, (sarif, junit))
+    for name, others in takers.items():
+        able = others + [_NOISE] * (name == "users" or not others)
+        if judged[0] not in able:
+            raise InputError(
+                f"Expected --{name.replace('_', '-')} with {' or '.join(able)}, got {judged[0]}. "
+                "Drop one of them."
+            )
+    return judged[0]
 
 
 def words(given: Sequence[str]) -> list[Word]:
@@ -251,12 +209,10 @@ def words(given: Sequence[str]) -> list[Word]:
 
 def _spend(stated: dict[str, Any], as_json: bool) -> None:
     """What noise of one's own spends."""
-    from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.paragraph import columns
 
-    for line in FAMILIES["accountants"].left_out():
-        tell(line)
+    _tell_left_out()
     if "event" in stated:
         try:
             stated["event"] = stated["event"].read_text(encoding="utf-8")
@@ -265,7 +221,7 @@ def _spend(stated: dict[str, Any], as_json: bool) -> None:
                 f"Expected a readable event in {stated['event']}, got: {error}. Give a JSON file."
             ) from error
     found = account(**stated)
-    print(json.dumps(plain(found.as_data()), indent=2, allow_nan=False) if as_json else found)
+    print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))
 
 
 def _account(
@@ -314,16 +270,22 @@ def _account(
 def _findings(system: Target, population: Population) -> tuple[Finding, ...]:
     """Every scoped claim of a target, evaluated."""
     from fedrec_auditor.auditor.judging import accounting
-    from fedrec_auditor.auditor.plan.families import FAMILIES
 
-    for line in FAMILIES["accountants"].left_out():
-        tell(line)
+    _tell_left_out()
     exact = accounting.exact_bounds(system, population)
     accountants = accounting.all_accountants()
     return tuple(
         accounting.evaluate(system, scoped, population, exact=exact, accountants=accountants)
         for scoped in system.scoped_claims(population)
     )
+
+
+def _tell_left_out() -> None:
+    """The accountants of others that cannot be loaded."""
+    from fedrec_auditor.auditor.plan.families import FAMILIES
+
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
 
 
 def _catalogue(

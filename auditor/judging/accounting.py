@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.plan.objects import settled
 from fedrec_auditor.auditor.worlds.power import too_few_trainings
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim, Target
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -42,7 +42,7 @@ def all_accountants() -> tuple[Accountant, ...]:
 
 
 def least_upper_bound(
-    target: Target,
+    target: Claimant,
     scope: Scope,
     population: Population,
     delta: float,
@@ -58,7 +58,7 @@ def least_upper_bound(
 
 
 def _least(
-    target: Target,
+    target: Claimant,
     scope: Scope,
     population: Population,
     delta: float,
@@ -138,7 +138,7 @@ def _exact(
 
 
 def evaluate(
-    target: Target,
+    target: Claimant,
     scoped: ScopedClaim,
     population: Population,
     *,
@@ -298,7 +298,7 @@ def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
 
 
 def _repair(
-    target: Target, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
+    target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
     """The setting that repairs a system as published, if the same claim is then proved."""
     if getattr(target, "as_published", False) is not True:

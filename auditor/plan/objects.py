@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 
@@ -16,10 +16,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.base import Claimant, Target
 from fedrec_auditor.targets.wrapped.client import told
 from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+
+_Claimant = TypeVar("_Claimant", bound=Claimant)
 
 
 def load_object(text: str) -> Target:
@@ -89,7 +91,7 @@ def as_target(found: Any, text: str) -> Target:
     return target
 
 
-def settled(target: Target, settings: Mapping[str, Any], text: str) -> Target:
+def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
     """The target with these numbers among its fields; InputError on a name that it has not."""
     if not settings:
         return target
@@ -99,7 +101,7 @@ def settled(target: Target, settings: Mapping[str, Any], text: str) -> Target:
             raise InputError(
                 f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. Rename it."
             )
-    changed: Target = replace(target, **settings)  # type: ignore[type-var]
+    changed: _Claimant = replace(target, **settings)  # type: ignore[type-var]
     return changed
 
 

@@ -1,13 +1,17 @@
-"""Noise, sampling and rounds as somebody runs them: one event a round, and whom it speaks of."""
+"""Noise, sampling and rounds as somebody runs them: a target without code."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dp_accounting import (
+    ComposedDpEvent,
     DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
@@ -21,182 +25,180 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
     leaves,
 )
-from fedrec_auditor.accountants.statements.bound import check_delta
+from fedrec_auditor.accountants.losses.pure import pure_epsilon
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.spending.noise import SYMBOLS, Noise, NoiseKind
+from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.reports.words import counted
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
-_LOCAL = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent)
-_MOST_ROUNDS, _MOST_USERS, _MOST_GROUP = 10**9, 10**10, 1000
-
-
-class Sampling(StrEnum):
-    """How a round draws who takes part."""
-
-    POISSON = "poisson"
-    FIXED = "fixed"
+_CENTRALLY = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."
+_LOCALLY = "A report hides its input by itself."
+_LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What is run: ``noise`` in each of ``rounds``, on all units or on a share ``rate`` of them.
+    """What is run: the event ``one_round`` in each of ``rounds``, as dp-accounting documents it.
 
-    ``noise`` may be an event of one round instead. At most one of the noise's size, ``rounds`` and
-    ``rate`` is None, where it is to be found; a rate of 1 draws everybody. Poisson ``sampling``
-    draws each by itself, fixed sampling rate times ``users`` of ``users``, without replacement.
-    With ``shuffle`` the reports of so many users are shuffled. InputError where these make no sense
-    together.
+    ``words`` name the round. It is asked at ``delta``, under each of the ``adjacencies`` of
+    ``unit``, the one that is meant first. ``promised`` is the epsilon that all rounds are to keep,
+    infinite if none is. ``bit`` is what a shuffled report tells at least: P(0 | one input) and
+    P(1 | another).
     """
 
-    noise: Noise | DpEvent
-    rounds: int | None = 1
-    rate: float | None = 1.0
-    delta: float = 0.0
-    sampling: Sampling = Sampling.POISSON
-    users: int | None = None
-    unit: Unit = Unit.USER
-    adjacency: Adjacency | None = None
-    shuffle: int | None = None
-    group: int | None = None
+    one_round: DpEvent
+    words: str
+    rounds: int
+    delta: float
+    unit: Unit
+    adjacencies: tuple[Adjacency, ...]
+    promised: float = math.inf
+    bit: tuple[float, float] | None = None
+    assumes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-        _check_count("rounds", self.rounds, _MOST_ROUNDS)
-        _check_count("users", self.users, _MOST_USERS)
-        _check_count("shuffle", self.shuffle, _MOST_USERS)
-        _check_count("interactions_per_user", self.group, _MOST_GROUP)
-        if self.rate is not None and not 0.0 < self.rate <= 1.0:
-            raise InputError(
-                f"Expected rate in (0, 1], got rate={self.rate!r}. Give the share of the units "
-                "that a round draws."
-            )
-        if len(self.unknowns) > 1:
-            raise InputError(
-                f"Expected one number left out, got {' and '.join(self.unknowns)}. Give the others."
-            )
-        if self.adjacency is Adjacency.ANY_PAIR:
-            raise InputError("Expected adjacency add-remove or replace, got any pair. Give one.")
-        gaussian = isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN
-        if gaussian and self.delta == 0.0:
-            raise InputError(
-                "Expected delta above 0 with Gaussian noise, whose log-ratio has no bound, got "
-                "delta=0. Give one well below 1 / users."
-            )
-        if self.is_local:
-            self._check_local()
-        self._check_sampling()
-        if self.group is not None and (self.unit is not Unit.INTERACTION or self.is_local):
-            raise InputError(
-                "Expected interactions_per_user with noise on sums and unit=interaction: what one "
-                f"interaction adds is clipped. Got unit={self.unit}. Leave one of them out."
-            )
+    unproved: ClassVar[str] = ""
+    sizes: ClassVar[Sizes] = Sizes()
 
-    def _check_local(self) -> None:
-        if self.rate != 1.0 or self.sampling is not Sampling.POISSON or self.adjacency is not None:
-            raise InputError(
-                "Expected no rate, sampling or adjacency with local reports: their receiver sees "
-                "who sends one, and they hide any input. Count in rounds what a user sends at most."
-            )
-        if isinstance(self.noise, Noise) and self.noise.kind is NoiseKind.GAUSSIAN:
-            raise InputError(
-                "Expected shuffled reports of a pure epsilon, got Gaussian noise, which has none. "
-                "Use laplace or randomized_response, or account the reports unshuffled."
-            )
-
-    def _check_sampling(self) -> None:
-        fixed = self.sampling is Sampling.FIXED
-        if fixed != (self.users is not None):
-            raise InputError(
-                f"Expected users with fixed sampling, and only there, got sampling={self.sampling} "
-                f"and users={self.users}. Fixed samples are rate times users of so many users."
-            )
-        if self.users is not None and self.rate is not None:
-            drawn = self.rate * self.users
-            if round(drawn) < 1 or abs(drawn - round(drawn)) > 1e-6 * drawn:
-                raise InputError(
-                    f"Expected rate times users to be a whole number of units, got {self.rate:g} x "
-                    f"{self.users:,} = {drawn:g}. Give rate={max(1, round(drawn)) / self.users!r}."
-                )
+    def of_users(self, interactions: int) -> tuple[Deployment, ...]:
+        """The same for users of so many, to whom nothing is promised; none if it is unknown."""
+        event = of_group(self.one_round, interactions)
+        if event is None:
+            return ()
+        return (
+            replace(
+                self,
+                one_round=event,
+                unit=Unit.USER,
+                adjacencies=(Adjacency.ADD_REMOVE,),
+                promised=math.inf,
+                assumes=(f"no user has more than {interactions:,} interactions",),
+            ),
+        )
 
     @property
-    def is_local(self) -> bool:
-        """Whether each user sends reports that hide the input by themselves."""
-        if self.shuffle is not None:
-            return True
-        if isinstance(self.noise, Noise):
-            return self.noise.kind is NoiseKind.RESPONSE
-        found = leaves(self.noise)
-        return bool(found) and all(isinstance(leaf, _LOCAL) for leaf, _ in found)
+    def name(self) -> str:
+        """What is run, in short."""
+        times = counted(self.rounds, "report" if is_local(self.one_round) else "round")
+        return self.words if self.rounds == 1 else f"{self.words}, {times}"
 
-    @property
-    def unknowns(self) -> tuple[str, ...]:
-        """What is left out: z, b or epsilon, rounds, rate."""
-        sizeless = isinstance(self.noise, Noise) and self.noise.size is None
-        symbol = SYMBOLS[self.noise.kind] if isinstance(self.noise, Noise) else ""
-        given = {symbol: not sizeless, "rounds": self.rounds, "rate": self.rate}
-        return tuple(name for name, value in given.items() if value in (None, False))
-
-    @property
-    def one_round(self) -> DpEvent:
-        """One round, as dp-accounting documents its events."""
-        assert self.rate is not None
-        if not isinstance(self.noise, Noise):
-            return self.noise
-        if self.shuffle is not None:
-            binary = self.noise.kind is NoiseKind.RESPONSE and self.noise.categories == 2
-            return ShuffledDpEvent(self.noise.local_epsilon, self.shuffle, binary)
-        event = self.noise.event()
-        if self.users is not None:
-            drawn = round(self.rate * self.users)
-            return SampledWithoutReplacementDpEvent(self.users, drawn, event)
-        return event if self.rate == 1.0 else PoissonSampledDpEvent(self.rate, event)
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those that are accounted, the one that is asked for first."""
-        if self.is_local:
-            return (Adjacency.ANY_PAIR,)
-        fixed = self.sampling is Sampling.FIXED
-        if not isinstance(self.noise, Noise):
-            kinds = [type(leaf) for leaf, _ in leaves(self.noise)]
-            fixed = SampledWithoutReplacementDpEvent in kinds
-        usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
-        first = self.adjacency or usual
-        both = (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
-        return (first, *(other for other in both if other is not first))
+    def times(self, scope: Scope) -> int:
+        """How many rounds a scope has."""
+        return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
         """What a bound on one round, or on all of them, speaks of."""
-        if not self.is_local:
-            vantage = Vantage.AGGREGATE
-        else:
-            vantage = Vantage.SHUFFLED if self._is_shuffled else Vantage.SERVER
-        one = Horizon.REPORT if self.is_local else Horizon.ROUND
+        vantage, one = Vantage.AGGREGATE, Horizon.ROUND
+        if is_local(self.one_round):
+            shuffled = ShuffledDpEvent in kinds(self.one_round)
+            vantage, one = Vantage.SHUFFLED if shuffled else Vantage.SERVER, Horizon.REPORT
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
-    @property
-    def _is_shuffled(self) -> bool:
-        if isinstance(self.noise, Noise):
-            return self.shuffle is not None
-        return any(isinstance(leaf, ShuffledDpEvent) for leaf, _ in leaves(self.noise))
-
-
-def composed(event: DpEvent, rounds: int) -> DpEvent:
-    """``rounds`` of the same event."""
-    return event if rounds == 1 else SelfComposedDpEvent(event, rounds)
-
-
-def rounds_of(event: DpEvent) -> tuple[DpEvent, int]:
-    """One round of an event, and how many there are: what is repeated on top, else itself."""
-    if isinstance(event, SelfComposedDpEvent) and event.count == math.floor(event.count) > 0:
-        return event.event, int(event.count)
-    return event, 1
-
-
-def _check_count(name: str, value: int | None, most: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and 1 <= value <= most):
-        raise InputError(
-            f"Expected a whole number from 1 to {most:g} for {name}, got {name}={value!r}. "
-            "Correct it."
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """What is promised, asked in total and per round, under each adjacency that is known."""
+        known = [a for a in self.adjacencies if under(self.one_round, a) is not None]
+        meant = (known or self.adjacencies)[0]
+        claim = Claim(
+            epsilon=self.promised,
+            delta=self.delta,
+            scope=self.scope(meant, total=True),
+            statement=_LOCALLY if is_local(self.one_round) else _CENTRALLY,
+            source="as stated",
         )
+        return tuple(
+            ScopedClaim(
+                claim=claim,
+                scope=self.scope(adjacency, total=total),
+                delta=self.delta,
+                note=" ".join(self._notes(adjacency)) if total else "",
+            )
+            for adjacency in known or (meant,)
+            for total in ((True,) if self.rounds == 1 else (True, False))
+        )
+
+    def mechanism(self, scope: Scope, population: Population) -> None:
+        """None: there is no code."""
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """What one round or all are charged, whatever the vantage; InputError if it is unknown."""
+        event = under(self.one_round, scope.adjacency)
+        if event is None:
+            raise InputError(
+                f"{self._unknown(scope.adjacency)} Ask for the other adjacency, or account it in "
+                "parts."
+            )
+        times = self.times(scope)
+        return event if times == 1 else SelfComposedDpEvent(event, times)
+
+    def _unknown(self, adjacency: Adjacency) -> str:
+        found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(self.one_round)]
+        names = dict.fromkeys(
+            type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
+            for leaf, inner in found
+        )
+        return f"Under {adjacency} adjacency nothing is known of {', '.join(names)}."
+
+    def _notes(self, adjacency: Adjacency) -> Iterator[str]:
+        """What the adjacency means, and what is often mistaken or not accounted."""
+        replaced = adjacency is Adjacency.REPLACE
+        displaced = SampledWithoutReplacementDpEvent in kinds(self.one_round) and not replaced
+        if self.assumes:
+            yield (
+                "As many of a user's interactions as are drawn pull one way. That is less than "
+                "group privacy, which multiplies epsilon and delta."
+            )
+        elif not is_local(self.one_round):
+            moves = "is replaced by another" if replaced else "comes or goes"
+            other = " and displaces another" if displaced else ""
+            norms = "up to twice the norm" if replaced or displaced else "the norm"
+            yield f"One {self.unit} {moves}{other}: the sum moves by {norms} that it is clipped to."
+        if self.unit is Unit.INTERACTION:
+            yield "A user with several of them spends more."
+        if replaced and isinstance(self.one_round, (GaussianDpEvent, LaplaceDpEvent)):
+            yield (
+                "Noise that each device adds to its own upload (local noise) spends this, too: any "
+                "two clipped uploads are up to twice the norm apart."
+            )
+        if self.rounds > 1 and self.delta > 0.0:
+            together = min(1.0, self.rounds * self.delta)
+            yield f"The epsilons of the rounds add up at delta {together:g} only."
+        for asked in self.adjacencies:
+            if under(self.one_round, asked) is None:
+                yield self._unknown(asked)
+
+
+def kinds(event: DpEvent) -> set[type[DpEvent]]:
+    """What the leaves of an event are."""
+    return {type(leaf) for leaf, _ in leaves(event)}
+
+
+def is_local(event: DpEvent) -> bool:
+    """Whether each user sends reports that hide the input by themselves."""
+    found = kinds(event)
+    return bool(found) and found <= _LOCAL
+
+
+def event_words(event: DpEvent) -> str:
+    """An event in short."""
+    inner = getattr(event, "event", None)
+    if isinstance(event, ComposedDpEvent):
+        return " and ".join(map(event_words, event.events))
+    if isinstance(event, SelfComposedDpEvent):
+        return f"{event.count:,} times ({event_words(inner)})"
+    if isinstance(event, PoissonSampledDpEvent):
+        return f"{event_words(inner)}, rate {event.sampling_probability:.6g}"
+    if isinstance(event, SampledWithoutReplacementDpEvent):
+        drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
+        return f"{event_words(inner)}, {drawn} a round"
+    if isinstance(event, GaussianDpEvent):
+        return f"Gaussian noise, z = {event.noise_multiplier:.6g}"
+    if isinstance(event, LaplaceDpEvent):
+        return f"Laplace noise, b = {event.noise_multiplier:.6g}"
+    if isinstance(event, RandomizedResponseDpEvent):
+        epsilon = pure_epsilon(event)
+        return f"randomized response, k = {event.num_buckets:,}, epsilon = {epsilon:.6g}"
+    if isinstance(event, ShuffledDpEvent):
+        return f"shuffled reports of {event.n_users:,} users, epsilon = {event.epsilon:.6g}"
+    return str(event)

@@ -1,39 +1,41 @@
-"""What hides the data, as somebody states it: a kind of noise and its size, or an event."""
+"""Noise as somebody states it: a kind with its size, as a number or as text."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.settings import Range
 
-Stated = float | str
+StatedNoise = float | str
 """A number, or text such as "z=1.1", "1.1", "epsilon=1,k=4"; a name alone asks for its value."""
-# Local epsilon above which e^eps leaves the doubles.
-_MOST = 700.0
 # A chance of a flipped bit that doubles still divide by; larger ones tell less.
 _LEAST = 1e-300
 
 
-class NoiseKind(StrEnum):
-    """Kinds of noise, by the name of their argument."""
+@dataclass(frozen=True, slots=True)
+class NoiseKind:
+    """A kind of noise, by the name of its argument.
 
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-    RESPONSE = "randomized_response"
+    ``symbol`` is what its size is called, ``sizes`` what it may be; ``least`` and ``most`` are
+    where one is searched for.
+    """
+
+    name: str
+    symbol: str
+    sizes: Range
+    least: float
+    most: float
 
 
-SYMBOLS = {NoiseKind.GAUSSIAN: "z", NoiseKind.LAPLACE: "b", NoiseKind.RESPONSE: "epsilon"}
-"""What the size of each kind is called."""
-_ALLOWED = {
-    NoiseKind.GAUSSIAN: ("z",),
-    NoiseKind.LAPLACE: ("b",),
-    NoiseKind.RESPONSE: ("epsilon", "p", "k"),
-}
+GAUSSIAN = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
+LAPLACE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
+# Above 700, e^eps leaves the doubles.
+RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 500.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,64 +45,54 @@ class Noise:
     For Gaussian and Laplace noise on a sum it is the deviation, or the scale, over the norm of what
     one unit adds at most: the L2 norm, or the L1 norm. For randomized response it is the pure
     epsilon of one report, of ``categories``: the true one is reported with probability
-    e^eps / (e^eps + k - 1). InputError for a size that is not positive, or fewer than 2 categories.
+    e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
     size: float | None
     categories: int = 2
 
-    def __post_init__(self) -> None:
-        name = SYMBOLS[self.kind]
-        if self.size is not None and not 0.0 < self.size < math.inf:
-            raise InputError(
-                f"Expected a finite {name} above 0 for {self.kind}, got {name}={self.size!r}. "
-                "Give how much noise there is."
-            )
-        if self.kind is NoiseKind.RESPONSE and self.size is not None and self.size > _MOST:
-            raise InputError(f"Expected epsilon up to {_MOST:g}, got {self.size!r}. Give less.")
-        if self.categories < 2 or self.categories > 10**9:
-            raise InputError(f"Expected 2 to 1e+09 categories, got k={self.categories}. Give k.")
-
     @classmethod
-    def of(cls, kind: NoiseKind, stated: Stated) -> Self:
-        """From what is stated, see ``Stated``; InputError for what is none of that."""
+    def of(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
+        """From what is stated, see ``StatedNoise``; InputError for what is none of that."""
         given = _read(kind, stated)
-        categories = given.get("k", 2.0)
-        if categories is None or categories != math.floor(categories):
-            raise InputError(f"Expected a whole number for k, got {stated!r}. Give k=2, say.")
-        if "p" in given and ("epsilon" in given or given["p"] is None):
+        size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
+        if k is None or k != math.floor(k) or not 2 <= k <= 1e9:
+            raise InputError(
+                f"Expected a whole number for k, from 2 to 1e9, got {stated!r}. Give k=2, say."
+            )
+        if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
                 f"Expected p with its value and without epsilon, got {stated!r}. Give one of them."
             )
-        k, p = int(categories), given.get("p")
-        if p is None:
-            return cls(kind, given.get(SYMBOLS[kind]), k)
-        if not 1.0 / max(k, 2) < p < 1.0:
+        if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
                 f"Expected p between 1/k and 1, the chance that the true category is reported, got "
-                f"p={p!r} with k={k}. At 1/k nothing is told, and at 1 all."
+                f"p={p!r} with k={k:g}. At 1/k nothing is told, and at 1 all."
             )
-        return cls(kind, math.log(p) + math.log(k - 1.0) - math.log1p(-p), k)
+        if p is not None:
+            size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
+        if size is not None and not kind.sizes.takes(size):
+            raise InputError(
+                f"Expected {kind.symbol} {kind.sizes.said} for {kind.name}, got "
+                f"{kind.symbol}={size!r}. Give how much noise there is."
+            )
+        return cls(kind, size, int(k))
 
     def event(self) -> DpEvent:
         """One use: a noisy sum, or one report."""
         assert self.size is not None
-        if self.kind is NoiseKind.GAUSSIAN:
-            return GaussianDpEvent(self.size)
-        if self.kind is NoiseKind.LAPLACE:
-            return LaplaceDpEvent(self.size)
-        k = self.categories
-        return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
+        if self.kind is RESPONSE:
+            k = self.categories
+            return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
+        return (GaussianDpEvent if self.kind is GAUSSIAN else LaplaceDpEvent)(self.size)
 
     @property
     def local_epsilon(self) -> float:
-        """The pure epsilon of one report between any two inputs; infinite for Gaussian noise."""
+        """The pure epsilon of one report, of Laplace noise or of randomized response."""
         assert self.size is not None
         # Two vectors of norm C are 2 C apart.
-        return {NoiseKind.LAPLACE: 2.0 / self.size, NoiseKind.RESPONSE: self.size}.get(
-            self.kind, math.inf
-        )
+        return self.size if self.kind is RESPONSE else 2.0 / self.size
 
     @property
     def bit(self) -> tuple[float, float]:
@@ -109,39 +101,31 @@ class Noise:
         Of randomized response whether it is the one category, of Laplace noise its sign.
         """
         assert self.size is not None
-        if self.kind is NoiseKind.LAPLACE:
+        if self.kind is LAPLACE:
             return (max(math.exp(-1.0 / self.size) / 2.0, _LEAST),) * 2
         one = 1.0 / (math.expm1(self.size) + self.categories)
         return (self.categories - 1.0) * one, one
 
-    def __str__(self) -> str:
-        symbol = SYMBOLS[self.kind]
-        size = f"{symbol} = {'?' if self.size is None else f'{self.size:.6g}'}"
-        if self.kind is NoiseKind.GAUSSIAN:
-            return f"Gaussian, {size} times the L2 norm that a unit is clipped to"
-        if self.kind is NoiseKind.LAPLACE:
-            return f"Laplace, {size} times the L1 norm that a unit is clipped to"
-        return f"randomized response on {self.categories:,} categories, {size} a report"
 
-
-def _read(kind: NoiseKind, stated: Stated) -> dict[str, float | None]:
+def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
     """Names with their values; None for a name alone."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
-        return {SYMBOLS[kind]: float(stated)}
+        return {kind.symbol: float(stated)}
+    names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
     found: dict[str, float | None] = {}
     for part in str(stated).split(","):
         name, sign, value = (word.strip() for word in part.partition("="))
-        if not sign and name not in _ALLOWED[kind]:
-            name, value = SYMBOLS[kind], name
+        if not sign and name not in names:
+            name, value = kind.symbol, name
         try:
             number = float(value) if value else None
         except ValueError:
             number = math.nan
-        if name not in _ALLOWED[kind] or name in found or (number is not None and number != number):
-            example = {NoiseKind.RESPONSE: "epsilon=1,k=4"}.get(kind, f"{SYMBOLS[kind]}=1.1")
+        if name not in names or name in found or (number is not None and number != number):
+            example = "epsilon=1,k=4" if kind is RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
-                f"Expected {kind} such as {example}, got {str(stated)[:80]!r}. A name alone, "
-                f"{SYMBOLS[kind]}, asks for its value."
+                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. A name alone, "
+                f"{kind.symbol}, asks for its value."
             )
         found[name] = number
     return found

@@ -5,56 +5,50 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.auditor.spending.deployment import Deployment
-from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind
+from fedrec_auditor.auditor.spending.noise import RESPONSE
+from fedrec_auditor.auditor.spending.stated import Stated
 
-Total = Callable[[Deployment], float]
-"""The proved epsilon of a deployment without unknowns."""
 # Noise and rates are found to so many significant digits, on the side that keeps the target, or
 # to three where that is as near.
 _DIGITS = 5
-_NOISE = {
-    NoiseKind.GAUSSIAN: (1e-3, 1e6),
-    NoiseKind.LAPLACE: (1e-3, 1e9),
-    NoiseKind.RESPONSE: (1e-9, 500.0),
-}
 _MOST_ROUNDS = 10**7
 # Logarithm of a factor between what keeps the target and what does not.
 _CLOSE = 3e-5
 
 
-def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
-    """``deployment`` with its unknown found, such that ``total`` is at most ``target``.
+def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> float:
+    """The number that is left out, such that ``total`` of what is stated is at most ``target``.
 
-    The found number is on the safe side of the best by 2e-4 of itself at most, where ``total`` is
-    monotone. InputError where none within reach keeps the target.
+    It is on the safe side of the best by 2e-4 of itself at most, where ``total`` is monotone.
+    InputError where nothing is left out, or none within reach keeps the target.
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
         raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give one.")
-    (name,) = deployment.unknowns
+    name, users, noise = stated.left_out, stated.users, stated.noise
+    if not name:
+        raise InputError(
+            "Expected one number left out with target_epsilon, got all of them. Leave out what "
+            "should be found: the noise (its name alone, such as z), rounds or rate."
+        )
 
     @functools.cache
     def keeps(value: float) -> float:
         """How far below the target, as a factor's logarithm; negative above it."""
-        return math.log(target) - math.log(max(total(_with(deployment, value)), 1e-300))
+        found = total(stated.completed(value))
+        return math.log(target) - math.log(max(found, 1e-300))
 
     if name == "rounds":
-        return _with(deployment, _whole(keeps, _MOST_ROUNDS, name, target))
-    if name == "rate" and deployment.users is not None:
-        users = deployment.users
-        drawn = _whole(lambda m: keeps(m / users), users, "rate x users", target)
-        return _with(deployment, drawn / users)
-    noise = deployment.noise
+        return _whole(keeps, _MOST_ROUNDS, name, target)
+    if name == "rate" and users is not None:
+        return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
     low, high, start, better = 1e-9, 1.0, 0.01, -1.0
-    if name != "rate":
-        assert isinstance(noise, Noise)
-        low, high = _NOISE[noise.kind]
-        start, better = 1.0, -1.0 if noise.kind is NoiseKind.RESPONSE else 1.0
+    if noise is not None and noise.size is None:
+        low, high, start = noise.kind.least, noise.kind.most, 1.0
+        better = -1.0 if noise.kind is RESPONSE else 1.0
     step = 4.0**better
     good = bad = start
     at = keeps(start)
@@ -62,12 +56,12 @@ def solve(deployment: Deployment, target: float, total: Total) -> Deployment:
         good, bad = bad, min(max(bad / step, low), high)
         at = keeps(bad)
     if at >= 0.0:
-        return _with(deployment, bad)
+        return bad
     while good == bad or keeps(good) < 0.0:
         if not low < good < high and good != start:
             raise _beyond(name, good, target)
         bad, good = good, min(max(good * step, low), high)
-    return _with(deployment, _to_digits(keeps, _narrowed(keeps, good, bad), better))
+    return _to_digits(keeps, _narrowed(keeps, good, bad), better)
 
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
@@ -114,17 +108,6 @@ def _narrowed(
         good, bad = (tried, bad) if keeps(tried) >= 0.0 else (good, tried)
         step += 1
     return good
-
-
-def _with(deployment: Deployment, value: float) -> Deployment:
-    """``deployment`` with this value of its unknown."""
-    (name,) = deployment.unknowns
-    if name == "rounds":
-        return replace(deployment, rounds=int(value))
-    if name == "rate":
-        return replace(deployment, rate=float(value))
-    assert isinstance(deployment.noise, Noise)
-    return replace(deployment, noise=replace(deployment.noise, size=float(value)))
 
 
 def _beyond(name: str, value: float, target: float) -> InputError:

@@ -2,42 +2,85 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import replace
-from enum import StrEnum
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.events.leaves import leaves
-from fedrec_auditor.accountants.losses.infinite import why_infinite
+from fedrec_auditor.accountants.events.documents import read_event
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, leaves
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope
 from fedrec_auditor.accountants.theorems.attained import (
     epsilon_attained,
     shuffled_attained,
     supposed,
 )
-from fedrec_auditor.accountants.theorems.neighbours import of_group, under
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.plan.families import brief
-from fedrec_auditor.auditor.spending.account import Account, Epsilon, Spending
-from fedrec_auditor.auditor.spending.deployment import Deployment, Sampling, composed, rounds_of
-from fedrec_auditor.auditor.spending.noise import Noise, NoiseKind, Stated
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    evaluate,
+    least_upper_bound,
+)
+from fedrec_auditor.auditor.spending.deployment import Deployment
+from fedrec_auditor.auditor.spending.noise import StatedNoise
 from fedrec_auditor.auditor.spending.solve import solve
+from fedrec_auditor.auditor.spending.stated import Stated
+from fedrec_auditor.reports.findings_terminal import told
+from fedrec_auditor.reports.paragraph import FULL
+from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.store import plain
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
-_Name = TypeVar("_Name", bound=StrEnum)
+_ANYBODY = Population(n_users=1, n_items=1)
+"""What is stated depends on no population."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a deployment spends: a finding in total, and one per round, of each change of a unit.
+
+    The first is of the change that is asked for. ``solved`` has the number that was left out, by
+    its name, where ``target_epsilon`` asked for it.
+    """
+
+    findings: tuple[Finding, ...]
+    solved: dict[str, float]
+
+    @property
+    def total(self) -> Finding:
+        """All rounds together, under the first adjacency."""
+        return self.findings[0]
+
+    @property
+    def per_round(self) -> Finding:
+        """One round by itself, under the first adjacency: where there is one only, the total."""
+        rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
+        return next(rounds, self.total)
+
+    def describe(self, width: int = FULL) -> str:
+        """The findings in lines of ``width`` columns where words permit."""
+        said = (told(f, width, claimed=f is self.total) for f in self.findings)
+        return "\n\n".join(map("\n".join, said))
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def as_data(self) -> dict[str, Any]:
+        """What JSON holds: the number that was found, if one was, and the findings as rows."""
+        rows = [row.model_dump(mode="python") for row in self.findings]
+        return {"solved": self.solved, "findings": plain(rows)}
 
 
 def account(
     *,
-    gaussian: Stated | None = None,
-    laplace: Stated | None = None,
-    randomized_response: Stated | None = None,
+    gaussian: StatedNoise | None = None,
+    laplace: StatedNoise | None = None,
+    randomized_response: StatedNoise | None = None,
     event: DpEvent | str | None = None,
     rate: float | None = None,
     rounds: int | None = None,
@@ -63,178 +106,84 @@ def account(
 
     With ``target_epsilon`` the number that is left out is found, such that all rounds together
     keep that epsilon: the least noise (say ``gaussian="z"``), else the most rounds, else the
-    largest rate. InputError for what makes no sense; AuditError if two accountants disagree.
+    largest rate. InputError for what makes no sense; AuditError if a lower bound is above a proof.
 
     >>> found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
-    >>> f"{found.per_round.upper.epsilon:.3f} per round, {found.total.upper.epsilon:.3f} in total"
+    >>> proved = [found.per_round.accounted.epsilon, found.total.accounted.epsilon]
+    >>> "{:.3f} per round, {:.3f} in total".format(*proved)
     '0.254 per round, 1.753 in total'
-    >>> found.total.adjacency, f"no less than {found.total.lower.epsilon:.3f}"
+    >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
     """
-    stated = {
-        NoiseKind.GAUSSIAN: gaussian,
-        NoiseKind.LAPLACE: laplace,
-        NoiseKind.RESPONSE: randomized_response,
-    }
-    given = [(kind, value) for kind, value in stated.items() if value is not None]
-    if len(given) + (event is not None) != 1:
-        raise InputError(
-            "Expected one of gaussian, laplace, randomized_response and event, got "
-            f"{len(given) + (event is not None)} of them. Say what hides the data."
-        )
-    noise: Noise | DpEvent
+    asked = dict(locals())
+    del asked["target_epsilon"]
     if event is not None:
-        noise, rounds = _event(event, rounds, rate, shuffle, users)
-    else:
-        noise = Noise.of(*given[0])
-    # With a target, what is left out is found: the noise's size, else the rounds, else the rate.
-    found = target_epsilon is not None and (not isinstance(noise, Noise) or noise.size is not None)
-    local = shuffle is not None or randomized_response is not None
-    deployment = Deployment(
-        noise=noise,
-        rounds=1 if rounds is None and not found else rounds,
-        rate=1.0 if rate is None and (not found or rounds is None or local or event) else rate,
-        delta=delta,
-        sampling=_named(Sampling, "sampling", sampling),
-        users=users,
-        unit=_named(Unit, "unit", unit),
-        adjacency=None if adjacency is None else _named(Adjacency, "adjacency", adjacency),
-        shuffle=shuffle,
-        group=interactions_per_user,
-    )
-    unknowns = deployment.unknowns
-    if target_epsilon is None and unknowns:
-        raise InputError(
-            f"Expected a number for {unknowns[0]}, got none. Give it, or target_epsilon to find it."
-        )
-    if target_epsilon is None:
-        return _account(deployment)
-    if not unknowns:
-        raise InputError(
-            "Expected one number left out with target_epsilon, got all of them. Leave out what "
-            "should be found: the noise (its name alone, such as z), rounds or rate."
-        )
-    solved = solve(deployment, target_epsilon, _total_above)
-    return replace(_account(solved), target_epsilon=target_epsilon, solved=unknowns[0])
+        one: Any = read_event(event) if isinstance(event, str) else event
+        repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
+        if rounds is None:
+            one, asked["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
+        asked["event"] = one
+    stated = Stated(**asked)
+    accountants, name, solved = all_accountants(), stated.left_out, {}
+    if target_epsilon is not None:
+        found = solve(stated, target_epsilon, lambda trial: _total(trial, accountants))
+        stated, solved = stated.completed(found), {name: found}
+    findings = [
+        _finding(deployment, scoped, accountants)
+        for deployment in stated.deployed(math.inf if target_epsilon is None else target_epsilon)
+        for scoped in deployment.scoped_claims(_ANYBODY)
+    ]
+    return Account(tuple(findings), solved)
 
 
-def _event(
-    event: DpEvent | str,
-    rounds: int | None,
-    rate: float | None,
-    shuffle: int | None,
-    users: int | None,
-) -> tuple[DpEvent, int | None]:
-    """One round of an event, and the rounds: those that it repeats, unless they are given."""
-    from fedrec_auditor.accountants.events.documents import read_event
-
-    if any(value is not None for value in (rate, shuffle, users)):
-        raise InputError(
-            "Expected an event without rate, users and shuffle, got one of them too. The event "
-            "says how it samples."
-        )
-    read = read_event(event) if isinstance(event, str) else event
-    if rounds is not None:
-        return read, rounds
-    return rounds_of(read)
-
-
-def _named(kind: type[_Name], name: str, value: str) -> _Name:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"Expected {name} among {', '.join(kind)}, got {brief(value)}. Give one of them."
-        ) from None
-
-
-@functools.cache
-def _accountants() -> tuple[Accountant, ...]:
-    return all_accountants()
-
-
-def _prove(event: DpEvent, delta: float, scope: Scope) -> Bound:
-    """The least upper bound; InputError where no accountant reads the event."""
-    found, _ = least_of_event(event, scope, delta, _accountants())
-    if found is None:
-        kinds = ", ".join(dict.fromkeys(type(leaf).__name__ for leaf, _ in leaves(event)))
-        raise InputError(
-            f"Expected events that one accountant reads together, got {kinds}. Account them "
-            "by themselves, or put a PureDpEvent for what has a pure epsilon."
-        )
-    return found
-
-
-def _total_above(deployment: Deployment) -> float:
+def _total(stated: Stated, accountants: Sequence[Accountant]) -> float:
     """The proved epsilon of all rounds together, of the adjacency that is asked for."""
-    assert deployment.rounds is not None
-    adjacency = deployment.adjacencies[0]
-    event = under(deployment.one_round, adjacency)
-    if event is None:
-        raise InputError(f"{_unknown(deployment, adjacency)} Ask for the other adjacency.")
-    scope = deployment.scope(adjacency, total=True)
-    return _prove(composed(event, deployment.rounds), deployment.delta, scope).epsilon
+    deployment, *_ = stated.deployed()
+    scope = deployment.scope(deployment.adjacencies[0], total=True)
+    proof = least_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
+    return _proved(proof, deployment).epsilon
 
 
-def _account(deployment: Deployment) -> Account:
-    spendings, notes = [], []
-    for adjacency in deployment.adjacencies:
-        event = under(deployment.one_round, adjacency)
-        if event is None:
-            notes.append(_unknown(deployment, adjacency))
-            continue
-        scopes = [deployment.scope(adjacency, total=total) for total in (False, True)]
-        spendings.append(_spending(deployment, event, *scopes))
-    if not spendings:
-        raise InputError(" ".join((*notes, "Account it in parts.")))
-    if deployment.group is not None:
-        event = of_group(deployment.one_round, deployment.group)
-        if event is None:
-            notes.append("Of a user with several interactions nothing is known for this sampling.")
-        else:
-            wide = replace(deployment, unit=Unit.USER, group=None)
-            scopes = [wide.scope(Adjacency.ADD_REMOVE, total=total) for total in (False, True)]
-            spendings.append(_of_users(_spending(deployment, event, *scopes), deployment.group))
-    first = spendings[0]
-    if math.isinf(first.total.upper.epsilon):
-        event = under(deployment.one_round, first.total.adjacency)
-        assert event is not None
-        assert deployment.rounds is not None
-        notes.append(why_infinite(composed(event, deployment.rounds), deployment.delta))
-    return Account(deployment, tuple(spendings), notes=tuple(filter(None, notes)))
+def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
+    """The proof; InputError where no accountant reads the event."""
+    if proof is None:
+        kinds = dict.fromkeys(type(leaf).__name__ for leaf, _ in leaves(deployment.one_round))
+        raise InputError(
+            f"Expected events that one accountant reads together, got {', '.join(kinds)}. Account "
+            "them by themselves, or put a PureDpEvent for what has a pure epsilon."
+        )
+    return proof
 
 
-def _spending(deployment: Deployment, event: DpEvent, one: Scope, every: Scope) -> Spending:
-    assert deployment.rounds is not None
-    per_round = _between(deployment, event, 1, one)
-    if deployment.rounds == 1:
-        bounds = (replace(b, scope=every) for b in (per_round.lower, per_round.upper))
-        return Spending(per_round, Epsilon(*bounds))
-    return Spending(per_round, _between(deployment, event, deployment.rounds, every))
+def _finding(
+    deployment: Deployment, scoped: ScopedClaim, accountants: Sequence[Accountant]
+) -> Finding:
+    """What is proved and shown in one scope; AuditError if the one contradicts the other."""
+    lower = _shown(deployment, scoped.scope)
+    finding = evaluate(deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants)
+    upper = _proved(finding.accounted, deployment)
+    if refutes(lower, upper):
+        raise AuditError(
+            f"Expected nothing above the proved {upper.epsilon:.9g} at delta={upper.delta:.3g} for "
+            f"{deployment.name}, got {lower.epsilon:.9g} from below. One of the two is wrong: "
+            "report it, and trust neither."
+        )
+    # They may meet, and then differ by what doubles lose.
+    capped = replace(lower, epsilon=min(lower.epsilon, upper.epsilon))
+    return finding.model_copy(update={"measured": capped})
 
 
-def _of_users(spending: Spending, group: int) -> Spending:
-    """With what is assumed of users."""
-    assumed = f"no user has more than {group:,} interactions"
-    one, every = (
-        Epsilon(e.lower, replace(e.upper, assumptions=(*e.upper.assumptions, assumed)))
-        for e in (spending.per_round, spending.total)
-    )
-    return Spending(one, every)
-
-
-def _between(deployment: Deployment, event: DpEvent, rounds: int, scope: Scope) -> Epsilon:
-    """Both bounds on so many rounds; AuditError if the lower one is above the upper one."""
-    delta, every = deployment.delta, composed(event, rounds)
-    upper = _prove(every, delta, scope)
-    if isinstance(deployment.noise, Noise) and deployment.shuffle is not None:
-        shown = shuffled_attained(*deployment.noise.bit, deployment.shuffle, rounds, delta)
+def _shown(deployment: Deployment, scope: Scope) -> Bound:
+    """What two neighbours show in a scope."""
+    one, delta, event = deployment.one_round, deployment.delta, deployment.event(scope, _ANYBODY)
+    if deployment.bit is not None and isinstance(one, ShuffledDpEvent):
+        shown = shuffled_attained(*deployment.bit, one.n_users, deployment.times(scope), delta)
         source = "the number of shuffled reports of one kind, all others' inputs known"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = epsilon_attained(every, delta), supposed(event)
+        shown, supposing = epsilon_attained(event, delta), supposed(event)
         source = "two neighbours that reach the losses, composed from below"
-    lower = Bound(
+    return Bound(
         epsilon=shown,
         side=Side.LOWER,
         scope=scope,
@@ -242,20 +191,3 @@ def _between(deployment: Deployment, event: DpEvent, rounds: int, scope: Scope) 
         source=source,
         assumptions=supposing,
     )
-    if refutes(lower, upper):
-        raise AuditError(
-            f"Expected nothing above the proved {upper.epsilon:.9g} at delta={delta:.3g} for "
-            f"{every}, got {lower.epsilon:.9g} from below. One of the two is wrong: report it, and "
-            "trust neither."
-        )
-    # They may meet, and then differ by what doubles lose.
-    return Epsilon(replace(lower, epsilon=min(shown, upper.epsilon)), upper)
-
-
-def _unknown(deployment: Deployment, adjacency: Adjacency) -> str:
-    found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(deployment.one_round)]
-    kinds = dict.fromkeys(
-        type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
-        for leaf, inner in found
-    )
-    return f"Under {adjacency} adjacency nothing is known of {', '.join(kinds)}."

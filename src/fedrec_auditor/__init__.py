@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.own.your_system import audit_system, wrap_system
     from fedrec_auditor.auditor.plan.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.run.runner import audit
-    from fedrec_auditor.auditor.spending.account import Account
-    from fedrec_auditor.auditor.spending.spend import account
+    from fedrec_auditor.auditor.spending.spend import Account, account
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.worlds.scores import from_scores
     from fedrec_auditor.reports.record import Record
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Account": "auditor.spending.account:Account",
+    "Account": "auditor.spending.spend:Account",
     "Claim": "auditor.plan.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
     "Record": "reports.record:Record",

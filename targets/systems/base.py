@@ -138,7 +138,43 @@ class Run:
     user_vectors: Floats | None = None
 
 
-class Target(Protocol):
+class Claimant(Protocol):
+    """What claims are judged of without a run: they, and what an accountant charges."""
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        ...
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What its events rest on beside its code, in words: somebody's say-so."""
+        ...
+
+    @property
+    def unproved(self) -> str:
+        """What is missing where its events prove nothing and do not say why; "" if they do."""
+        ...
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rounds of a training, reports of a user and round, ratings of a user, where known."""
+        ...
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        """The claims, each in its own scope and in the scopes it would be taken for."""
+        ...
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """All randomness between the unit and the vantage of ``scope``; None if unknown."""
+        ...
+
+    def event(self, scope: Scope, population: Population) -> DpEvent:
+        """What an accountant charges in ``scope``."""
+        ...
+
+
+class Target(Claimant, Protocol):
     """A federated recommender as a black box: claims, events, runs, and the client alone.
 
     Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
@@ -147,11 +183,6 @@ class Target(Protocol):
     @property
     def aliases(self) -> Mapping[str, str]:
         """Other names of settings on the command line, such as the paper's; the class has them."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Name on the command line."""
         ...
 
     @property
@@ -188,16 +219,6 @@ class Target(Protocol):
         ...
 
     @property
-    def assumes(self) -> tuple[str, ...]:
-        """What its events rest on beside its code, in words: somebody's say-so."""
-        ...
-
-    @property
-    def unproved(self) -> str:
-        """What is missing where its events prove nothing and do not say why; "" if they do."""
-        ...
-
-    @property
     def upload_seconds(self) -> float:
         """What one client's message costs to simulate, where it is much; else 0."""
         ...
@@ -206,25 +227,8 @@ class Target(Protocol):
         """What a training on these data takes."""
         ...
 
-    @property
-    def sizes(self) -> Sizes:
-        """Rounds of a training, reports of a user and round, ratings of a user, where known."""
-        ...
-
     def shortened(self, rounds: int) -> Target:
         """The same system with a training of at most so many rounds."""
-        ...
-
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims, each in its own scope and in the scopes it would be taken for."""
-        ...
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All randomness between the unit and the vantage of ``scope``; None if unknown."""
-        ...
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """What an accountant charges in ``scope``."""
         ...
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:

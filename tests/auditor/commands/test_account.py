@@ -13,6 +13,7 @@ import pytest
 from fedrec_auditor.auditor.judging import catalogue as catalogue
 from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.spending.spend import account
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli
@@ -184,7 +185,8 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("--all", "--markdown", "--json"), "without --json"),
         (("fcf", "--tables"), "dp-privrec"),
         (("--all", "--tables"), "dp-privrec"),
-        (("--gaussian", "z=1", "--sarif", "x"), "noise of your own, which claims nothing"),
+        (("--gaussian", "z=1", "--sarif", "x"), "or --all, got noise of your own"),
+        (("--tables", "--junit", "x"), "or --all, got --tables"),
         (("6", "--junit", "/nowhere/x"), "a folder that exists"),
         (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
         (("fmf-ldp", "--set", "epsilon=1e-15"), "in [1e-9, 1e100], got epsilon=1e-15"),
@@ -197,7 +199,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("--all", "--jobs", "0"), "jobs=0"),
         (("--all", "--only", "bad"), "violated, unsubstantiated, inconclusive, consistent"),
         (("22", "--only", "wrong"), "--only with --all"),
-        (("--all", "--only", "wrong", "--markdown"), "without --markdown"),
+        (("--all", "--only", "wrong", "--markdown"), "--json and --only"),
         (("--tables", "--only", "wrong"), "got --tables"),
     ],
     ids=str,
@@ -226,23 +228,15 @@ def test_the_command_prints_what_python_does() -> None:
     assert out == f"{account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)}\n"
 
 
-def test_noise_of_ones_own_as_json() -> None:
+def test_noise_of_ones_own_gives_findings_as_json() -> None:
     code, out, _ = cli(*OWN, "--sampling", "fixed", "--users", "4800", "--json")
     assert code == 0
     found = json.loads(out, parse_constant=no_constant)
-    assert [row["adjacency"] for row in found["spendings"]] == ["replace", "add-remove"]
-    total = found["spendings"][0]["total"]
-    assert 11 < total["shown_at_least"]["epsilon"] < total["proved_at_most"]["epsilon"] < 13
-    assert total["proved_at_most"]["scope"]["unit"] == "user"
-
-
-def test_infinite_spendings_are_json_too(tmp_path: Path) -> None:
-    path = tmp_path / "event.json"
-    path.write_text('{"type": "NonPrivateDpEvent"}', encoding="utf-8")
-    code, out, _ = cli("account", "--event", path, "--json")
-    assert code == 0
-    found = json.loads(out, parse_constant=no_constant)
-    assert found["spendings"][0]["total"]["shown_at_least"]["epsilon"] == "inf"
+    rows = [Finding.model_validate(row) for row in found["findings"]]
+    assert [row.scope.adjacency for row in rows] == ["replace"] * 2 + ["add-remove"] * 2
+    total = found["findings"][0]
+    assert 11 < total["measured"]["epsilon"] < total["accounted"]["epsilon"] < 13
+    assert total["claim"]["epsilon"] == "inf"
 
 
 def test_an_event_is_read_from_a_file(tmp_path: Path) -> None:
@@ -252,16 +246,18 @@ def test_an_event_is_read_from_a_file(tmp_path: Path) -> None:
         '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}',
         encoding="utf-8",
     )
-    code, out, _ = cli("account", "--event", path, "--rounds", 1000, "--delta", "1e-6")
-    assert code == 0
-    assert out.split("\n\n")[:2] == cli(*OWN)[1].split("\n\n")[:2]
+    words = ("--rounds", "1000", "--delta", "1e-6")
+    assert cli("account", "--event", path, *words) == cli(*OWN)
 
 
 def test_the_noise_for_a_target_is_found() -> None:
     words = ("--laplace", "b", "--rounds", "10", "--target-epsilon", "2")
     code, out, _ = cli("account", *words)
     assert code == 0
-    assert out.startswith("Noise of b = 5 keeps epsilon 2 at delta 0 over all 10 rounds")
+    assert out.startswith(
+        "Laplace noise, b = 5, 10 rounds CONSISTENT\n  The claim of epsilon 2 per"
+    )
+    assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 
 @pytest.mark.parametrize(
