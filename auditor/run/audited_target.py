@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
@@ -59,10 +62,12 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import Population, Run, Unscored
+from fedrec_auditor.targets.systems.base import Population, Run, Unscored, origin_of
 from fedrec_auditor.targets.transcript import Transcript
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
+BUDGET = 4 * play.SECONDS
+"""Seconds after which the runs of a setting stop, where nobody says how many they are."""
 _NO_TRUTH = "No truth is given that guesses could be held against. Give it with --truth."
 _UNLINKED = "The recording does not say who sent what, so that no guess could be judged."
 _UNTOLD = "Nothing that it is after can be told from these data and messages."
@@ -289,24 +294,34 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             left_out.append(f"{scopes}: {setting.reason}.")
             continue
         runs = plan.runs or setting.runs(plan.quick)
+        many = task.step != play.ONE_RUN
+        free = plan.runs or not many or not origin_of(target).others
+        clock = Clock(math.inf if free else BUDGET / (play.QUICK if plan.quick else 1))
         for scope, delta in setting.bounds:
-            many = task.step != play.ONE_RUN
             if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
-            result = play.play(
+            playing = partial(
+                play.play,
                 task.step,
                 setting,
                 scope,
                 delta,
                 estimator,
-                runs=runs,
                 confidence=audit.confidence,
-                parallel=parallel,
                 store=store,
                 accountants=accountants,
                 rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
             )
+            result, made = _in_time(playing, runs, parallel, clock)
+            if made < runs:
+                left_out.append(
+                    f"[{scope}]: stopped after {clock.seconds:,.0f} seconds, with {made:,} of "
+                    f"{runs:,} runs of each world. Say what a message takes (upload_seconds), or "
+                    "how many runs to make, for as many on every machine."
+                )
+            if result is None:
+                continue
             measurements.append(Measurement(target=target.name, bound=result.measured.bound))
             findings += [
                 _noted(
@@ -314,7 +329,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     "note",
                     _canaries_needed(finding)
                     if result.estimator is None
-                    else draws_needed(finding, result.estimator, runs, most=0),
+                    else draws_needed(finding, result.estimator, made, most=0),
                 )
                 for finding in result.findings
             ]
@@ -324,6 +339,51 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
     ]
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
+
+
+class Stopped(Exception):
+    """A game whose time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The seconds that the runs of a setting may take, and as many again once they are over."""
+
+    seconds: float
+    begun: float = field(default_factory=time.monotonic)
+
+    def stopping(self, parallel: Parallel, *, again: bool) -> Parallel:
+        """``parallel``, which ends with ``Stopped`` where another call is to be made too late."""
+        until = self.begun + self.seconds * (1 + again)
+
+        def limited(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+            if arguments and time.monotonic() > until:
+                raise Stopped
+            for number, found in enumerate(parallel(function, arguments), 1):
+                yield found
+                if number < len(arguments) and time.monotonic() > until:
+                    raise Stopped
+
+        return limited
+
+
+def _in_time(
+    playing: Callable[..., play.Played], runs: int, parallel: Parallel, clock: Clock
+) -> tuple[play.Played | None, int]:
+    """What a game shows by all ``runs``, or by fewer once it is stopped; and by how many.
+
+    The clock stops a game and never says how many runs it has: one that is stopped begins again with
+    few, and goes on with twice as many as long as there is time. What is drawn already costs
+    nothing. So the numbers are those of a plan with so many runs.
+    """
+    with suppress(Stopped):
+        return playing(runs=runs, parallel=clock.stopping(parallel, again=False)), runs
+    found, made, count = None, 0, play.FEWEST_RUNS
+    with suppress(Stopped):
+        while count < runs:
+            found = playing(runs=count, parallel=clock.stopping(parallel, again=True))
+            made, count = count, 2 * count
+    return found, made
 
 
 def _untold(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
+    Origin,
     Population,
     Reported,
     ScopedClaim,
@@ -50,12 +52,16 @@ from fedrec_auditor.targets.wrapped.client import (
 from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
+from fedrec_auditor.targets.wrapped.probe import Message, probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _SEEDS = 2**63
+_CALL, _BYTES = 1 / 4096, 2.0**28
+"""Seconds of a call whose client says no other, and bytes of a message that take another one."""
+UNTITLED = "your-system"
 NO_PROOF = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of what one round "
     "releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
@@ -80,9 +86,9 @@ class WrappedSystem(System):
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
     is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
     length, however much a game shortens it. ``scores(model, history)`` are those of all items.
-    ``upload_seconds`` and ``upload_bytes`` are what a message costs, as tried; ``obeys`` says that
-    devices take any model from the server. ``users`` is the number of users that ``stated`` speaks
-    of, None for any.
+    ``upload_seconds`` are what a message costs, as declared, or by its ``upload_bytes`` where they
+    are 0; ``obeys`` says that devices take any model from the server. ``users`` is the number of
+    users that ``stated`` speaks of, None for any.
     """
 
     client: Function
@@ -91,7 +97,7 @@ class WrappedSystem(System):
     rounds: Whole = 1
     share: Share = 1.0
     n_items: int | None = None
-    title: str = "your-system"
+    title: str = UNTITLED
     stated: tuple[ScopedClaim, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
@@ -158,6 +164,37 @@ class WrappedSystem(System):
         """Its title."""
         return self.title
 
+    @property
+    def origin(self) -> Origin:
+        """Callables of others."""
+        return Origin(others=True, users=self.users, share=self.share)
+
+    def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
+        """The system with what calls of its client show, and what an auditor should know of them.
+
+        InputError for a client that cannot be audited, see ``probe``.
+        """
+        found = probe(
+            self.client,
+            self.opening,
+            interactions,
+            kinds=self.kinds,
+            averaged=self.server is None,
+            fixed=self.n_items is not None or not (self.model is None or callable(self.model)),
+            claimed=any(math.isfinite(scoped.claim.epsilon) for scoped in self.stated),
+        )
+        size = sum(part.nbytes for part in found.sent[0].values())
+        known = replace(
+            self,
+            kinds=found.kinds,
+            n_items=self.n_items if found.any_items else interactions.n_items,
+            upload_bytes=size,
+            upload_seconds=self.upload_seconds
+            or getattr(self.client, "upload_seconds", _CALL) + size / _BYTES,
+        )
+        believed, doubt = known.doubted(found.sent)
+        return believed, (*found.notes, doubt) if doubt else found.notes
+
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Calls of the client, and its messages."""
         return {
@@ -203,7 +240,7 @@ class WrappedSystem(System):
                 return self.proof[horizon]
         return super().event(scope, population)
 
-    def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[WrappedSystem, str]:
+    def doubted(self, sent: Sequence[Message]) -> tuple[WrappedSystem, str]:
         """The system as it is believed after these messages of one history, and what is doubted."""
         return self, ""
 
