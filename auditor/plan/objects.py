@@ -124,6 +124,6 @@ def is_ours(target: Target) -> bool:
 
 
 def identity(target: Target) -> str:
-    """What tells an object from another of the same name: its digest, or that of code and values."""
+    """What tells an object from another of its name: its digest, or that of code and values."""
     own = getattr(target, "digest", None)
     return own if isinstance(own, str) else hashlib.sha256(cloudpickle.dumps(target)).hexdigest()

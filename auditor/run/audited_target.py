@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -296,7 +296,8 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         runs = plan.runs or setting.runs(plan.quick)
         many = task.step != play.ONE_RUN
         free = plan.runs or not many or not origin_of(target).others
-        clock = Clock(math.inf if free else BUDGET / (play.QUICK if plan.quick else 1))
+        budget = math.inf if free else BUDGET / (play.QUICK if plan.quick else 1)
+        clock = Clock(budget, time.monotonic())
         for scope, delta in setting.bounds:
             if many and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
@@ -350,7 +351,7 @@ class Clock:
     """The seconds that the runs of a setting may take, and as many again once they are over."""
 
     seconds: float
-    begun: float = field(default_factory=time.monotonic)
+    begun: float
 
     def stopping(self, parallel: Parallel, *, again: bool) -> Parallel:
         """``parallel``, which ends with ``Stopped`` where another call is to be made too late."""
@@ -372,8 +373,8 @@ def _in_time(
 ) -> tuple[play.Played | None, int]:
     """What a game shows by all ``runs``, or by fewer once it is stopped; and by how many.
 
-    The clock stops a game and never says how many runs it has: one that is stopped begins again with
-    few, and goes on with twice as many as long as there is time. What is drawn already costs
+    The clock stops a game and never says how many runs it has: one that is stopped begins again
+    with few, and goes on with twice as many as long as there is time. What is drawn already costs
     nothing. So the numbers are those of a plan with so many runs.
     """
     with suppress(Stopped):

@@ -253,7 +253,7 @@ def _with_canary(plan: Plan) -> tuple[str, ...]:
 
 
 def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """The target as it is audited on these data, and notes; one that says nothing of it as it is."""
+    """The target as it is audited on these data, and notes; as it is where it says nothing."""
     own = getattr(target, "tried", None)
     return (target, ()) if own is None else own(interactions)
 

@@ -120,8 +120,8 @@ def _coinless(
         if not _equal(trial(history), trial(history, seed=_SEED + 1)):
             return ()
     return (
-        f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no coin "
-        "of the device hides a history, so that histories with different messages are told apart.",
+        f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no "
+        "coin of the device hides a history, so that histories with different messages are told apart.",
     )
 
 
@@ -259,4 +259,3 @@ _GENERATORS = {
     "numpy": lambda: np.random.seed(1),  # noqa: NPY002
     "torch": _torch,
 }
-

@@ -148,6 +148,8 @@ def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
 
     one, other = (WrappedSystem(client=each, model=model).tried(DATA)[0] for each in (waits, quick))
     assert one.upload_seconds == other.upload_seconds > 0
-    wide, _ = WrappedSystem(client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}).tried(DATA)
+    wide, _ = WrappedSystem(client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}).tried(
+        DATA
+    )
     assert wide.upload_seconds > 2 * one.upload_seconds
     assert replace(wide, upload_seconds=0.5).tried(DATA)[0].upload_seconds == 0.5
