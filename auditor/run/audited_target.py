@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
@@ -312,9 +314,9 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                 confidence=audit.confidence,
                 store=store,
                 accountants=accountants,
-                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
             )
-            result, made = _in_time(playing, runs, parallel, clock)
+            rng = partial(audit.rng, f"{task} {next(iter(setting.scopes))}")
+            result, made = _in_time(playing, rng, runs, parallel, clock)
             if made < runs:
                 left_out.append(
                     f"[{scope}]: stopped after {clock.seconds:,.0f} seconds, with {made:,} of "
@@ -369,7 +371,11 @@ class Clock:
 
 
 def _in_time(
-    playing: Callable[..., play.Played], runs: int, parallel: Parallel, clock: Clock
+    playing: Callable[..., play.Played],
+    rng: Callable[[], np.random.Generator],
+    runs: int,
+    parallel: Parallel,
+    clock: Clock,
 ) -> tuple[play.Played | None, int]:
     """What a game shows by all ``runs``, or by fewer once it is stopped; and by how many.
 
@@ -378,11 +384,11 @@ def _in_time(
     nothing. So the numbers are those of a plan with so many runs.
     """
     with suppress(Stopped):
-        return playing(runs=runs, parallel=clock.stopping(parallel, again=False)), runs
+        return playing(runs=runs, parallel=clock.stopping(parallel, again=False), rng=rng()), runs
     found, made, count = None, 0, play.FEWEST_RUNS
     with suppress(Stopped):
         while count < runs:
-            found = playing(runs=count, parallel=clock.stopping(parallel, again=True))
+            found = playing(runs=count, parallel=clock.stopping(parallel, again=True), rng=rng())
             made, count = count, 2 * count
     return found, made
 

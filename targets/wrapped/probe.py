@@ -121,7 +121,8 @@ def _coinless(
             return ()
     return (
         f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no "
-        "coin of the device hides a history, so that histories with different messages are told apart.",
+        "coin of the device hides a history, so that histories with different messages are told "
+        "apart.",
     )
 
 
