@@ -42,6 +42,8 @@ def wrap_system(
     obeys: bool = False,
     users: int | None = None,
     upload_seconds: float = 0.0,
+    drops_out: bool = False,
+    rows: Callable[..., Any] | None = None,
 ) -> WrappedSystem:
     """A target of a client and a server as callables, for ``audit_system`` and ``auditor run``.
 
@@ -49,8 +51,9 @@ def wrap_system(
     ----------
     client : ``client(history, model, rng)`` gives what one device uploads: an array, a tensor, a
         list or a dictionary of them. ``history`` has ``items``, ``ratings``, ``timestamps``,
-        ``attributes``, ``genres``, ``n_items`` and ``dense()``. With a fourth parameter, ``state``,
-        it is also given a dictionary that its device keeps from round to round.
+        ``attributes``, ``genres``, ``n_items``, ``device`` (its number) and ``dense()``. With a
+        fourth parameter, ``state``, it is also given a dictionary that its device keeps from round
+        to round.
     model : the first model, of the same kinds as uploads, or a function that makes it for a number
         of items, with which games are played on small catalogues and so much faster; None where
         nothing is broadcast, or of ``wrap_torch``.
@@ -73,6 +76,10 @@ def wrap_system(
         are played with so many. By default claims are taken to hold for any number.
     upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
         minutes of one core suffice for, by this number and never by a clock.
+    drops_out : whether the client may return None: its device sends nothing in that round, and the
+        server knows who did.
+    rows : ``rows(items)``, an array: the rows in which items stand in what is sent, (k,) or (k, h)
+        of h hashes, by a public function. Attacks read tables by it.
 
     InputError for a setting that is out of range.
 
@@ -102,6 +109,8 @@ def wrap_system(
         obeys=obeys,
         users=users,
         upload_seconds=upload_seconds,
+        drops_out=drops_out,
+        rows=rows,
     )
 
 

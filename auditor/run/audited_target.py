@@ -161,7 +161,8 @@ class AuditedTarget:
             rng = audit.rng(f"{task} {vantage}")
             messages = self._linked if vantage is Vantage.SERVER else None
             messages = messages or informative(run.transcript.view(vantage, rng))
-            view, refusal = messages.view, messages.refusal or attack.refusal(messages.view)
+            view = messages.view.by_item()
+            refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
             if not linkage and not held.train.ratings.nnz:

@@ -6,10 +6,8 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
@@ -19,6 +17,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
+    Message,
     own_randomness,
     place,
     seed_everything,
@@ -27,12 +26,11 @@ from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure
 
 _SEED = 20_240_521
-_AGAIN = 5
+_AGAIN, _SEEDS = 5, 20
 _MORE_ITEMS = 4
 _MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
 _ALONE = 300  # seconds that a call in a fresh process may take
 
-Message = Mapping[str, NDArray[Any]]
 Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
 
 
@@ -59,6 +57,7 @@ def probe(
     averaged: bool,
     fixed: bool,
     claimed: bool,
+    drops_out: bool,
 ) -> Probe:
     """Try a client on some histories, a dozen calls.
 
@@ -69,6 +68,7 @@ def probe(
     averaged : whether the next model is the mean of messages.
     fixed : whether the model is made for these items only.
     claimed : whether a finite epsilon is claimed of the messages.
+    drops_out : whether a device may send none.
 
     InputError if it raises, if a message is not finite or changes its shape, if it cannot be sent
     to another process, or if a message depends on what other devices did before.
@@ -77,9 +77,9 @@ def probe(
     order = np.argsort(sizes, kind="stable")
     chosen = list(dict.fromkeys(order[[len(order) // 2, -1, 0]].tolist()))
     histories = [History.of(interactions, user) for user in chosen]
-    trial = _Trial(function, *opening(interactions.n_items))
+    trial = _Trial(function, *opening(interactions.n_items), Client(function, drops_out=drops_out))
     with own_randomness():
-        first = trial(histories[0])
+        first, histories = trial.first(histories)
         notes = []
         if not all(_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
             notes.append(_unrepeatable(trial, histories[0]))
@@ -89,7 +89,7 @@ def probe(
             raise InputError(_shared(function))
         if not notes:
             notes += _global(trial, histories[0], first)
-        sent = tuple(trial(histories[0], seed=_SEED + at) for at in range(_AGAIN))
+        sent = tuple(trial(histories[0], seed=trial.seed + at) for at in range(_AGAIN))
         if claimed:
             notes += _coinless(trial, histories, sent)
     found = {
@@ -98,17 +98,17 @@ def probe(
         or trial.kind(name, histories[0], first, averaged=averaged)
         for name in first
     }
-    any_items = not fixed and _takes_more(function, opening, interactions, chosen[0])
+    any_items = not fixed and _takes_more(trial, opening, interactions, chosen[0])
     if not any_items:
         notes.append(
             f"Your model or client ({place(function)}) is made for {interactions.n_items} "
             "items: games are played over all of them, and are slower for it."
         )
-    return Probe(found, any_items, tuple(notes), sent)
+    return Probe(found, any_items, tuple(notes), tuple(each for each in sent if each is not None))
 
 
 def _coinless(
-    trial: _Trial, histories: Sequence[History], sent: Sequence[Message]
+    trial: _Trial, histories: Sequence[History], sent: Sequence[Message | None]
 ) -> tuple[str, ...]:
     """A note on messages that no seed changes.
 
@@ -117,7 +117,7 @@ def _coinless(
     if not all(_equal(sent[0], message) for message in sent):
         return ()
     for history in histories[1:]:
-        if not _equal(trial(history), trial(history, seed=_SEED + 1)):
+        if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
         f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no "
@@ -126,9 +126,7 @@ def _coinless(
     )
 
 
-def _takes_more(
-    function: Function, opening: Opening, interactions: Interactions, user: int
-) -> bool:
+def _takes_more(trial: _Trial, opening: Opening, interactions: Interactions, user: int) -> bool:
     """Whether model and client work with items that are new."""
     table = interactions.ratings
     wider = sparse.csr_array(
@@ -136,9 +134,11 @@ def _takes_more(
         shape=(interactions.n_users, interactions.n_items + _MORE_ITEMS),
     )
     try:
-        trial = _Trial(function, *opening(wider.shape[1]))
+        model, structure = opening(wider.shape[1])
+        client = replace(trial.client, like={}, structure=None)
+        wide = replace(trial, model=model, structure=structure, client=client)
         with own_randomness():
-            trial(History.of(replace(interactions, ratings=wider), user))
+            wide(History.of(replace(interactions, ratings=wider), user))
     except InputError:
         return False
     return True
@@ -149,15 +149,29 @@ class _Trial:
     function: Function
     model: Broadcast | None
     structure: Structure | None
-    client: Client | None = None
+    client: Client
+    seed: int = _SEED
 
     def __call__(
-        self, history: History, model: Broadcast | None = None, seed: int = _SEED
-    ) -> Message:
-        self.client = self.client or Client(self.function)
+        self, history: History, model: Broadcast | None = None, seed: int | None = None
+    ) -> Message | None:
         where = f" for a history of {len(history)} items"
         sent = self.model if model is None else model
-        return self.client(history, sent, self.structure, seed, {}, where)
+        return self.client(
+            history, sent, self.structure, self.seed if seed is None else seed, {}, where
+        )
+
+    def first(self, histories: list[History]) -> tuple[Message, list[History]]:
+        """The first message that is sent, and all histories, its own before others."""
+        for seed in range(_SEED, _SEED + _SEEDS):
+            for at, history in enumerate(histories):
+                if (sent := self(history, seed=seed)) is not None:
+                    self.seed = seed
+                    return sent, [history, *histories[:at], *histories[at + 1 :]]
+        raise InputError(
+            f"Expected a message of some device, got None for {len(histories)} histories and "
+            f"{_SEEDS} seeds of each ({place(self.function)}). Let some devices send."
+        )
 
     def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
         """What this part of a message is, by what it holds and by how it follows the broadcast."""
@@ -174,13 +188,16 @@ class _Trial:
         scale = float(broadcast.std()) or 1.0
         move = (0.1 * scale * rng.standard_normal(broadcast.shape)).astype(broadcast.dtype)
         with own_randomness():
-            before = self(history)[name]
-            after = self(history, {**(self.model or {}), name: broadcast + move})[name]
-        follows = float(np.vdot(after - before, move) / np.vdot(move, move))
+            after = self(history, {**(self.model or {}), name: broadcast + move})
+        if after is None:
+            return Kind.CHANGE
+        follows = float(np.vdot(after[name] - array, move) / np.vdot(move, move))
         return Kind.MODEL if follows > _MODEL else Kind.CHANGE
 
 
-def _equal(first: Message, other: Message) -> bool:
+def _equal(first: Message | None, other: Message | None) -> bool:
+    if first is None or other is None:
+        return first is other
     same = first.keys() == other.keys()
     return same and all(np.array_equal(first[name], other[name]) for name in first)
 
@@ -190,7 +207,8 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
 
     In fresh processes the first message of either is the same, unless it draws from the system.
     """
-    first, again = (_in_fresh_process(replace(trial, client=None), history) for _ in range(2))
+    fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
+    first, again = (_in_fresh_process(fresh, history) for _ in range(2))
     if _equal(first, again):
         raise InputError(_shared(trial.function))
     return (
@@ -199,13 +217,13 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     )
 
 
-def _in_fresh_process(trial: _Trial, history: History) -> Message:
+def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
     """What the client sends from a process of its own; InputError if it cannot be sent there."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(max_workers=1)
     try:
-        sent: Message = executor.submit(trial, history).result(_ALONE)
+        sent: Message | None = executor.submit(trial, history).result(_ALONE)
     except InputError:
         raise
     except Exception as error:
@@ -240,7 +258,7 @@ def _global(trial: _Trial, history: History, first: Message) -> list[str]:
             seed_everything(seed)
             disturb()
 
-        other = Client(trial.function, seeding=seeded)
+        other = replace(trial.client, seeding=seeded)
         if not _equal(first, replace(trial, client=other)(history)):
             found.append(name)
     if not found:

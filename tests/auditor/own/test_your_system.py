@@ -29,7 +29,7 @@ HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
 def audited(planted: Planted, client: Callable[..., Any]) -> Record:
-    attacks = ["linkage"] if planted.shown_by == "linkage" else []
+    attacks = [] if planted.shown_by == "claim" else [planted.shown_by]
     return audit_system(
         client,
         data=TABLE,
