@@ -155,8 +155,8 @@ class WrappedSystem(System):
 
     @property
     def steerable(self) -> bool:
-        """Devices obey, all send in every round, and keep nothing from one to the next."""
-        return self.obeys and self.share == 1 and not takes(self.client, 4)
+        """Devices obey, if they hear a model; all are asked in every round, and keep nothing."""
+        return (self.obeys or self.model is None) and self.share == 1 and not takes(self.client, 4)
 
     @property
     def assumes(self) -> tuple[str, ...]:
