@@ -89,7 +89,7 @@ class Component(Protocol):
 
     def tail(self, first: int) -> Component:
         """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
-        return _Tail(self, first)
+        return SomeRows(self, slice(first, None))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
@@ -103,11 +103,11 @@ class Component(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Tail(Component):
-    """The rows from ``first`` on of messages that are made whole."""
+class SomeRows(Component):
+    """Some ``rows`` of messages that are made whole, in their order."""
 
     whole: Component
-    first: int
+    rows: slice | Ints
 
     @property
     def kind(self) -> Kind:
@@ -122,27 +122,27 @@ class _Tail(Component):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's part."""
-        rows, *rest = self.whole.shape
-        return (max(0, rows - self.first), *rest)
+        count, *rest = self.whole.shape
+        return (len(np.arange(count)[self.rows]), *rest)
 
     def __len__(self) -> int:
         return len(self.whole)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The rows of these clients."""
-        return self.whole.dense(clients)[:, self.first :]
+        return self.whole.dense(clients)[:, self.rows]
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which of the rows these clients put on the wire."""
-        return self.whole.sent(clients)[:, self.first :]
+        return self.whole.sent(clients)[:, self.rows]
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients."""
-        return self.whole.total()[self.first :]
+        return self.whole.total()[self.rows]
 
-    def take(self, clients: Ints) -> _Tail:
+    def take(self, clients: Ints) -> SomeRows:
         """The rows of these clients."""
-        return _Tail(self.whole.take(clients), self.first)
+        return SomeRows(self.whole.take(clients), self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +499,7 @@ class Randomized(Component):
     def tail(self, first: int) -> Component:
         """Without drawing what comes before, where a draw depends on its place."""
         if not isinstance(self.randomize, Placed):
-            return _Tail(self, first)
+            return SomeRows(self, slice(first, None))
         skipped = first * int(np.prod(self.shape[1:]))
         return Randomized(self.clean.tail(first), self.randomize.skipping(skipped), self.streams)
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Component as Component
-from fedrec_auditor.targets.components import Dense, Ints, Reports
+from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
 from fedrec_auditor.targets.components import Kind as Kind
 
 Broadcast = Mapping[str, NDArray[Any]]
@@ -78,6 +78,7 @@ class Public:
     ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages
     come from parties that hold several users' (or some items') ratings, None where every user
     sends for itself. ``features`` (n_items, G) says which public features (genres) each item has.
+    ``rows`` (n_items, h) are each item's in tables, where a public function such as a hash says so.
     """
 
     algorithm: str
@@ -88,6 +89,7 @@ class Public:
     route: Vantage = Vantage.SERVER
     parties: int | None = None
     features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
 
 class Wire(Component):
@@ -211,6 +213,29 @@ class RoundView:
         if self.shuffled is not None:
             object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
+    def at(self, rows: Ints) -> RoundView:
+        """The same with these ``rows`` of all tables that have them, of models and messages."""
+
+        def picked(part: Any) -> Any:
+            if not part.shape or part.shape[0] <= rows.max():
+                return part
+            return part[rows] if isinstance(part, np.ndarray) else SomeRows(part, rows)
+
+        def parts(table: Any) -> Any:
+            return None if table is None else {name: picked(part) for name, part in table.items()}
+
+        def linked(uploads: Uploads | None) -> Uploads | None:
+            return uploads and Uploads(uploads.users, parts(uploads.components))
+
+        return replace(
+            self,
+            broadcast=parts(self.broadcast),
+            uploads=linked(self.uploads),
+            shuffled=parts(self.shuffled),
+            aggregate=parts(self.aggregate),
+            clear=linked(self.clear),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
@@ -227,6 +252,17 @@ class View:
     vantage: Vantage
     public: Public
     rounds: tuple[RoundView, ...]
+
+    def by_item(self) -> View:
+        """The view as it is read by the public ``rows`` of items: tables have a row an item.
+
+        Of several rows an item there are as many rounds, one after the other. A table is one of
+        items if it has all these rows.
+        """
+        if (rows := self.public.rows) is None:
+            return self
+        seen = tuple(one.at(each) for one in self.rounds for each in rows.T)
+        return replace(self, rounds=seen)
 
     def without_uploads(self) -> View:
         """The broadcasts alone: what the adversary knew before any client sent anything."""

@@ -37,9 +37,10 @@ class Canary:
     flipped: tuple[str, ...] = ()
 
     def profiles(self, population: Interactions) -> Interactions:
-        """The canary alone, a row a world, over the catalogue of ``population``."""
+        """The canary alone, a row a world, over the catalogue of ``population``; one user twice."""
         nobody = population.take(np.arange(0))
-        return joined(joined(nobody, self.histories[0]), self.histories[1], self.flipped)
+        both = joined(joined(nobody, self.histories[0]), self.histories[1], self.flipped)
+        return replace(both, users=np.repeat(population.users.max(initial=-1) + 1, 2))
 
     def worlds(self, population: Interactions) -> tuple[Interactions, Interactions]:
         """Everybody and the canary, in either world."""

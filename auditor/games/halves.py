@@ -52,5 +52,5 @@ class Halves:
             some = interactions.take(np.flatnonzero(one))
             transcript = target.run(some, rng, None, compute).transcript
             for vantage, found in views.items():
-                found.append(transcript.view(vantage, rng))
+                found.append(transcript.view(vantage, rng).by_item())
         return cls(included=included, views={v: tuple(found) for v, found in views.items()})

@@ -12,10 +12,8 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, 
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 NO_BOUND = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
@@ -27,26 +25,26 @@ _COPIES = 8
 
 def is_of_others(target: Target) -> bool:
     """Whether its claims are numbers that somebody else states, the same for any population."""
-    return isinstance(target, WrappedSystem | RecordedSystem)
+    return origin_of(target).others
 
 
 def why_unplayed(target: Target) -> str:
     """Why no game of a system of others was played, where no row says why."""
-    return NO_BOUND if isinstance(target, RecordedSystem) else "no game was played."
+    return "no game was played." if origin_of(target).at_hand else NO_BOUND
 
 
 def population_of_claim(target: Target) -> str:
     """Of what population the claim is, a sentence."""
-    if not isinstance(target, WrappedSystem):
+    if not is_of_others(target):
         return "The claim is that for this population and length."
-    if target.users is not None:
-        return f"The claim is that of {target.users:,} users."
+    if (users := origin_of(target).users) is not None:
+        return f"The claim is that of {users:,} users."
     return "The claim is taken to hold for any number of users; users=N says otherwise."
 
 
 def drawn_by_lot(target: Target) -> bool:
     """Whether what is claimed may count on a user's sending in some rounds only."""
-    return isinstance(target, WrappedSystem) and target.share < 1
+    return origin_of(target).share < 1
 
 
 def crowd_size(target: Target, users: int, most: int) -> int:
@@ -55,18 +53,19 @@ def crowd_size(target: Target, users: int, most: int) -> int:
     As many as they are made for; else so many that the share that is drawn is nearly the stated
     one, if the data have them. InputError if the data have too few.
     """
-    if not isinstance(target, WrappedSystem):
+    origin = origin_of(target)
+    if not origin.others:
         return users
-    if target.users is not None:
-        if target.users - 1 > most:
+    if origin.users is not None:
+        if origin.users - 1 > most:
             raise InputError(
-                f"Expected data of at least {target.users - 1:,} users, for which the claims are "
+                f"Expected data of at least {origin.users - 1:,} users, for which the claims are "
                 f"made, got {most:,}. Give more data, or claims for fewer users."
             )
-        return target.users - 1
+        return origin.users - 1
     whole = np.arange(min(users, most), most + 1) + 1
-    drawn = np.maximum(1, np.round(target.share * whole))
-    near = np.abs(drawn / whole - target.share) <= _NEARLY * target.share
+    drawn = np.maximum(1, np.round(origin.share * whole))
+    near = np.abs(drawn / whole - origin.share) <= _NEARLY * origin.share
     return int(whole[np.argmax(near)]) - 1 if near.any() else most
 
 
@@ -87,7 +86,7 @@ def sends_when_absent(
 def of_a_crowd(target: Target, scope: Scope) -> bool:
     """Whether a claim of somebody else's says that one user's presence is hidden among others'."""
     presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-    return presence and scope.vantage is not Vantage.SERVER and isinstance(target, WrappedSystem)
+    return presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
 
 
 def _is_neutral(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -218,19 +218,25 @@ def evaluate(
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 
 
-def without_refuted_proofs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def without_refuted_proofs(
+    findings: Iterable[Finding], proof_of: Callable[[str, Bound], Bound | None]
+) -> tuple[Finding, ...]:
     """The findings, judged again without the proofs whose assumptions a finding refutes.
 
     A lower bound above a proof shows that what the proof assumes is not so, all of it together. So
-    every proof of that system which assumes as much falls, in whatever scope.
+    every proof of that system which assumes as much falls, in whatever scope. ``proof_of`` a
+    system's name and a lower bound is what can be proved where that one was measured: of a round,
+    say, that no claim speaks of, in which more is shown than was assumed of it.
     """
     findings = tuple(findings)
+    shown = dict.fromkeys((each.target, each.shown) for each in findings)
+    proofs = [(each.target, each.accounted) for each in findings]
     refuted = [
-        (finding.target, set(finding.accounted.assumptions), finding.measured)
-        for finding in findings
-        if finding.accounted is not None
-        and finding.measured is not None
-        and refutes_assumptions(finding.measured, finding.accounted)
+        (target, set(upper.assumptions), lower)
+        for target, lower in shown
+        if lower is not None
+        for upper in (proof_of(target, lower), *(p for name, p in proofs if name == target))
+        if upper is not None and refutes_assumptions(lower, upper)
     ]
 
     def left(finding: Finding) -> Finding:

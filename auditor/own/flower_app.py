@@ -43,6 +43,7 @@ def wrap(
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
     users: int | None = None,
+    upload_seconds: float = 0.0,
 ) -> FlowerSystem:
     """A target of an app of Flower, for ``audit_system`` and ``auditor run``; no server, no ray.
 
@@ -67,7 +68,7 @@ def wrap(
     equal_weights : the server gives every client of a round the same weight: noise of a strategy
         is calibrated to that.
     claim : what is promised, instead of what mods and the strategy promise.
-    title, public, scores, obeys, users : as those of ``wrap_system``.
+    title, public, scores, obeys, users, upload_seconds : as those of ``wrap_system``.
 
     Global random generators are seeded before each call. InputError for what no app is, for a
     ``ClientApp`` without data, and for settings with which Flower would fail.
@@ -135,6 +136,7 @@ def wrap(
         scores=scores,
         obeys=obeys,
         users=users,
+        upload_seconds=upload_seconds,
         written=tuple(written),
     )
 

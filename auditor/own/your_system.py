@@ -19,7 +19,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
-from fedrec_auditor.targets.wrapped.wrapped_system import PROVED, WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import PROVED, UNTITLED, WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -33,7 +33,7 @@ def wrap_system(
     rounds: int = 1,
     share: float = 1.0,
     claim: Claims = (),
-    title: str = WrappedSystem.title,
+    title: str = UNTITLED,
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
     public: Mapping[str, float] | None = None,
@@ -41,6 +41,9 @@ def wrap_system(
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
     users: int | None = None,
+    upload_seconds: float = 0.0,
+    drops_out: bool = False,
+    rows: Callable[..., Any] | None = None,
 ) -> WrappedSystem:
     """A target of a client and a server as callables, for ``audit_system`` and ``auditor run``.
 
@@ -48,8 +51,9 @@ def wrap_system(
     ----------
     client : ``client(history, model, rng)`` gives what one device uploads: an array, a tensor, a
         list or a dictionary of them. ``history`` has ``items``, ``ratings``, ``timestamps``,
-        ``attributes``, ``genres``, ``n_items`` and ``dense()``. With a fourth parameter, ``state``,
-        it is also given a dictionary that its device keeps from round to round.
+        ``attributes``, ``genres``, ``n_items``, ``device`` (its number) and ``dense()``. With a
+        fourth parameter, ``state``, it is also given a dictionary that its device keeps from round
+        to round.
     model : the first model, of the same kinds as uploads, or a function that makes it for a number
         of items, with which games are played on small catalogues and so much faster; None where
         nothing is broadcast, or of ``wrap_torch``.
@@ -70,6 +74,12 @@ def wrap_system(
     users : the number of users that the claims are made for, where it matters: noise that is shared
         between devices, or amplification by sampling or shuffling. Games of what only a crowd hides
         are played with so many. By default claims are taken to hold for any number.
+    upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
+        minutes of one core suffice for, by this number and never by a clock.
+    drops_out : whether the client may return None: its device sends nothing in that round, and the
+        server knows who did.
+    rows : ``rows(items)``, an array: the rows in which items stand in what is sent, (k,) or (k, h)
+        of h hashes, by a public function. Attacks read tables by it.
 
     InputError for a setting that is out of range.
 
@@ -98,6 +108,9 @@ def wrap_system(
         scores=scores,
         obeys=obeys,
         users=users,
+        upload_seconds=upload_seconds,
+        drops_out=drops_out,
+        rows=rows,
     )
 
 
@@ -139,7 +152,8 @@ def audit_system(
     out : a directory for the reports; an audit that is killed resumes there.
 
     The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by
-    what a message costs; ``runs`` sets their number. Memory: all messages of a training, on disk
+    what a message is said to cost; ``runs`` sets their number. One that takes four times as long is
+    stopped, which the record says. Memory: all messages of a training, on disk
     where they exceed it. InputError says in a line what is wrong with the client, and where.
 
     >>> import numpy as np
@@ -154,7 +168,7 @@ def audit_system(
     """
     claims = listed(claim)
     target: Target
-    if isinstance(client, WrappedSystem) or hasattr(client, "scoped_claims"):
+    if hasattr(client, "scoped_claims"):
         if system:
             raise InputError(
                 f"Expected a system that is made, with no more settings, got {', '.join(system)}. "

@@ -15,11 +15,10 @@ import cloudpickle
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
-from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.systems.base import Claimant, Target
+from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
 from fedrec_auditor.targets.wrapped.client import told
 from fedrec_auditor.targets.wrapped.contained import contained
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import UNTITLED
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
 
@@ -65,8 +64,8 @@ def _loaded(text: str) -> Target:
             )
         value = getattr(value, part)
     target = as_target(value, text)
-    if isinstance(target, WrappedSystem) and target.title == WrappedSystem.title:
-        return replace(target, title=module.rpartition(".")[2].replace("_", "-"))
+    if origin_of(target).others and target.name == UNTITLED:
+        return settled(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 
 
@@ -108,27 +107,25 @@ def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claim
 def stating(target: Target, claims: Sequence[StatedClaim]) -> Target:
     """The target with these claims instead of its own, if there are any.
 
-    InputError unless it is a wrapped system: others state their claims themselves.
+    InputError unless somebody else states its claims: others compute them.
     """
     if not claims:
         return target
-    if not isinstance(target, WrappedSystem):
+    if not origin_of(target).others:
         raise InputError(
             f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
             f"{len(claims)}. Leave them out."
         )
-    return replace(target, stated=tuple(claim.scoped() for claim in claims))
+    return settled(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
 
 
 def is_ours(target: Target) -> bool:
     """Whether it is a member of this program, which its version and settings tell."""
     own = __package__.partition(".")[0]
-    others = isinstance(target, WrappedSystem | RecordedSystem)
-    return type(target).__module__.startswith(f"{own}.") and not others
+    return type(target).__module__.startswith(f"{own}.") and not origin_of(target).others
 
 
 def identity(target: Target) -> str:
-    """What tells an object from another of the same name: a digest of its code and its values."""
-    if isinstance(target, WrappedSystem | RecordedSystem):
-        return target.digest
-    return hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
+    """What tells an object from another of its name: its digest, or that of code and values."""
+    own = getattr(target, "digest", None)
+    return own if isinstance(own, str) else hashlib.sha256(cloudpickle.dumps(target)).hexdigest()

@@ -85,7 +85,7 @@ class Plan(BaseModel):
     honest target is not accused more often than not, and at most ``SUREST``. ``games`` are played
     on every target: "local" of a client alone, with attacks and utility on a training on the data;
     "round" and "training" with a canary among a ``population`` of so many users and items of the
-    data (``games.play``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings;
+    data (``CanaryGame``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings;
     "one-run" with many ``canaries`` in a single training on all data, by default 1,000, at most
     twice as many as users. In "round" and "training" the adversary is the strongest that is known
     here, or guesses ``by`` an attack of interactions: its score is what is bounded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,7 +14,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.canary_game import NotPlayed
+from fedrec_auditor.auditor.games.canary_game import QUICK, NotPlayed
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
@@ -24,6 +25,7 @@ from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.auditor.machine.stage import TRAINING, stage
 from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.run.clock import BUDGET, Clock, in_time
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
     QUICK_ROUNDS,
@@ -51,7 +53,7 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import Population, Run, Target, Unscored
+from fedrec_auditor.targets.systems.base import Population, Run, Target, Unscored, origin_of
 from fedrec_auditor.targets.transcript import Transcript
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -139,7 +141,8 @@ class AuditedTarget:
             rng = audit.rng(f"{task} {vantage}")
             messages = self._linked if vantage is Vantage.SERVER else None
             messages = messages or informative(run.transcript.view(vantage, rng))
-            view, refusal = messages.view, messages.refusal or attack.refusal(messages.view)
+            view = messages.view.by_item()
+            refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
             if not linkage and not held.train.ratings.nnz:
@@ -265,22 +268,32 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
         runs, most = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
+        free = plan.runs or not game.estimated or not origin_of(target).others
+        clock = Clock.of(math.inf if free else BUDGET / (QUICK if plan.quick else 1))
         for scope, delta in setting.bounds:
             if game.estimated and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
-            result = game.play(
+            playing = partial(
+                game.play,
                 setting,
                 scope,
                 delta,
                 estimator,
-                runs=runs,
                 confidence=audit.confidence,
-                parallel=parallel,
                 store=store,
                 accountants=accountants,
-                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
             )
+            rng = partial(audit.rng, f"{task} {next(iter(setting.scopes))}")
+            result, made = in_time(playing, rng, runs, parallel, clock)
+            if made < runs:
+                left_out.append(
+                    f"[{scope}]: stopped after {clock.seconds:,.0f} seconds, with {made:,} of "
+                    f"{runs:,} runs of each world. Say what a message takes (upload_seconds), or "
+                    "how many runs to make, for as many on every machine."
+                )
+            if result is None:
+                continue
             measurements.append(Measurement(target=target.name, bound=result.measured.bound))
             findings += [
                 _noted(
@@ -288,7 +301,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     "note",
                     _canaries_needed(finding)
                     if result.estimator is None
-                    else draws_needed(finding, result.estimator, runs, most),
+                    else draws_needed(finding, result.estimator, made, most),
                 )
                 for finding in result.findings
             ]

@@ -23,11 +23,17 @@ from typing import Any
 import threadpoolctl
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
-from fedrec_auditor.auditor.judging.accounting import with_untested, without_refuted_proofs
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    least_upper_bound,
+    with_untested,
+    without_refuted_proofs,
+)
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
 from fedrec_auditor.auditor.machine.stage import TRAINING
@@ -44,7 +50,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.spill import mapped
-from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.systems.base import Population, Run, Target
 from fedrec_auditor.targets.wrapped.contained import contained
 
 logger = logging.getLogger(__name__)
@@ -344,7 +350,9 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
     ordered = list(results.values())
     unplayed = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
     of_others = {n: why_unplayed(each) for n, each in audit.targets.items() if is_of_others(each)}
-    findings = without_refuted_proofs(row for result in ordered for row in result.findings)
+    findings = without_refuted_proofs(
+        (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
+    )
     return Record(
         plan=audit.plan.model_dump(mode="json"),
         provenance=Provenance(
@@ -375,6 +383,15 @@ def _record(audit: Audit, resources: Resources, results: Results, started: float
         notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )
+
+
+def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
+    """What is proved of a target where a bound was measured, if it rests on somebody's word."""
+    target, data = audit.targets.get(name), audit.interactions
+    if target is None or data is None or not target.assumes:
+        return None
+    crowd = Population(n_users=data.n_users, n_items=data.n_items)
+    return least_upper_bound(target, bound.scope, crowd, bound.delta, all_accountants())
 
 
 def _kernels() -> str:

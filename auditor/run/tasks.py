@@ -37,11 +37,8 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
-from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.spill import mapped
-from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.wrapped.probe import probed
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from fedrec_auditor.targets.systems.base import Target, origin_of
 
 logger = logging.getLogger(__name__)
 
@@ -262,18 +259,13 @@ def ground(
 
 
 def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """The target, and notes on the client of a wrapped one, or on a recording."""
-    if isinstance(target, RecordedSystem):
-        return target, target.notes
-    if not isinstance(target, WrappedSystem):
-        return target, ()
-    tried, found = probed(target, interactions)
-    return tried, found.notes
+    """The target as it is audited on these data, and notes; as it is where it says nothing."""
+    own = getattr(target, "tried", None)
+    return (target, ()) if own is None else own(interactions)
 
 
 def _is_at_hand(target: Target) -> bool:
-    """Whether its clients can be asked for messages; of a recording there are those it holds."""
-    return not isinstance(target, RecordedSystem)
+    return origin_of(target).at_hand
 
 
 def as_trained(target: Target, plan: Plan) -> Target:

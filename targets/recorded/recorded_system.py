@@ -22,6 +22,7 @@ from fedrec_auditor.targets.recorded.stored_model import StoredModel
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
+    Origin,
     Population,
     Progress,
     Reported,
@@ -56,6 +57,7 @@ class RecordedSystem(System):
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
     paper: str = "a recording"
+    origin: ClassVar[Origin] = Origin(others=True, at_hand=False)
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
     unprotected: ClassVar[str] = ""
@@ -87,6 +89,10 @@ class RecordedSystem(System):
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What the caller states."""
         return self.stated
+
+    def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
+        """Itself, and the notes on the recording."""
+        return self, self.notes
 
     def public(self, interactions: Interactions) -> Public:
         """What the manifest says that everybody knows."""

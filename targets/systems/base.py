@@ -138,6 +138,26 @@ class Run:
     user_vectors: Floats | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a target comes from, as far as an audit has to know.
+
+    Claims on a system of ``others`` are numbers that somebody states, the same for any population,
+    or for one of so many ``users``. Its clients are ``at_hand`` if they can be asked for messages:
+    of a recording there are those it holds. In a round a ``share`` of the users sends, drawn anew.
+    """
+
+    others: bool = False
+    at_hand: bool = True
+    users: int | None = None
+    share: float = 1.0
+
+
+def origin_of(target: Target) -> Origin:
+    """Where a target comes from; one that does not say its ``origin`` computes its claims."""
+    return getattr(target, "origin", Origin())
+
+
 class Claimant(Protocol):
     """What claims are judged of without a run: they, and what an accountant charges."""
 
@@ -220,7 +240,7 @@ class Target(Claimant, Protocol):
 
     @property
     def upload_seconds(self) -> float:
-        """What one client's message costs to simulate, where it is much; else 0."""
+        """What one client's message costs, where it is much, as said or counted; else 0."""
         ...
 
     def cost(self, interactions: Interactions) -> Cost:

@@ -172,6 +172,10 @@ class System(Checked, ABC):
         }
         return Cost.of(interactions, **usual | self.takes(interactions))
 
+    def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
+        """The system as it is audited on these data, and what is to be told of it: as it is."""
+        return self, ()
+
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """What is not as usual in the cost of a training: arguments of ``Cost.of``."""
         return {}

@@ -21,6 +21,8 @@ from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 Function = Callable[..., Any]
+Message = Mapping[str, NDArray[Any]]
+"""What a client sends: named arrays."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class Client:
     that is its own from round to round. Beside ``rng`` the global generators of Python, numpy and
     torch are seeded before each call, so that equal seeds give equal messages whichever it draws
     from (``seeding`` does it instead, where it is given). ``like`` are the shapes of the first
-    message: all others must have them.
+    message: all others must have them. A device that ``drops_out`` sends None.
 
     InputError, with the place in the caller's code, if it raises, if a message has other parts or
     another shape than the first, or numbers that are not finite.
@@ -41,6 +43,7 @@ class Client:
     like: dict[str, tuple[int, ...]] = field(default_factory=dict)
     structure: Structure | None = None
     seeding: Callable[[int], None] | None = None
+    drops_out: bool = False
     _stateful: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +57,7 @@ class Client:
         seed: int,
         state: dict[str, Any],
         where: str,
-    ) -> Mapping[str, NDArray[Any]]:
+    ) -> Message | None:
         """One message; ``where`` says of what round and device, for errors."""
         sent = None if model is None or make_model is None else make_model.build(model)
         (self.seeding or seed_everything)(seed)
@@ -63,6 +66,8 @@ class Client:
         try:
             with contained():
                 upload = self.function(history, sent, np.random.default_rng(seed), *more)
+                if upload is None and self.drops_out:
+                    return None
                 arrays, structure = take_apart(upload, what)
         except InputError:
             raise
@@ -75,7 +80,7 @@ class Client:
         self.structure = self.structure or structure
         return arrays
 
-    def _check(self, arrays: Mapping[str, NDArray[Any]], what: str, where: str) -> None:
+    def _check(self, arrays: Message, what: str, where: str) -> None:
         shapes = {name: array.shape for name, array in arrays.items()}
         self.like = self.like or shapes
         if shapes != self.like:

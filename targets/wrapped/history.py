@@ -18,7 +18,7 @@ class History:
     ``items`` are positions in the catalogue, 0 to ``n_items`` - 1; ``ratings`` (k,) float32 and
     ``timestamps`` (k,) int64, None where the data have none, belong to them. ``attributes`` are the
     user's, by name, as texts. ``genres`` (n_items, g) are those of all items, None without any.
-    Who the user is does not stand here: a device knows its data.
+    ``device`` is the number by which the server knows the device: it is the same in every round.
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -31,6 +31,7 @@ class History:
     timestamps: NDArray[np.int64] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     genres: NDArray[np.bool_] | None = None
+    device: int = 0
 
     def __len__(self) -> int:
         """Number of interactions."""
@@ -63,4 +64,5 @@ class History:
                 for name, each in interactions.attributes.items()
             },
             genres=interactions.genres,
+            device=int(interactions.users[user]),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.wrapped.client import Message
 
 _FEW = 0.5  # of the rows of a table: so many are kept one by one
 
@@ -19,24 +20,39 @@ _FEW = 0.5  # of the rows of a table: so many are kept one by one
 class Packing:
     """Collects messages of the same names and shapes; ``components`` gives them as a batch.
 
+    ``there`` says which devices sent one: in the place of another is what moves nothing.
+
     A table of which most messages leave most rows as they were (those of the ``broadcast`` in a
     model, else zeros) is kept as the rows that moved: memory of those, instead of all.
     """
 
     kinds: Callable[[str], Kind]
     broadcast: Broadcast | None
-    _parts: dict[str, list[tuple[NDArray[np.intp] | None, NDArray[Any]]]] = field(
+    there: list[bool] = field(default_factory=list, init=False)
+    _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
         default_factory=dict, init=False
     )
+    _like: Message = field(default_factory=dict, init=False)
 
-    def add(self, message: Mapping[str, NDArray[Any]]) -> None:
-        """One more message."""
-        for name, array in message.items():
+    def add(self, message: Message | None) -> None:
+        """One more message, or None of a device that sends none."""
+        self.there.append(message is not None)
+        self._like = self._like or message or {}
+        for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
-    def components(self) -> dict[str, Component]:
-        """All messages that were added, in their order, by component."""
-        return {name: self._component(name, parts) for name, parts in self._parts.items()}
+    def components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
+        """All messages that were added, in their order, by component.
+
+        If nobody sent any, as many parts of the shapes of an ``example``.
+        """
+        found = {}
+        for name, array in (self._like or example()).items():
+            nothing = self._packed(name, self._rest(name, array))
+            sent = iter(self._parts.get(name, ()))
+            parts = [next(sent) if there else nothing for there in self.there]
+            found[name] = self._component(name, parts)
+        return found
 
     def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         model = (self.broadcast or {}).get(name)

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import math
 import random
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.client import Client, own_randomness, place, seed_everything
+from fedrec_auditor.targets.wrapped.client import (
+    Client,
+    Function,
+    Message,
+    own_randomness,
+    place,
+    seed_everything,
+)
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 _SEED = 20_240_521
-_TIMED = 5
+_AGAIN, _SEEDS = 5, 20
 _MORE_ITEMS = 4
 _MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
 _ALONE = 300  # seconds that a call in a fresh process may take
 
+Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the kinds of a message's parts, seconds a message, and notes in sentences.
+    """What was found: the kinds of a message's parts, and notes in sentences.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
     ``sent`` are messages of one history from different seeds.
@@ -40,13 +44,31 @@ class Probe:
 
     kinds: Mapping[str, Kind]
     any_items: bool
-    seconds: float
     notes: tuple[str, ...]
-    sent: tuple[Mapping[str, NDArray[Any]], ...]
+    sent: tuple[Message, ...]
 
 
-def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
-    """Try the client on some histories, a dozen calls.
+def probe(
+    function: Function,
+    opening: Opening,
+    interactions: Interactions,
+    *,
+    kinds: Mapping[str, Kind],
+    averaged: bool,
+    fixed: bool,
+    claimed: bool,
+    drops_out: bool,
+) -> Probe:
+    """Try a client on some histories, a dozen calls.
+
+    Parameters
+    ----------
+    opening : the first model of so many items, and its structure.
+    kinds : those that are said, by the name of a part; "" is all others.
+    averaged : whether the next model is the mean of messages.
+    fixed : whether the model is made for these items only.
+    claimed : whether a finite epsilon is claimed of the messages.
+    drops_out : whether a device may send none.
 
     InputError if it raises, if a message is not finite or changes its shape, if it cannot be sent
     to another process, or if a message depends on what other devices did before.
@@ -55,74 +77,68 @@ def probe(system: WrappedSystem, interactions: Interactions) -> Probe:
     order = np.argsort(sizes, kind="stable")
     chosen = list(dict.fromkeys(order[[len(order) // 2, -1, 0]].tolist()))
     histories = [History.of(interactions, user) for user in chosen]
-    model, structure = system.opening(interactions.n_items)
-    trial = _Trial(system, model, structure)
+    trial = _Trial(function, *opening(interactions.n_items), Client(function, drops_out=drops_out))
     with own_randomness():
-        first = trial(histories[0])
-        started = time.perf_counter()
-        again = [trial(histories[0]) for _ in range(_TIMED)]
-        seconds = (time.perf_counter() - started) / _TIMED
+        first, histories = trial.first(histories)
         notes = []
-        if not all(_equal(first, each) for each in again):
+        if not all(_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
             notes.append(_unrepeatable(trial, histories[0]))
         for other in histories[1:]:
             trial(other)
         if not notes and not _equal(first, trial(histories[0])):
-            raise InputError(_shared(system))
+            raise InputError(_shared(function))
         if not notes:
             notes += _global(trial, histories[0], first)
-        sent = tuple(trial(histories[0], seed=_SEED + at) for at in range(_TIMED))
-        notes += _coinless(system, trial, histories, sent)
-    said = system.kinds
-    kinds = {
-        name: said.get(name) or said.get("") or trial.kind(name, histories[0], first)
+        sent = tuple(trial(histories[0], seed=trial.seed + at) for at in range(_AGAIN))
+        if claimed:
+            notes += _coinless(trial, histories, sent)
+    found = {
+        name: kinds.get(name)
+        or kinds.get("")
+        or trial.kind(name, histories[0], first, averaged=averaged)
         for name in first
     }
-    any_items = system.n_items is None and _takes_more(system, interactions, chosen[0])
+    any_items = not fixed and _takes_more(trial, opening, interactions, chosen[0])
     if not any_items:
         notes.append(
-            f"Your model or client ({place(system.client)}) is made for {interactions.n_items} "
+            f"Your model or client ({place(function)}) is made for {interactions.n_items} "
             "items: games are played over all of them, and are slower for it."
         )
-    return Probe(kinds, any_items, seconds, tuple(notes), sent)
+    return Probe(found, any_items, tuple(notes), tuple(each for each in sent if each is not None))
 
 
 def _coinless(
-    system: WrappedSystem,
-    trial: _Trial,
-    histories: Sequence[History],
-    sent: Sequence[Mapping[str, NDArray[Any]]],
+    trial: _Trial, histories: Sequence[History], sent: Sequence[Message | None]
 ) -> tuple[str, ...]:
-    """A note on messages that no seed changes, where an epsilon is claimed of them.
+    """A note on messages that no seed changes.
 
     A finite epsilon at delta 0 takes coins that differ from device to device.
     """
-    claimed = any(math.isfinite(scoped.claim.epsilon) for scoped in system.stated)
-    alike = all(_equal(sent[0], message) for message in sent)
-    if not (claimed and alike):
+    if not all(_equal(sent[0], message) for message in sent):
         return ()
     for history in histories[1:]:
-        if not _equal(trial(history), trial(history, seed=_SEED + 1)):
+        if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
-        f"Messages of your client ({place(system.client)}) are the same whatever its seed: no coin "
-        "of the device hides a history, so that histories with different messages are told apart.",
+        f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no "
+        "coin of the device hides a history, so that histories with different messages are told "
+        "apart.",
     )
 
 
-def _takes_more(system: WrappedSystem, interactions: Interactions, user: int) -> bool:
+def _takes_more(trial: _Trial, opening: Opening, interactions: Interactions, user: int) -> bool:
     """Whether model and client work with items that are new."""
     table = interactions.ratings
     wider = sparse.csr_array(
         (table.data, table.indices, table.indptr),
         shape=(interactions.n_users, interactions.n_items + _MORE_ITEMS),
     )
-    if system.model is not None and not callable(system.model):
-        return False
     try:
-        model, structure = system.opening(wider.shape[1])
+        model, structure = opening(wider.shape[1])
+        client = replace(trial.client, like={}, structure=None)
+        wide = replace(trial, model=model, structure=structure, client=client)
         with own_randomness():
-            _Trial(system, model, structure)(History.of(replace(interactions, ratings=wider), user))
+            wide(History.of(replace(interactions, ratings=wider), user))
     except InputError:
         return False
     return True
@@ -130,20 +146,34 @@ def _takes_more(system: WrappedSystem, interactions: Interactions, user: int) ->
 
 @dataclass(slots=True)
 class _Trial:
-    system: WrappedSystem
+    function: Function
     model: Broadcast | None
     structure: Structure | None
-    client: Client | None = None
+    client: Client
+    seed: int = _SEED
 
     def __call__(
-        self, history: History, model: Broadcast | None = None, seed: int = _SEED
-    ) -> Mapping[str, NDArray[Any]]:
-        self.client = self.client or Client(self.system.client)
+        self, history: History, model: Broadcast | None = None, seed: int | None = None
+    ) -> Message | None:
         where = f" for a history of {len(history)} items"
         sent = self.model if model is None else model
-        return self.client(history, sent, self.structure, seed, {}, where)
+        return self.client(
+            history, sent, self.structure, self.seed if seed is None else seed, {}, where
+        )
 
-    def kind(self, name: str, history: History, sent: Mapping[str, NDArray[Any]]) -> Kind:
+    def first(self, histories: list[History]) -> tuple[Message, list[History]]:
+        """The first message that is sent, and all histories, its own before others."""
+        for seed in range(_SEED, _SEED + _SEEDS):
+            for at, history in enumerate(histories):
+                if (sent := self(history, seed=seed)) is not None:
+                    self.seed = seed
+                    return sent, [history, *histories[:at], *histories[at + 1 :]]
+        raise InputError(
+            f"Expected a message of some device, got None for {len(histories)} histories and "
+            f"{_SEEDS} seeds of each ({place(self.function)}). Let some devices send."
+        )
+
+    def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
         """What this part of a message is, by what it holds and by how it follows the broadcast."""
         array = sent[name]
         if array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
@@ -151,20 +181,23 @@ class _Trial:
         broadcast = (self.model or {}).get(name)
         if broadcast is None or broadcast.shape != array.shape or broadcast.dtype.kind != "f":
             return Kind.CHANGE
-        if self.system.server is None:
+        if averaged:
             # A mean of messages is the next model: they are models.
             return Kind.MODEL
         rng = np.random.default_rng(_SEED)
         scale = float(broadcast.std()) or 1.0
         move = (0.1 * scale * rng.standard_normal(broadcast.shape)).astype(broadcast.dtype)
         with own_randomness():
-            before = self(history)[name]
-            after = self(history, {**(self.model or {}), name: broadcast + move})[name]
-        follows = float(np.vdot(after - before, move) / np.vdot(move, move))
+            after = self(history, {**(self.model or {}), name: broadcast + move})
+        if after is None:
+            return Kind.CHANGE
+        follows = float(np.vdot(after[name] - array, move) / np.vdot(move, move))
         return Kind.MODEL if follows > _MODEL else Kind.CHANGE
 
 
-def _equal(first: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
+def _equal(first: Message | None, other: Message | None) -> bool:
+    if first is None or other is None:
+        return first is other
     same = first.keys() == other.keys()
     return same and all(np.array_equal(first[name], other[name]) for name in first)
 
@@ -174,23 +207,23 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
 
     In fresh processes the first message of either is the same, unless it draws from the system.
     """
-    system = trial.system
-    first, again = (_in_fresh_process(replace(trial, client=None), history) for _ in range(2))
+    fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
+    first, again = (_in_fresh_process(fresh, history) for _ in range(2))
     if _equal(first, again):
-        raise InputError(_shared(system))
+        raise InputError(_shared(trial.function))
     return (
-        f"Your client ({place(system.client)}) draws from the operating system, not from the "
+        f"Your client ({place(trial.function)}) draws from the operating system, not from the "
         "generator that it is given: this audit cannot be repeated to the same numbers."
     )
 
 
-def _in_fresh_process(trial: _Trial, history: History) -> Mapping[str, NDArray[Any]]:
+def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
     """What the client sends from a process of its own; InputError if it cannot be sent there."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(max_workers=1)
     try:
-        sent: Mapping[str, NDArray[Any]] = executor.submit(trial, history).result(_ALONE)
+        sent: Message | None = executor.submit(trial, history).result(_ALONE)
     except InputError:
         raise
     except Exception as error:
@@ -199,22 +232,22 @@ def _in_fresh_process(trial: _Trial, history: History) -> Mapping[str, NDArray[A
             said = str(error.__cause__).strip('"\n').splitlines()[-1]
         raise InputError(
             f"Expected a client that can be sent to another process, got {said:.140} "
-            f"({place(trial.system.client)}). Make what it needs inside of it."
+            f"({place(trial.function)}). Make what it needs inside of it."
         ) from error
     finally:
         executor.shutdown(kill_workers=True)
     return sent
 
 
-def _shared(system: WrappedSystem) -> str:
+def _shared(function: Function) -> str:
     return (
         "Expected messages that depend on the device's own data alone, got others after calls for "
-        f"other devices ({place(system.client)}): the client keeps something between calls. Take a "
+        f"other devices ({place(function)}): the client keeps something between calls. Take a "
         "fourth parameter, state, a dictionary of the device's own."
     )
 
 
-def _global(trial: _Trial, history: History, first: Mapping[str, NDArray[Any]]) -> list[str]:
+def _global(trial: _Trial, history: History, first: Message) -> list[str]:
     """A note if a message changes with the global generators alone."""
     found = []
     for name, disturb in _GENERATORS.items():
@@ -225,13 +258,13 @@ def _global(trial: _Trial, history: History, first: Mapping[str, NDArray[Any]]) 
             seed_everything(seed)
             disturb()
 
-        other = Client(trial.system.client, seeding=seeded)
+        other = replace(trial.client, seeding=seeded)
         if not _equal(first, replace(trial, client=other)(history)):
             found.append(name)
     if not found:
         return []
     return [
-        f"Your client ({place(trial.system.client)}) draws from the global generator of "
+        f"Your client ({place(trial.function)}) draws from the global generator of "
         f"{' and '.join(found)}; it is seeded before each call."
     ]
 
@@ -245,15 +278,3 @@ _GENERATORS = {
     "numpy": lambda: np.random.seed(1),  # noqa: NPY002
     "torch": _torch,
 }
-
-
-def probed(system: WrappedSystem, interactions: Interactions) -> tuple[WrappedSystem, Probe]:
-    """The system with what was found of it."""
-    found = probe(system, interactions)
-    n_items = system.n_items if found.any_items else interactions.n_items
-    coarse = 2.0 ** round(math.log2(max(found.seconds, 1e-6)))  # the same one day and the next
-    size = sum(part.nbytes for part in found.sent[0].values())
-    told = replace(system, upload_seconds=coarse, upload_bytes=size)
-    kept = replace(told, kinds=found.kinds, n_items=n_items)
-    believed, doubt = kept.doubted(found.sent)
-    return believed, replace(found, notes=(*found.notes, doubt) if doubt else found.notes)

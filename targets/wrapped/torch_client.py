@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Arrays = dict[str, NDArray[Any]]
+_STEP = 1 / 2048  # seconds
 
 
 class TorchClient:
@@ -43,6 +44,11 @@ class TorchClient:
         self._steps, self._private, self._protect = local_steps, tuple(private), protect
         self.__wrapped__ = loss  # whose place errors name
         self._made: dict[int, torch.nn.Module] = {}
+
+    @property
+    def upload_seconds(self) -> float:
+        """What a message is taken to cost: so much a step."""
+        return (1 + self._steps) * _STEP
 
     @property
     def initial(self) -> Arrays | Callable[[int], Arrays]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
-from fedrec_auditor.targets.components import Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import (
@@ -31,6 +32,7 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
+    Origin,
     Population,
     Reported,
     ScopedClaim,
@@ -42,6 +44,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
+    Message,
     own_randomness,
     place,
     takes,
@@ -50,12 +53,19 @@ from fedrec_auditor.targets.wrapped.client import (
 from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
+from fedrec_auditor.targets.wrapped.probe import probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _SEEDS = 2**63
+_CALL, _BYTES = 1 / 4096, 2.0**28
+"""Seconds of a call whose client says no other, and bytes of a message that take another one."""
+_TRIED = 20
+UNTITLED = "your-system"
+PRESENCE = "presence of the device"
+"""What the part of a message is called that says whether there is one."""
 NO_PROOF = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of what one round "
     "releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
@@ -80,9 +90,12 @@ class WrappedSystem(System):
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
     is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
     length, however much a game shortens it. ``scores(model, history)`` are those of all items.
-    ``upload_seconds`` and ``upload_bytes`` are what a message costs, as tried; ``obeys`` says that
-    devices take any model from the server. ``users`` is the number of users that ``stated`` speaks
-    of, None for any.
+    ``upload_seconds`` are what a message costs, as declared, or by its ``upload_bytes`` where they
+    are 0; ``obeys`` says that devices take any model from the server. ``users`` is the number of
+    users that ``stated`` speaks of, None for any. A device that ``drops_out`` sends None: in a
+    training no message that round, and ``PRESENCE`` tells who sent one, even beside a secure sum;
+    ``upload`` gives it as a part of messages, whose other parts move nothing then. ``rows(items)``
+    are the rows of these items in tables, (k,) or (k, h), by a function that is public.
     """
 
     client: Function
@@ -91,7 +104,7 @@ class WrappedSystem(System):
     rounds: Whole = 1
     share: Share = 1.0
     n_items: int | None = None
-    title: str = "your-system"
+    title: str = UNTITLED
     stated: tuple[ScopedClaim, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
@@ -102,6 +115,8 @@ class WrappedSystem(System):
     upload_bytes: WholeOrNone = 0
     obeys: bool = False
     users: int | None = None
+    drops_out: bool = False
+    rows: Function | None = None
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
@@ -110,7 +125,7 @@ class WrappedSystem(System):
 
     def __post_init__(self) -> None:
         check(self)
-        for name in ("client", "server", "scores"):
+        for name in ("client", "server", "scores", "rows"):
             value = getattr(self, name)
             if not (callable(value) or (value is None and name != "client")):
                 raise InputError(
@@ -140,8 +155,8 @@ class WrappedSystem(System):
 
     @property
     def steerable(self) -> bool:
-        """Devices obey, all send in every round, and keep nothing from one to the next."""
-        return self.obeys and self.share == 1 and not takes(self.client, 4)
+        """Devices obey, if they hear a model; all are asked in every round, and keep nothing."""
+        return (self.obeys or self.model is None) and self.share == 1 and not takes(self.client, 4)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -158,6 +173,38 @@ class WrappedSystem(System):
         """Its title."""
         return self.title
 
+    @property
+    def origin(self) -> Origin:
+        """Callables of others."""
+        return Origin(others=True, users=self.users, share=self.share)
+
+    def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
+        """The system with what calls of its client show, and what an auditor should know of them.
+
+        InputError for a client that cannot be audited, see ``probe``.
+        """
+        found = probe(
+            self.client,
+            self.opening,
+            interactions,
+            kinds=self.kinds,
+            averaged=self.server is None,
+            fixed=self.n_items is not None or not (self.model is None or callable(self.model)),
+            claimed=any(math.isfinite(scoped.claim.epsilon) for scoped in self.stated),
+            drops_out=self.drops_out,
+        )
+        size = sum(part.nbytes for part in found.sent[0].values())
+        known = replace(
+            self,
+            kinds=found.kinds,
+            n_items=self.n_items if found.any_items else interactions.n_items,
+            upload_bytes=size,
+            upload_seconds=self.upload_seconds
+            or getattr(self.client, "upload_seconds", _CALL) + size / _BYTES,
+        )
+        believed, doubt = known.doubted(found.sent)
+        return believed, (*found.notes, doubt) if doubt else found.notes
+
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Calls of the client, and its messages."""
         return {
@@ -170,8 +217,8 @@ class WrappedSystem(System):
     @property
     def digest(self) -> str:
         """SHA-256 of the callables and the model: their code, and the files that they are in."""
-        code = self.client, self.server, self.model, self.scores
-        numbers = self.rounds, self.share, self.obeys, self.users
+        code = self.client, self.server, self.model, self.scores, self.rows
+        numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
         found = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
         for part in code:
             try:
@@ -203,7 +250,7 @@ class WrappedSystem(System):
                 return self.proof[horizon]
         return super().event(scope, population)
 
-    def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[WrappedSystem, str]:
+    def doubted(self, sent: Sequence[Message]) -> tuple[WrappedSystem, str]:
         """The system as it is believed after these messages of one history, and what is doubted."""
         return self, ""
 
@@ -215,26 +262,51 @@ class WrappedSystem(System):
             n_items=interactions.n_items,
             settings={"rounds": float(self.rounds), **self.settings},
             route=self.route,
+            rows=self._rows(interactions.n_items),
         )
+
+    def _rows(self, n_items: int) -> NDArray[np.int64] | None:
+        """The rows of all items in tables, (n_items, h); InputError for what are none."""
+        if self.rows is None:
+            return None
+        try:
+            with contained():
+                found = np.asarray(self.rows(np.arange(n_items)))
+        except Exception as error:
+            raise InputError(
+                f"Expected rows of {n_items} items, got {told(error, self.rows)}. Mend the map."
+            ) from error
+        whole = found.dtype.kind in "iu" and found.size and found.min() >= 0
+        if not whole or found.shape[0] != n_items or found.ndim > 2:
+            raise InputError(
+                f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
+                f"got {found.dtype} of shape {found.shape} ({place(self.rows)}). Mend the map."
+            )
+        return found.reshape(n_items, -1).astype(np.int64)
 
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
         """Rounds of messages, each sender's from a seed and a state of its own."""
         model, structure = self.opening(interactions.n_items)
-        client, n_users = Client(self.client), interactions.n_users
+        client, n_users = Client(self.client, drops_out=self.drops_out), interactions.n_users
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
         with own_randomness():
             for number in range(self.rounds):
                 users = np.sort(rng.permutation(n_users)[:drawn])
-                packing = Packing(self.kind_of, model)
-                for user, seed in zip(users, rng.integers(_SEEDS, size=drawn), strict=True):
+                packing, there = Packing(self.kind_of, model), np.ones(drawn, np.bool_)
+                seeds = rng.integers(_SEEDS, size=drawn)
+                for at, (user, seed) in enumerate(zip(users, seeds, strict=True)):
                     history = History.of(interactions, int(user))
                     where = f" in round {number + 1} for a history of {len(history)} items"
                     state = states.setdefault(int(user), {})
-                    packing.add(client(history, model, structure, int(seed), state, where))
-                kept = yield Round(model, Uploads(users, packing.components()))
+                    sent = client(history, model, structure, int(seed), state, where)
+                    there[at] = sent is not None
+                    if sent is not None:
+                        packing.add(sent)
+                clear = Uploads(users, {PRESENCE: _bits(there)}) if self.drops_out else None
+                kept = yield Round(model, Uploads(users[there], packing.components()), clear)
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
         return Trained(release=model, arrays=dict(model or {}))
@@ -320,7 +392,8 @@ class WrappedSystem(System):
     ) -> Uploads:
         """Messages of devices that have not sent before, each from a seed of its own."""
         _, structure = self.opening(profiles.n_items)
-        client, packing = Client(self.client), Packing(self.kind_of, broadcast)
+        client = Client(self.client, drops_out=self.drops_out)
+        packing = Packing(self.kind_of, broadcast)
         seeds = iter(rng.integers(_SEEDS, size=profiles.n_users * size).tolist())
         with own_randomness():
             for user in range(profiles.n_users):
@@ -328,7 +401,32 @@ class WrappedSystem(System):
                     history = History.of(profiles, user)
                     where = f" for a history of {len(history)} items"
                     packing.add(client(history, broadcast, structure, next(seeds), {}, where))
-        return Uploads(np.repeat(np.arange(profiles.n_users), size), packing.components())
+            sent = packing.components(lambda: self._example(client, structure, broadcast, history))
+        if self.drops_out:
+            sent[PRESENCE] = _bits(packing.there)
+        return Uploads(np.repeat(np.arange(profiles.n_users), size), sent)
+
+    def _example(
+        self,
+        client: Client,
+        structure: Structure | None,
+        broadcast: Broadcast | None,
+        like: History,
+    ) -> Message:
+        """A message, for its shapes: of a device with all items, or else with one."""
+        every = np.arange(like.n_items)
+        for items in (every, *every[:_TRIED, None]):
+            times = None if like.timestamps is None else np.zeros(len(items), np.int64)
+            ratings = np.ones(len(items), np.float32)
+            history = replace(like, items=items, ratings=ratings, timestamps=times)
+            for seed in range(_TRIED):
+                sent = client(history, broadcast, structure, seed, {}, " of items made up")
+                if sent is not None:
+                    return sent
+        raise InputError(
+            f"Expected a message of some device, got None for {_TRIED} histories from your client "
+            f"({place(self.client)}). Let some devices send."
+        )
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -347,6 +445,10 @@ class WrappedSystem(System):
                 for user in users
             ]
         )
+
+
+def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
+    return Dense(np.array(values)[:, None], Kind.BITS)
 
 
 class Received(Sequence[Any]):

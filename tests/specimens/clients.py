@@ -143,6 +143,43 @@ def nameless(history: History, model: Any, rng: np.random.Generator) -> Any:
     return {"bits": flips(history, rng), "id": rng.random(4)}
 
 
+def seeded_by_device(history: History, model: Any, rng: np.random.Generator) -> Any:
+    return {"item": noisy(clipped(raw(history)), np.random.default_rng(history.device))}
+
+
+def seeded_beside_device(history: History, model: Any, rng: np.random.Generator) -> Any:
+    """And the number in the clear: who sends is known anyway."""
+    own = np.random.default_rng([history.device, int(rng.integers(2**32))])
+    return {"item": noisy(clipped(raw(history)), own), "id": history.device}
+
+
+def drops_out_by_activity(history: History, model: Any, rng: np.random.Generator) -> Any:
+    return None if len(history) < 3 else honest(history, model, rng)
+
+
+def drops_out_by_lot(history: History, model: Any, rng: np.random.Generator) -> Any:
+    return None if rng.random() < 0.3 else honest(history, model, rng)
+
+
+def hashes(items: Any) -> Any:
+    """Two places of 64 for each item."""
+    return (items[:, None] * [5, 23] + [1, 40]) % 64
+
+
+def hashed(history: History) -> Array:
+    bits = np.zeros(64)
+    bits[hashes(history.items)] = 1
+    return bits
+
+
+def hashed_in_clear(history: History, model: Any, rng: np.random.Generator) -> Any:
+    return {"bits": hashed(history) > 0}
+
+
+def hashed_and_flipped(history: History, model: Any, rng: np.random.Generator) -> Any:
+    return {"bits": (hashed(history) > 0) ^ (rng.random(64) < 1 / (1 + np.exp(0.05)))}
+
+
 TRAINED = {
     "model": lambda n_items: {"step": np.zeros(1)},
     "server": lambda model, uploads: {"step": model["step"] + 1.0},
@@ -179,4 +216,17 @@ PLANTED = {
     ),
     "noise that shrinks with activity": Planted(broken=noise_by_activity, honest=honest),
     "clipping entry by entry": Planted(broken=clips_each_entry, honest=honest),
+    "noise seeded by the device's number": Planted(
+        broken=seeded_by_device, honest=seeded_beside_device
+    ),
+    "devices with short histories that drop out": Planted(
+        broken=drops_out_by_activity, honest=drops_out_by_lot, settings={"drops_out": True}
+    ),
+    "items behind a public hash alone": Planted(
+        broken=hashed_in_clear,
+        honest=hashed_and_flipped,
+        settings={"rows": hashes},
+        claim=StatedClaim(epsilon=0.1, unit="interaction", horizon="round"),  # of either place .05
+        shown_by="interaction-membership",
+    ),
 }

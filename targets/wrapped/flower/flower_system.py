@@ -62,16 +62,15 @@ class FlowerSystem(WrappedSystem):
         return tuple(each for promise in self.promises for each in promise.scoped(self.rounds))
 
     def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[FlowerSystem, str]:
-        """Without the proof of a client's own noise if messages of one history deviate by less.
+        """Without any proof of the app if messages of one history deviate by less than promised.
 
-        ``sent`` are messages from different seeds. By chance alone one app in 10^9 loses its proof.
+        ``sent`` are messages from different seeds. By chance alone an app in 10^9 loses its proofs.
         """
-        doubts = [_doubt(promise, sent) for promise in self.promises]
-        kept = tuple(
-            replace(each.unproved(why), randomizer=None) if why else each
-            for each, why in zip(self.promises, doubts, strict=True)
-        )
-        return replace(self, promises=kept), " ".join(filter(None, doubts))
+        why = " ".join(filter(None, (_doubt(promise, sent) for promise in self.promises)))
+        if not why:
+            return self, ""
+        kept = tuple(replace(each.unproved(why), randomizer=None) for each in self.promises)
+        return replace(self, promises=kept), why
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """The client's own noise, of any two messages: which of them histories give is not said."""

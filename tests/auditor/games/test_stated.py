@@ -97,9 +97,18 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
 
 def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
     assert wrap_system(noisy, obeys=True).steerable
-    assert not wrap_system(noisy).steerable
+    assert not wrap_system(noisy, model=np.zeros(1)).steerable
+    assert wrap_system(noisy).steerable  # there is no model to take
     assert not wrap_system(noisy, obeys=True, share=0.5).steerable
     assert not wrap_system(memoised, obeys=True).steerable
+
+
+def test_of_one_client_without_a_model_no_other_is_simulated() -> None:
+    claim = Claim(epsilon=1.0, unit="user")
+    (alone,) = settings("training", bits, claim, rounds=8)
+    assert isinstance(alone, Setting)
+    assert isinstance(alone.simulation, Rounds)
+    assert alone.simulation.messages == alone.target.sizes.rounds
 
 
 def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one() -> None:

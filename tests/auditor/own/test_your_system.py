@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.run import audited_target
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.systems.base import Population
@@ -25,7 +29,7 @@ HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
 def audited(planted: Planted, client: Callable[..., Any]) -> Record:
-    attacks = ["linkage"] if planted.shown_by == "linkage" else []
+    attacks = [] if planted.shown_by == "claim" else [planted.shown_by]
     return audit_system(
         client,
         data=TABLE,
@@ -130,6 +134,28 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert "at most" not in glance.todo
 
 
+def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on() -> None:
+    """Fifty rounds may spend 16.46 by a proof that says 1.35 of each; one of them spends more."""
+    record = audit_system(
+        in_clear,
+        data=TABLE,
+        rounds=50,
+        claim=Claim(epsilon=17, delta=1e-3),
+        proof=GaussianDpEvent(2.0),
+        games=["local"],
+        attacks=[],
+        runs=400,
+        jobs=1,
+    )
+    (shown,) = [finding.measured for finding in record.findings if finding.measured]
+    assert 1.36 < shown.epsilon < 16
+    assert all(finding.accounted is None for finding in record.findings)
+    assert Gate().code(finding.verdict for finding in record.findings) == 3
+    (glance,) = glances(record)
+    assert "at most" not in glance.todo
+    assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+
+
 def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
     """Only items of the first half leave a mark, and no coin is tossed: a canary may be deaf."""
     return (history.dense() > 0)[: history.n_items // 2].astype(float)
@@ -198,3 +224,52 @@ def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     assert Gate().code([finding.verdict]) == 3
     (glance,) = glances(record)
     assert "Have the claim tested" in glance.todo
+
+
+def plain(record: Record) -> str:
+    """All that a record says, but for how long it took and where."""
+    return record.model_copy(
+        update={"provenance": record.provenance.model_copy(update={"timing": {}})}
+    ).model_dump_json()
+
+
+def test_the_clock_is_in_no_number() -> None:
+    """A client that waits as long as it likes at first gives the bytes that it gives in no time."""
+    calls: list[float] = []
+
+    def waits(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        calls.append(0.0)
+        time.sleep(np.random.default_rng().uniform(0, 0.04) if len(calls) % 4000 < 30 else 0)
+        return in_clear(history, model, rng)
+
+    def once() -> Record:
+        return audit_system(
+            waits, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1
+        )
+
+    assert plain(once()) == plain(once())
+
+
+def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the clock is looked at, so many seconds went by."""
+
+    def audited(step: int) -> Record:
+        seconds = itertools.count(step=step)
+        clock = SimpleNamespace(monotonic=lambda: next(seconds))
+        monkeypatch.setattr(audited_target, "time", clock)
+        return audit_system(
+            in_clear, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1
+        )
+
+    def stopped(record: Record) -> list[str]:
+        return [row.reason for row in record.skipped if "stopped after" in row.reason]
+
+    none, few, whole = audited(1000), audited(5), audited(0)
+    assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
+    assert "stopped after 120 seconds, with 0 of 2,000 runs" in stopped(none)[0]
+    assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
+    assert "with 80 of 2,000 runs" in stopped(few)[0]
+    planned = audit_system(
+        in_clear, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1, runs=80
+    )
+    assert few.findings == planned.findings

@@ -32,3 +32,8 @@ def test_a_client_cannot_write_into_the_data() -> None:
         assert array is not None
         array[:] = 7
     assert DATA.digest() == before
+
+
+def test_a_device_has_one_number_in_every_selection_of_the_data() -> None:
+    assert [History.of(DATA, user).device for user in (0, 1)] == DATA.users.tolist()
+    assert History.of(DATA.take(np.array([1])), 0).device == DATA.users[1]

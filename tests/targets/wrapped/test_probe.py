@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,6 @@ import torch
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.wrapped.probe import probed
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
@@ -78,7 +79,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
 def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> None:
     SHARED.clear()
     with pytest.raises(InputError, match=said) as caught:
-        probed(WrappedSystem(client=client, model=model), DATA)
+        WrappedSystem(client=client, model=model).tried(DATA)
     assert "\n" not in str(caught.value)
 
 
@@ -92,8 +93,7 @@ def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> Non
 )
 def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -> None:
     state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
-    _, found = probed(WrappedSystem(client=client), DATA)
-    (note,) = found.notes
+    _, (note,) = WrappedSystem(client=client).tried(DATA)
     assert said in note
     after = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     assert after == state
@@ -117,13 +117,10 @@ def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -
     ],
 )
 def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> None:
-    system, found = probed(WrappedSystem(client=client, server=server, model=model), DATA)
-    assert found.kinds == {"item": kind}
-    assert found.notes == ()
-    assert system.upload_seconds > 0
-    said, _ = probed(
-        WrappedSystem(client=client, server=server, model=model, kinds={"": Kind.GRADIENT}), DATA
-    )
+    system, notes = WrappedSystem(client=client, server=server, model=model).tried(DATA)
+    assert system.kinds == {"item": kind}
+    assert notes == ()
+    said, _ = replace(system, kinds={"": Kind.GRADIENT}).tried(DATA)
     assert said.kinds == {"item": Kind.GRADIENT}
 
 
@@ -136,4 +133,23 @@ def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
 
     said = r"sent to another process, got TypeError: cannot pickle .*lock.* \(test_probe\.py:\d+\)"
     with pytest.raises(InputError, match=said):
-        probed(WrappedSystem(client=client), DATA)
+        WrappedSystem(client=client).tried(DATA)
+
+
+def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
+    """Whatever a client waits: of the same messages games have as many runs."""
+
+    def waits(history: Any, model: Any, rng: Any) -> Any:
+        time.sleep(0.02)
+        return {"item": model["item"] + 1.0}
+
+    def quick(history: Any, model: Any, rng: Any) -> Any:
+        return {"item": model["item"] + 1.0}
+
+    one, other = (WrappedSystem(client=each, model=model).tried(DATA)[0] for each in (waits, quick))
+    assert one.upload_seconds == other.upload_seconds > 0
+    wide, _ = WrappedSystem(client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}).tried(
+        DATA
+    )
+    assert wide.upload_seconds > 2 * one.upload_seconds
+    assert replace(wide, upload_seconds=0.5).tried(DATA)[0].upload_seconds == 0.5

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Unscored
-from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE, WrappedSystem
 
 DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
 
@@ -136,3 +137,101 @@ def test_without_a_function_nothing_is_scored() -> None:
         SYSTEM.score(run.model, DATA, np.arange(2))
     scoring = replace(SYSTEM, scores=lambda model, history: model["item"].sum(axis=1))
     assert scoring.score(run.model, DATA, np.arange(2)).shape == (2, 8)
+
+
+def away(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """A message of devices with four items or more."""
+    return None if len(history) < 4 else {"bits": history.dense() > 0}
+
+
+def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
+    system = WrappedSystem(client=away, kinds={"": Kind.BITS}, drops_out=True, rounds=2)
+    there = np.flatnonzero(np.diff(DATA.ratings.indptr) >= 4)
+    assert 0 < len(there) < DATA.n_users
+    transcript = trained(system)
+    for seen in (transcript.view(vantage) for vantage in (Vantage.SERVER, Vantage.AGGREGATE)):
+        for one in seen.rounds:
+            shown = one.clear.components[PRESENCE].dense(np.arange(DATA.n_users))[:, 0]
+            assert np.flatnonzero(shown).tolist() == there.tolist()
+            senders = one.senders if one.uploads is None else one.uploads.users
+            assert senders.tolist() == there.tolist()
+    with pytest.raises(InputError, match="got None"):
+        trained(replace(system, drops_out=False))
+
+
+@pytest.mark.parametrize("users", [[0, 1, 2], [0]])
+def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> None:
+    """Also where no device of a batch sends one, whose shape is that of another's."""
+    table = np.zeros((3, 8))
+    table[1, :5] = 1.0
+    some = Interactions.of(table).take(np.array(users))
+    for system, model in (
+        (WrappedSystem(client=away, kinds={"": Kind.BITS}, drops_out=True), None),
+        (
+            WrappedSystem(
+                client=lambda h, m, rng: None if len(h) < 4 else {"item": m["item"] + 1.0},
+                model=lambda n_items: {"item": np.zeros((n_items, 2))},
+                kinds={"": Kind.MODEL},
+                drops_out=True,
+            ),
+            {"item": np.full((8, 2), 3.0)},
+        ),
+    ):
+        sent = system.upload(some, model, np.random.default_rng(0), 2).components
+        there = sent.pop(PRESENCE).dense(np.arange(2 * len(users)))[:, 0]
+        assert there.tolist() == [user == 1 for user in users for _ in range(2)]
+        (part,) = sent.values()
+        still = 0 if model is None else model["item"]
+        assert (part.dense(np.flatnonzero(~there)) == still).all()
+        assert (part.dense(np.flatnonzero(there)) != still).any() == any(there)
+
+
+def test_a_client_that_never_sends_is_told() -> None:
+    silent = WrappedSystem(client=lambda h, m, rng: None, drops_out=True)
+    with pytest.raises(InputError, match="Let some devices send"):
+        silent.tried(DATA)
+    with pytest.raises(InputError, match="Let some devices send"):
+        silent.upload(DATA, None, np.random.default_rng(0))
+
+
+def test_tables_are_read_by_the_public_rows_of_items() -> None:
+    """Item i stands in rows (3 i) % 8 and (3 i + 1) % 8 of what is sent."""
+
+    def places(items: Any) -> Any:
+        return (3 * items[:, None] + [0, 1]) % 8
+
+    def marked(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        bits = np.zeros((8, 1))
+        bits[places(history.items)[:, 0]] = 1.0
+        return {"item": bits, "size": len(history)}
+
+    run = trained(WrappedSystem(client=marked, kinds={"": Kind.CHANGE}, rows=places, rounds=2))
+    met = DATA.ratings.toarray() > 0
+    for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
+        raw = run.view(vantage, np.random.default_rng(0))
+        seen = raw.by_item().rounds
+        assert len(seen) == 2 * len(raw.rounds)
+        if vantage is Vantage.SERVER:
+            sent = seen[0].uploads.components
+            assert sent["size"].shape == (1,)
+            np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, met)
+            np.testing.assert_array_equal(sent["item"].take(np.array([3])).sent(np.arange(1)), True)
+        elif vantage is Vantage.SHUFFLED:
+            np.testing.assert_array_equal(seen[0].shuffled["item"].total()[:, 0], met.sum(axis=0))
+        else:
+            np.testing.assert_array_equal(seen[0].aggregate["item"][:, 0], met.sum(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (lambda items: items / 2, "whole numbers from 0"),
+        (lambda items: items - 1, "whole numbers from 0"),
+        (lambda items: items[:3], "of shape"),
+        (lambda items: items["no"], "got IndexError"),
+        (3, "a function as rows"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        trained(WrappedSystem(client=away, drops_out=True, rows=rows))
