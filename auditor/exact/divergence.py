@@ -54,24 +54,24 @@ class Divergence(PairSearch):
 
     def sought(self, a: Any, b: Any) -> Found:
         """By outputs drawn, those like them, or the cells of a line."""
-        drawn = [self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)]
-        if not self.outputs.continuous and self.outputs.every is None and self.dist.spelt:
-            raise NoCurve(
-                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
-                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
-                "for delta 0, or pass the sampler alone to be measured."
-            )
-        if not self.outputs.continuous:
-            outputs = np.unique(np.concatenate([*drawn, self.outputs.box()]), axis=0)
-            return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
-        if self.outputs.shape:
+        if self.outputs.continuous and self.outputs.shape:
             raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
                 f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
                 "measured."
             )
-        return self._integrated(a, b, np.concatenate(drawn))
+        drawn = np.concatenate([self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)])
+        if self.outputs.continuous:
+            return self._integrated(a, b, drawn)
+        if self.outputs.every is None and self.dist.spelt is not None:
+            raise NoCurve(
+                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
+                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
+                "for delta 0, or pass the sampler alone to be measured."
+            )
+        outputs = np.unique(np.concatenate([drawn, self.outputs.box()]), axis=0)
+        return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> Found:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)

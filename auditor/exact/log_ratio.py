@@ -58,8 +58,8 @@ class LogRatio(PairSearch):
         epsilon = float(ratios[way][k])
         if epsilon == -math.inf:
             return Found()
-        one, other = (b, a) if way else (a, b)
-        first, second = log_probs[::-1, k] if way else log_probs[:, k]
+        order = slice(None, None, -1 if way else 1)
+        (one, other), (first, second) = (a, b)[order], log_probs[order, k]
         unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
         witness = Witness(
             input_a=self.dist.name_input(one),

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,9 +73,10 @@ class PairSearch(ABC):
         def score(example: tuple[Any, Any, Any]) -> float:
             return self.look(*example).epsilon
 
+        search = partial(steered, strategy, score, seed=self.seed, examples=examples)
         looked = [self.look(a, b) for a, b in inputs.pairs]
         best = max(looked, key=lambda found: found.epsilon, default=Found())
-        largest, example = steered(strategy, score, seed=self.seed, examples=examples)
+        largest, example = search()
         if largest > best.epsilon:
             best = self.look(*example)
         best = self.refined(best)
@@ -84,9 +86,7 @@ class PairSearch(ABC):
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
-            largest, example = steered(
-                strategy, score, seed=self.seed, examples=examples, above=above
-            )
+            largest, example = search(above=above)
             if largest > above:
                 shown = self.plainest(self.look(*example), above)
                 witness = simplest_witness(shown, replace(best, epsilon=epsilon), self.measure)
@@ -99,12 +99,12 @@ class PairSearch(ABC):
         """
         key = identity(self.dist.check(a)), identity(self.dist.check(b))
         if key not in self.seen:
-            found, every = None, self.outputs.every
-            if every is not None and sums_to_one(
-                log_probs := self.dist.try_log_probs(every, (a, b))
-            ):
-                found = self.shown(a, b, every, log_probs)
-            self.seen[key] = found or self.sought(a, b)
+            every = self.outputs.every
+            log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
+            if log_probs is None or not sums_to_one(log_probs):
+                self.seen[key] = self.sought(a, b)
+            else:
+                self.seen[key] = self.shown(a, b, every, log_probs)
         return self.seen[key]
 
     @abstractmethod
