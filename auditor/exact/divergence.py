@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.integral import AGREEMENT, edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import without_underflow
-from fedrec_auditor.auditor.exact.pair_search import Found, PairSearch
+from fedrec_auditor.auditor.exact.pair_search import PairEpsilon, PairSearch
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import plainly
@@ -39,12 +39,12 @@ class Divergence(PairSearch):
     singly = False
     most = 60
 
-    def told(self, best: Found) -> tuple[float, str]:
+    def told(self, best: PairEpsilon) -> tuple[float, str]:
         """What it is."""
         how = "integrated from below" if self.outputs.continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> Found:
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> PairEpsilon:
         """The least epsilon by these outputs."""
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
@@ -52,28 +52,28 @@ class Divergence(PairSearch):
             log_probs = without_underflow(log_probs, self.epsilon)
         return self._least(log_probs, a, b, self.delta)
 
-    def sought(self, a: Any, b: Any) -> Found:
+    def sought(self, a: Any, b: Any) -> PairEpsilon:
         """By outputs drawn, those like them, or the cells of a line."""
-        drawn = [self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)]
-        if not self.outputs.continuous and self.outputs.every is None and self.dist.spelt:
-            raise NoCurve(
-                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
-                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
-                "for delta 0, or pass the sampler alone to be measured."
-            )
-        if not self.outputs.continuous:
-            outputs = np.unique(np.concatenate([*drawn, self.outputs.box()]), axis=0)
-            return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
-        if self.outputs.shape:
+        if self.outputs.continuous and self.outputs.shape:
             raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
                 f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
                 "measured."
             )
-        return self._integrated(a, b, np.concatenate(drawn))
+        drawn = np.concatenate([self.dist.draw(value, _DRAWS, self.seed) for value in (a, b)])
+        if self.outputs.continuous:
+            return self._integrated(a, b, drawn)
+        if self.outputs.every is None and self.dist.spelt is not None:
+            raise NoCurve(
+                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
+                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
+                "for delta 0, or pass the sampler alone to be measured."
+            )
+        outputs = np.unique(np.concatenate([drawn, self.outputs.box()]), axis=0)
+        return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
-    def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> Found:
+    def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
@@ -91,12 +91,12 @@ class Divergence(PairSearch):
         # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT
         found = self._least(log_probs, a, b, min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0)))
-        return Found(max(0.0, found.epsilon - 2.0 * math.atanh(r)), found.witness)
+        return PairEpsilon(max(0.0, found.epsilon - 2.0 * math.atanh(r)), found.witness)
 
-    def _least(self, log_probs: NDArray[np.float64], a: Any, b: Any, delta: float) -> Found:
+    def _least(self, log_probs: NDArray[np.float64], a: Any, b: Any, delta: float) -> PairEpsilon:
         table = ProbabilityTable(log_probs, lambda i: self.dist.name_input((a, b)[i]))
         bound = table.lower_bound(ONE_REPORT, delta)
-        return Found(bound.epsilon, bound.witness)
+        return PairEpsilon(bound.epsilon, bound.witness)
 
     def _check_mass(self, masses: NDArray[np.float64], a: Any, b: Any) -> None:
         for mass, value in zip(masses, (a, b), strict=True):

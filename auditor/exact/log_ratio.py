@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     in_singles,
     without_underflow,
 )
-from fedrec_auditor.auditor.exact.pair_search import Found, PairSearch
+from fedrec_auditor.auditor.exact.pair_search import PairEpsilon, PairSearch
 from fedrec_auditor.auditor.exact.steering import steered
 
 # Error of a log-probability by rounding, relative to its size: given away. Doubles, and singles.
@@ -34,7 +34,7 @@ class LogRatio(PairSearch):
     singly = True
     most = 200
 
-    def look(self, a: Any, b: Any, output: Any = None) -> Found:
+    def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """The largest ratio of the pair, at ``output`` as well unless all were looked at."""
         found = PairSearch.look(self, a, b)
         if output is None or found.typical is None:
@@ -49,7 +49,7 @@ class LogRatio(PairSearch):
         outputs: Any,
         log_probs: NDArray[np.float64],
         typical: float | None = None,
-    ) -> Found:
+    ) -> PairEpsilon:
         """The largest ratio among ``outputs``; where nobody drew them, see ``_ratios``."""
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
@@ -57,9 +57,9 @@ class LogRatio(PairSearch):
         way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
         epsilon = float(ratios[way][k])
         if epsilon == -math.inf:
-            return Found()
-        one, other = (b, a) if way else (a, b)
-        first, second = log_probs[::-1, k] if way else log_probs[:, k]
+            return PairEpsilon()
+        order = slice(None, None, -1 if way else 1)
+        (one, other), (first, second) = (a, b)[order], log_probs[order, k]
         unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
         witness = Witness(
             input_a=self.dist.name_input(one),
@@ -70,9 +70,9 @@ class LogRatio(PairSearch):
             # No integral shows that a vector nobody drew can come at all.
             note="no draw was as far out: if none can be, log_prob must say so" if unseen else "",
         )
-        return Found(epsilon, witness, one, other, outputs[k])
+        return PairEpsilon(epsilon, witness, one, other, outputs[k])
 
-    def sought(self, a: Any, b: Any) -> Found:
+    def sought(self, a: Any, b: Any) -> PairEpsilon:
         """The largest ratio over outputs drawn and beyond."""
         one, other, far = self._drawn(a, b)
         drawn = np.concatenate([one, other])
@@ -83,7 +83,7 @@ class LogRatio(PairSearch):
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical=typical)
 
-    def told(self, best: Found) -> tuple[float, str]:
+    def told(self, best: PairEpsilon) -> tuple[float, str]:
         """Infinite where the mechanism says so, and it grows as far as was looked."""
         if best.witness is None:
             return 0.0, "no ratio at all,"
@@ -94,10 +94,10 @@ class LogRatio(PairSearch):
             )
         return best.epsilon, "the largest log-ratio found,"
 
-    def refined(self, best: Found) -> Found:
+    def refined(self, best: PairEpsilon) -> PairEpsilon:
         """Move entries of the output to where other outputs have them, while the ratio rises."""
         if not best.epsilon > 0.0:
-            return Found()
+            return PairEpsilon()
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
         if self.outputs.every is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
             return best
@@ -122,10 +122,10 @@ class LogRatio(PairSearch):
             best = better
         return best
 
-    def plainest(self, shown: Found, above: float) -> Found:
+    def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
         """The same pair with the simplest output whose ratio is more than ``above``."""
 
-        def at(output: Any) -> Found:
+        def at(output: Any) -> PairEpsilon:
             return self._undrawn(shown.a, shown.b, np.asarray(output)[None])
 
         epsilon, output = steered(
@@ -137,7 +137,7 @@ class LogRatio(PairSearch):
         )
         return at(output) if epsilon > above else shown
 
-    def _grows(self, best: Found) -> bool:
+    def _grows(self, best: PairEpsilon) -> bool:
         """Whether the ratio of the pair goes on growing towards the least probable outputs."""
         one, _, far = self._drawn(best.a, best.b)
         log_probs = self.dist.try_log_probs(far, (best.a, best.b))
@@ -155,7 +155,7 @@ class LogRatio(PairSearch):
 
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
-    ) -> Found:
+    ) -> PairEpsilon:
         return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
     def _ratios(

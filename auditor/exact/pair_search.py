@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ _ENDLESS = 1e5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PairEpsilon:
     """The ``epsilon`` that two inputs show, and its ``witness``.
 
     Where it is that of one ``output``, more probable under ``a`` than under ``b``, these are kept,
@@ -54,7 +55,7 @@ class PairSearch(ABC):
     epsilon: float
     delta: float
     seed: int
-    seen: dict[Hashable, Found] = field(default_factory=dict, repr=False)
+    seen: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     measure: ClassVar[str]
     singly: ClassVar[bool]
@@ -72,9 +73,10 @@ class PairSearch(ABC):
         def score(example: tuple[Any, Any, Any]) -> float:
             return self.look(*example).epsilon
 
+        search = partial(steered, strategy, score, seed=self.seed, examples=examples)
         looked = [self.look(a, b) for a, b in inputs.pairs]
-        best = max(looked, key=lambda found: found.epsilon, default=Found())
-        largest, example = steered(strategy, score, seed=self.seed, examples=examples)
+        best = max(looked, key=lambda found: found.epsilon, default=PairEpsilon())
+        largest, example = search()
         if largest > best.epsilon:
             best = self.look(*example)
         best = self.refined(best)
@@ -84,51 +86,51 @@ class PairSearch(ABC):
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
-            largest, example = steered(
-                strategy, score, seed=self.seed, examples=examples, above=above
-            )
+            largest, example = search(above=above)
             if largest > above:
                 shown = self.plainest(self.look(*example), above)
                 witness = simplest_witness(shown, replace(best, epsilon=epsilon), self.measure)
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
-    def look(self, a: Any, b: Any, output: Any = None) -> Found:
+    def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """The largest epsilon of the pair, either way, and at ``output`` as well if there is one.
 
         A pair is looked at once: the search returns to it with other outputs, and to shrink.
         """
         key = identity(self.dist.check(a)), identity(self.dist.check(b))
         if key not in self.seen:
-            found, every = None, self.outputs.every
-            if every is not None and sums_to_one(
-                log_probs := self.dist.try_log_probs(every, (a, b))
-            ):
-                found = self.shown(a, b, every, log_probs)
-            self.seen[key] = found or self.sought(a, b)
+            every = self.outputs.every
+            log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
+            if log_probs is None or not sums_to_one(log_probs):
+                self.seen[key] = self.sought(a, b)
+            else:
+                self.seen[key] = self.shown(a, b, every, log_probs)
         return self.seen[key]
 
     @abstractmethod
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> Found:
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> PairEpsilon:
         """The largest epsilon by ``outputs`` of these log-probabilities, (2, outputs)."""
 
     @abstractmethod
-    def sought(self, a: Any, b: Any) -> Found:
+    def sought(self, a: Any, b: Any) -> PairEpsilon:
         """The same where it is not known which outputs the pair has."""
 
     @abstractmethod
-    def told(self, best: Found) -> tuple[float, str]:
+    def told(self, best: PairEpsilon) -> tuple[float, str]:
         """The epsilon that the largest one found stands for, and the beginning of its source."""
 
-    def refined(self, best: Found) -> Found:
+    def refined(self, best: PairEpsilon) -> PairEpsilon:
         """The largest epsilon found, or a larger one near it."""
         return best
 
-    def plainest(self, shown: Found, above: float) -> Found:
+    def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
         """The same pair, shown as simply as can be by more than ``above``."""
         return shown
 
 
-def simplest_witness(shown: Found | Bound, best: Found | Bound, measure: str) -> Witness | None:
+def simplest_witness(
+    shown: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
+) -> Witness | None:
     """That of the simplest pair that breaks a claim; it notes which one shows the largest."""
     if shown.witness is None or best.witness is None or not shown.epsilon < best.epsilon:
         return shown.witness or best.witness

@@ -120,15 +120,7 @@ class ProbabilityTable:
         # Infinite for a density beyond the doubles, as long vectors have.
         with np.errstate(over="ignore"):
             mass_a, mass_b = (float(np.exp(column[k])) for k in (a, b))
-        witness = Witness(
-            input_a=self.name_input(a),
-            input_b=self.name_input(b),
-            output=self.name_output(output),
-            probability_a=mass_a,
-            probability_b=mass_b,
-            copies=self.copies,
-            note=note,
-        )
+        witness = self._witness(a, b, self.name_output(output), mass_a, mass_b, note)
         epsilon = max(0.0, float(ratios[output])) * self.copies
         return exact_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
 
@@ -154,17 +146,21 @@ class ProbabilityTable:
         note = "probabilities of all copies together" if self.copies > 1 else ""
         if joint.exchanged:
             note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
-        witness = Witness(
-            input_a=self.name_input(joint.a),
-            input_b=self.name_input(joint.b),
-            output=f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the "
-            "first input",
-            probability_a=min(1.0, worst.mass_p),
-            probability_b=min(1.0, float(np.exp(worst.log_mass_q))),
+        said = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
+        witness = self._witness(joint.a, joint.b, said, *masses, note)
+        return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
+
+    def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
+        return Witness(
+            input_a=self.name_input(a),
+            input_b=self.name_input(b),
+            output=output,
+            probability_a=p,
+            probability_b=q,
             copies=self.copies,
             note=note,
         )
-        return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
 
 def exact_bound(
