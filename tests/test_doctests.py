@@ -62,7 +62,7 @@ CALLED = (
     "auditor.exact.lower_bound.exact_lower_bound",
     "auditor.worlds.measure.measure",
     "auditor.plan.plan.Plan",
-    "auditor.plan.plan.Resources",
+    "auditor.run.resources.Resources",
     "auditor.run.runner.audit",
     "auditor.run.runner.run_plan",
     "auditor.spending.spend.account",
