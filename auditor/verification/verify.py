@@ -30,9 +30,9 @@ from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLE
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
@@ -137,7 +137,7 @@ def _verified(
     sampler = Sampler.of(mechanism) if dist is None else dist.sampler
     draws = budget.most(sampler)
     search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
-    found: tuple[Bound, Evidence] | None = None
+    found: tuple[Bound, SharedEvidence] | None = None
     fits: tuple[Check, ...] = ()
     if dist is not None:
         chosen = CandidateInputs.of(dist, given, seed).shown
@@ -155,7 +155,7 @@ def _verified(
             budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
         )
     evidence = partial(
-        Evidence,
+        SharedEvidence,
         inputs=chosen,
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=look,
@@ -168,7 +168,7 @@ def _verified(
             )
             found = exact, evidence(sampler=sampler, samples=draws, dist=dist)
 
-    def measured(unread: Sequence[Any]) -> tuple[Bound, Evidence]:
+    def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
         looks = draws // _LOOKS if budget.seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)

@@ -13,7 +13,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.claim import FALSE_ALARM, ClaimUnderTest, words
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler, UsedUp
 
 _REMEDY = "Clip to a bound that is fixed beforehand, and scale the noise to that."
@@ -38,7 +38,7 @@ _NOT_CLIPPED = (
 )
 
 
-def clipping(evidence: Evidence) -> Check:
+def clipping(evidence: SharedEvidence) -> Check:
     """Beyond the inputs given, outputs stay where they are, or the randomizer refuses.
 
     The largest input is multiplied by 4, 16 and 64. Fails if the spread of the outputs grows in

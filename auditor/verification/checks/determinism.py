@@ -18,13 +18,13 @@ from fedrec_auditor.auditor.verification.checks.claim import (
     Event,
     words,
 )
-from fedrec_auditor.auditor.verification.checks.evidence import NUMBERS, Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import NUMBERS, SharedEvidence
 
 # Outputs of an input in a batch, of which there are three: at most, and where calls give one.
 _MOST, _MOST_SINGLY = 4096, 1024
 
 
-def determinism(evidence: Evidence) -> Check:
+def determinism(evidence: SharedEvidence) -> Check:
     """The outputs of different seeds differ, as far as outputs differ at all.
 
     Two batches of n outputs from two seeds that agree at every place are 2n exchangeable draws cut

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 
 _REMEDY = (
     "Round the output (the sum, not the noise) to a grid much coarser than the noise's own steps, "
@@ -29,7 +29,7 @@ _EXPECTED = 20.0
 _ENTRIES = 16
 
 
-def floating_point(evidence: Evidence) -> Check:
+def floating_point(evidence: SharedEvidence) -> Check:
     """No output in floating point tells by its low-order bits what it cannot have come from.
 
     Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
@@ -87,7 +87,7 @@ def _sign_of_zero(
 
 
 def _inverted(
-    evidence: Evidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
+    evidence: SharedEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
 ) -> Check | list[float]:
     """The share of ``size`` outputs that an input cannot give, by pairs; a fault where it proves.
 

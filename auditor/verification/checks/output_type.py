@@ -11,7 +11,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.verification.checks.claim import Event, words
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 _LOOKS = 48
@@ -20,7 +20,7 @@ _SEVERAL = 3
 _DEPTH = 4
 
 
-def output_type(evidence: Evidence) -> Check:
+def output_type(evidence: SharedEvidence) -> Check:
     """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
 
     Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,

@@ -11,14 +11,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
 from fedrec_auditor.auditor.verification.checks.determinism import determinism
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.checks.shared_noise import shared_noise
 from fedrec_auditor.auditor.verification.checks.support import support
 
 MOST_INPUTS = 8
-CHECKS: dict[str, Callable[[Evidence], Check]] = {
+CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
     "determinism": determinism,
     "shared noise": shared_noise,
     "support": support,
@@ -28,7 +28,7 @@ CHECKS: dict[str, Callable[[Evidence], Check]] = {
 }
 
 
-def run_checks(evidence: Evidence) -> tuple[Check, ...]:
+def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
     At most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check
@@ -44,7 +44,7 @@ def run_checks(evidence: Evidence) -> tuple[Check, ...]:
     return tuple(_looked(name, look, evidence) for name, look in CHECKS.items())
 
 
-def _looked(name: str, look: Callable[[Evidence], Check], evidence: Evidence) -> Check:
+def _looked(name: str, look: Callable[[SharedEvidence], Check], evidence: SharedEvidence) -> Check:
     try:
         found = look(evidence)
     except InputError as error:

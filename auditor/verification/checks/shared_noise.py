@@ -19,14 +19,14 @@ from fedrec_auditor.auditor.verification.checks.call_order import (
 )
 from fedrec_auditor.auditor.verification.checks.calls import shared_by_calls
 from fedrec_auditor.auditor.verification.checks.claim import FALSE_ALARM, Event
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import turns
 
 _ENTRIES = 64
 _WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
-def shared_noise(evidence: Evidence) -> Check:
+def shared_noise(evidence: SharedEvidence) -> Check:
     """Outputs of one call, calls, and the entries of one output do not share their noise.
 
     Of calls for many outputs see ``shared_in_call``; where a call gives one, calls do not share
@@ -48,7 +48,7 @@ def shared_noise(evidence: Evidence) -> Check:
     return replace(found, reason=f"{found.reason}{note}")
 
 
-def _by_turns(evidence: Evidence) -> tuple[Check, str]:
+def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
     """Calls for one output do not share noise; and what follows the order of calls."""
     batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
     order = turns(*batch.shape[:2])
@@ -78,7 +78,7 @@ def _by_turns(evidence: Evidence) -> tuple[Check, str]:
     return found, note
 
 
-def _among_entries(evidence: Evidence) -> Check:
+def _among_entries(evidence: SharedEvidence) -> Check:
     inputs = evidence.inputs
     claim = evidence.claim.shared(2 * math.comb(len(inputs), 2))
     flat = evidence.outputs.reshape(*evidence.outputs.shape[:2], -1)[:, :, :_ENTRIES]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
 from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.rounding import rounded
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
@@ -23,7 +23,7 @@ _BEFORE = 16
 _ASKED = 4096
 
 
-def support(evidence: Evidence) -> Check:
+def support(evidence: SharedEvidence) -> Check:
     """No output that is possible under one input is impossible under another, beyond delta.
 
     Where the randomizer claims a distribution, that is asked: for a worst-case output, or one

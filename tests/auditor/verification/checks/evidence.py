@@ -8,7 +8,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
-from fedrec_auditor.auditor.verification.checks.evidence import Evidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
@@ -22,9 +22,9 @@ def evidence(
     seed: int = 0,
     law: bool = False,
     **more: Any,
-) -> Evidence:
+) -> SharedEvidence:
     """Of ``f``; with its output probabilities, if it is a ``law``."""
-    return Evidence(
+    return SharedEvidence(
         sampler=Sampler.of(getattr(f, "sample", f)),
         inputs=list(inputs),
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),

@@ -39,7 +39,7 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class SharedEvidence:
     """A randomizer under a claim, and what checks may draw of it for each of ``inputs``.
 
     ``SHARE`` times the ``samples`` of the measurement are drawn for each input at most, of which a
