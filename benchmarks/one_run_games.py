@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import Row
 from fedrec_auditor.auditor.games.canary_game import Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
-from fedrec_auditor.auditor.games.one_run import COINS, OneRun
+from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -38,7 +38,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 def timed(setting: Setting, repeats: int) -> list[Row]:
     """A training, and the game that it is part of."""
     game = setting.simulation
-    assert isinstance(game, OneRun)
+    assert isinstance(game, SharedTraining)
     seed = np.random.SeedSequence(0)
     tossing, training, *_ = np.random.default_rng(seed).spawn(4)
     data = game.canaries.population(tossing.random(len(game.canaries)) < 0.5)

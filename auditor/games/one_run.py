@@ -38,7 +38,7 @@ COINS = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneRun:
+class SharedTraining:
     """A training of ``target`` on a crowd and its ``canaries``, as some vantages see it.
 
     The adversary knows the crowd, both histories of every canary, and the broadcast at which it
@@ -134,7 +134,7 @@ class OneRunGame(CanaryGame):
                 population=sizes,
                 names=made.names,
                 scopes={scope: claimed[scope] for scope in same},
-                simulation=OneRun(
+                simulation=SharedTraining(
                     target=played,
                     canaries=made,
                     vantages=vantages_of(same),

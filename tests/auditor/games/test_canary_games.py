@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, s
 from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store
-from fedrec_auditor.auditor.games.one_run import OneRun
+from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
@@ -421,12 +421,14 @@ def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
     assert all("40 runs of each world" in finding.note for finding in games)
 
 
-@pytest.mark.parametrize(("kind", "plan", "stop"), [(Trainings, PLAN, 5), (OneRun, ONE_RUN, 1)])
+@pytest.mark.parametrize(
+    ("kind", "plan", "stop"), [(Trainings, PLAN, 5), (SharedTraining, ONE_RUN, 1)]
+)
 def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_workers(
     record: Record,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    kind: type[Trainings] | type[OneRun],
+    kind: type[Trainings] | type[SharedTraining],
     plan: Plan,
     stop: int,
 ) -> None:

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
-from fedrec_auditor.auditor.games.one_run import COINS, OneRun
+from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
@@ -57,7 +57,7 @@ def bound(
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> Bound:
     seen = scope(Unit.USER, adjacency, vantage)
-    run = OneRun(target=target, canaries=made(seen, count), vantages=(vantage,))
+    run = SharedTraining(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
     scores = OneRunScores.of(features[str(vantage)], features[COINS][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
@@ -135,7 +135,7 @@ def test_noise_that_hides_everything_hides_canaries() -> None:
 
 def test_a_system_that_knows_no_items_is_played() -> None:
     target = DpPrivRec(rounds=2, embedding=1, width=16, local_epochs=1)
-    run = OneRun(
+    run = SharedTraining(
         target=target,
         canaries=made(scope(Unit.USER, Adjacency.REPLACE), 30),
         vantages=(Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE),
@@ -146,7 +146,7 @@ def test_a_system_that_knows_no_items_is_played() -> None:
 
 
 def test_scores_and_coins_follow_from_the_seed() -> None:
-    run = OneRun(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
+    run = SharedTraining(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
     one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
     for name in (COINS, "peers"):
         np.testing.assert_array_equal(one[name], again[name])
@@ -254,7 +254,7 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
 
 def test_noise_that_is_sent_back_tells_of_the_messages_that_it_hid() -> None:
     """LFL-SGDMF sends -xi + xi' in the clear: along a direction it goes against xi."""
-    run = OneRun(
+    run = SharedTraining(
         target=LflSgdmf(factors=2, rounds=4), canaries=made(USER, 60), vantages=(Vantage.SERVER,)
     )
     seen = run(0, 1, np.random.SeedSequence(0))["server"]

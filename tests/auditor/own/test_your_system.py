@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
-from fedrec_auditor.auditor.run import audited_target
+from fedrec_auditor.auditor.run import clock as module
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.systems.base import Population
@@ -256,7 +256,7 @@ def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.Monk
     def audited(step: int) -> Record:
         seconds = itertools.count(step=step)
         clock = SimpleNamespace(monotonic=lambda: next(seconds))
-        monkeypatch.setattr(audited_target, "time", clock)
+        monkeypatch.setattr(module, "time", clock)
         return audit_system(
             in_clear, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1
         )

@@ -76,7 +76,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     )
     finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    note = draws_needed(finding, estimator, samples)
+    note = draws_needed(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
     enough, short = (
         estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
@@ -84,7 +84,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
-    assert draws_needed(proved, estimator, samples) == ""
+    assert draws_needed(proved, estimator, samples, 1_000_000) == ""
 
 
 def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:
