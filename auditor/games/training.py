@@ -60,6 +60,9 @@ class Trainings:
         training, seeing, guessing = rng.spawn(3)
         data = self.worlds[world]
         transcript = self.target.run(data, training, None, self.compute).transcript
+        # Of messages that are linked nothing is said by others.
+        single = self.vantages == (Vantage.SERVER,) and transcript.public.parties is None
+        others = self.others.take(np.arange(0)) if single else self.others
         known: dict[int, projection.Expected] = {}
         found = {}
         for vantage in self.vantages:
@@ -74,7 +77,7 @@ class Trainings:
                     known[t] = projection.expected(
                         self.target,
                         self.profiles,
-                        self.others,
+                        others,
                         view.rounds[t].broadcast,
                         guessing,
                         _COPIES,
