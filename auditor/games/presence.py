@@ -71,6 +71,7 @@ class Halved(Estimator):
             replace(
                 bound,
                 epsilon=min(bound.epsilon / 2, most),
+                largest=None if bound.largest is None else min(bound.largest / 2, most),
                 delta=delta,
                 source=f"{bound.source}; {text}",
             )
