@@ -116,6 +116,7 @@ class Attack(Protocol):
     It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+    >>> from fedrec_auditor.accountants.statements.scope import Vantage
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
     >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})

@@ -155,7 +155,7 @@ def test_its_members_keep_the_shipped_contracts() -> None:
     )
     skipped = check_target(FAMILIES["targets"].member("their-fcf")())
     assert skipped == (
-        "check_sampled_uploads_agree_with_the_stated_distribution: it offers no local game",
+        "check_sampled_uploads_agree_with_the_stated_distribution: it designs no pair of histories",
     )
 
 

@@ -97,10 +97,10 @@ class Setting:
     def judged(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """The claims that a bound in ``scope`` is held against, and those it may refute besides.
 
-        Its vantage's, of its unit and its horizon first. Of what is claimed whatever the
-        population, a bound of a round refutes the claim of a training, too, but could not speak for
-        it. Beside the bound at the deltas of the claims, one at a larger ``delta`` is for their
-        formulas.
+        Its vantage's and unit's, of its horizon first. Of what is claimed whatever the population,
+        a bound of a round refutes the claim of a training, too, but could not speak for it; no more
+        could one of a part, such as a report, for a claim of all. Beside the bound at the deltas of
+        the claims, one at a larger ``delta`` is for their formulas.
         """
         covering = [
             scoped
@@ -110,12 +110,13 @@ class Setting:
             and scoped.delta <= self.scopes[scope][0]
             and not scoped.outside_model
         ]
-        covering = [c for c in covering if c.scope.unit is scope.unit] or covering
-        own = [scoped for scoped in covering if scoped.scope.horizon is scope.horizon]
-        judged = own or covering
+        same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
+        judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
         if delta == self.scopes[scope][0]:
-            wider = [c for c in covering if c not in judged] if is_of_others(self.target) else []
-            return judged, wider
+            wider = same if is_of_others(self.target) else []
+            if not same:
+                wider = covering
+            return judged, [scoped for scoped in wider if scoped not in judged]
         return [formula for scoped in judged if (formula := scoped.at(delta)) is not None], []
 
 

@@ -357,7 +357,7 @@ def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -
     """
     pairs = case.target.designed_pairs()
     if not pairs:
-        raise SkipTest("no pair of histories is designed for it")
+        raise SkipTest("it designs no pair of histories")
     game, rng = LocalGame(), np.random.default_rng(7)
     for pair in pairs:
         population = Population(n_users=USERS, n_items=pair.profiles.n_items)
@@ -560,6 +560,6 @@ def check_target(target: Target) -> tuple[str, ...]:
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
     >>> check_target(Fcf(rounds=2))
-    ('check_sampled_uploads_agree_with_the_stated_distribution: it offers no local game',)
+    ('check_sampled_uploads_agree_with_the_stated_distribution: it designs no pair of histories',)
     """
     return run_checks(CHECKS, TargetCase(target))

@@ -7,9 +7,9 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
-    GAMES,
     P_VALUE,
     TARGETS,
     AttackCase,
@@ -21,7 +21,9 @@ from fedrec_auditor.auditor.testing.attacks import (
 
 pytestmark = pytest.mark.calibration
 PLAYS = 100
-ATTACKS = [n for n in FAMILIES["attacks"].names() if FAMILIES["attacks"].member(n).family in GAMES]
+ATTACKS = [
+    n for n in FAMILIES["attacks"].names() if FAMILIES["attacks"].member(n).family in ATTACK_GAMES
+]
 
 
 @pytest.mark.parametrize("target", TARGETS)

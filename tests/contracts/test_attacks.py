@@ -15,11 +15,11 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
+from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
     CHECKS,
-    GAMES,
     LEARNING_CHECKS,
     TARGETS,
     AttackCase,
@@ -151,5 +151,5 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
         confidence=0.95,
         rng=np.random.default_rng(0),
     )
-    rows = [row for row in GAMES[make(name).family](game) if isinstance(row, AttackRow)]
+    rows = [row for row in ATTACK_GAMES[make(name).family](game) if isinstance(row, AttackRow)]
     assert any(row.baseline is not None and row.ci_low > row.baseline for row in rows)

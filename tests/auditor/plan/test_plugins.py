@@ -51,7 +51,7 @@ class Picky:
     def __post_init__(self):
         if self.rounds != 2:
             raise KeyError("a bug")
-for _name in (name for name in vars(Target) if not name.startswith("_")):
+for _name in (name for name in dir(Target) if not name.startswith("_")):
     setattr(Picky, _name, None)
 class Small(Bad):
     def supports(self, event):
@@ -202,7 +202,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     record = Record.read(tmp_path / "out")
     left = ("accountant", "attack", "dataset")
     *notes, quick = record.notes
-    assert quick.startswith("50,000 samples of an upload instead of 1,000,000")
+    assert quick.startswith("games make 1 of 10 runs")
     for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note
     assert caplog.messages == notes
