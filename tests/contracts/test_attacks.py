@@ -38,10 +38,7 @@ def make(name: str) -> Any:
     return FAMILIES["attacks"].member(name)()
 
 
-MEMBERS = FAMILIES["attacks"].names()
-ATTACKS = [name for name in MEMBERS if make(name).family is not AttackFamily.DISTINGUISHER]
-
-
+ATTACKS = FAMILIES["attacks"].names()
 LEARNERS = [
     name
     for name in ATTACKS
