@@ -7,6 +7,7 @@ Every system of that paper collects the same: each device flips every bit of its
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Bits
+from fedrec_auditor.targets.components import Bits, Component
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -93,6 +94,7 @@ class CollectedBits(System):
                 target=self,
                 profiles=Interactions.of(profiles, name="game"),
                 broadcast=None,
+                read=first_bits,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
                 names=("item 0 in the history", "item 0 not in the history"),
             ),
@@ -138,6 +140,12 @@ def flipper(kind: str, epsilon: float) -> BitFlip | None:
     return None if kind == "none" else makers[kind](epsilon)
 
 
+def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+    """The bit of the first item in each message, (n, 1)."""
+    bits = sent["bits"]
+    return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
+
+
 def first_bit(uploads: Uploads) -> NDArray[np.int64]:
     """What was received for the first item."""
-    return uploads.components["bits"].dense(np.arange(len(uploads.users)))[:, 0].astype(np.int64)
+    return first_bits(uploads.components)[:, 0].astype(np.int64)
