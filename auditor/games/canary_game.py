@@ -228,13 +228,15 @@ class CanaryGame(ABC):
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = Halved(estimator=estimator, claimed=claimed)
             halved = " Half of what is shown is the bound: an empty history sends a message, too."
+        # One bound of a system that no clock stops, in a game that is not resumed, looks once.
+        once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(
             simulation=setting.simulation,
             name=f"{self.name} {setting.target!r} {setting.text} {setting.names} "
             f"{list(setting.scopes)}",
             chunk=setting.chunk or self.chunk,
             parallel=parallel,
-            store=store or Memory(),
+            store=None if once else store or Memory(),
         )
         measured, made = self.measured(
             draws,

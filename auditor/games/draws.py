@@ -77,14 +77,14 @@ class Draws:
     """Runs of a simulation in chunks of ``chunk``, each from a seed of its own.
 
     So the number of processes cannot change them. What was drawn once for one vantage is there for
-    the next one that draws with the same generator.
+    the next one that draws with the same generator; without a ``store`` nothing is kept.
     """
 
     simulation: Simulation
     name: str
     chunk: int
     parallel: Parallel = in_turn
-    store: Store = field(default_factory=Memory)
+    store: Store | None = field(default_factory=Memory)
 
     def features(
         self, seen: str, world: int, size: int, rng: np.random.Generator
@@ -102,14 +102,16 @@ class Draws:
         names = [
             self._name(world, length, seed) for length, seed in zip(lengths, seeds, strict=True)
         ]
-        found = {name: self.store.get(name) for name in names}
+        kept = self.store
+        found = {name: None if kept is None else kept.get(name) for name in names}
         missing = [
             (self.simulation, name, world, length, seed)
             for name, length, seed in zip(names, lengths, seeds, strict=True)
             if found[name] is None
         ]
         for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
-            self.store.put(name, features)
+            if kept is not None:
+                kept.put(name, features)
             found[name] = features
             stage("run", min(number * self.chunk, size), size)
         return np.concatenate([(found[name] or {})[seen] for name in names])

@@ -303,7 +303,7 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         if (target.sizes.rounds or 0) > QUICK_ROUNDS
     ]
     sampled = any(map(_is_at_hand, targets))
-    drawn = [f"games make 1 of {QUICK} runs"] if sampled else []
+    drawn = [f"games make 1 of {QUICK} runs"] if sampled and plan.runs is None else []
     return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
 
 

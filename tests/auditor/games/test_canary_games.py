@@ -338,7 +338,7 @@ def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
     again = draws.features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
-    other = Draws(simulation=_Counted(), name="one", chunk=3, parallel=backwards)
+    other = Draws(simulation=_Counted(), name="one", chunk=3, parallel=backwards, store=None)
     np.testing.assert_array_equal(other.features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.features("it", 1, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.features("it", 0, 10, np.random.default_rng(6)), first)

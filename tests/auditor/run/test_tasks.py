@@ -95,6 +95,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     samples = "games make 1 of 10 runs"
     assert notes(quick=True) == (f"{samples}; {cut}",)
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
+    assert notes(quick=True, runs=50) == (cut,)
     assert notes() == ()
 
 
