@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
@@ -22,6 +21,7 @@ from fedrec_auditor.auditor.games.stated import is_of_others, population_of_clai
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -132,12 +132,12 @@ class NotPlayed:
 class Played:
     """What a game gives in one scope: a measured bound, and the claims judged by it.
 
-    ``estimator`` is the one that bounded, None in one run.
+    ``estimator`` is the one that bounded.
     """
 
     measured: Measured
     findings: tuple[Finding, ...]
-    estimator: Estimator | None
+    estimator: Estimator
 
 
 class CanaryGame(ABC):
@@ -157,8 +157,10 @@ class CanaryGame(ABC):
     """Whether a rule may be one feature alone, or trees, see ``Draws.worlds``."""
     guessable = False
     """Whether the adversary may guess by an attack."""
-    estimated = True
-    """Whether its runs are draws of two worlds, for an estimator to bound epsilon by."""
+    own_estimator: ClassVar[Estimator | None] = None
+    """What bounds epsilon by its runs, whatever a plan says; None where these are draws of two
+    worlds, as any estimator asks for.
+    """
 
     @abstractmethod
     def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
@@ -189,7 +191,7 @@ class CanaryGame(ABC):
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
             found[scope] = max(found.get(scope, 0.0), scoped.delta)
-            if scoped.curve is not None and self.estimated:
+            if scoped.curve is not None and self.own_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, RESOLVED) if scope in formulas and delta < RESOLVED else (delta,)
@@ -238,16 +240,16 @@ class CanaryGame(ABC):
             parallel=parallel,
             store=None if once else store or Memory(),
         )
-        measured, made = self.measured(
-            draws,
-            setting,
-            scope,
+        fitting, measuring = rng.spawn(2)
+        worlds, made = self.worlds(draws, setting, scope, runs, fitting)
+        measured = measure(
+            worlds,
             [scoped.claim for scoped in (*claims, *wider)],
             estimator,
             delta=delta,
-            runs=runs,
             confidence=confidence,
-            rng=rng,
+            samples=runs,
+            rng=measuring,
         )
         note = (
             f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
@@ -276,27 +278,15 @@ class CanaryGame(ABC):
             )
             for each in findings
         )
-        used = estimator if self.estimated else None
-        return Played(measured=measured, findings=tuple(noted), estimator=used)
+        return Played(measured=measured, findings=tuple(noted), estimator=estimator)
 
-    def measured(
-        self,
-        draws: Draws,
-        setting: Setting,
-        scope: Scope,
-        claims: Sequence[Claim],
-        estimator: Estimator,
-        *,
-        delta: float,
-        runs: int,
-        confidence: float,
-        rng: np.random.Generator,
-    ) -> tuple[Measured, str]:
-        """The bound, measured twice if it refutes one of ``claims``, and in words by what runs.
+    def worlds(
+        self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+    ) -> tuple[Worlds, str]:
+        """What is measured in a scope, and in words by how many ``runs`` of each world.
 
-        A quarter as many runs again, at most 2,000, fit the rule before.
+        A quarter as many again, at most 2,000, fit the rule before.
         """
-        fitting, measuring = rng.spawn(2)
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
         worlds = draws.worlds(
             setting.names,
@@ -304,19 +294,10 @@ class CanaryGame(ABC):
             seen=str(scope.vantage),
             statistic=setting.statistic,
             pilot=pilot,
-            rng=fitting,
+            rng=rng,
             trees=self.trees,
         )
-        found = measure(
-            worlds,
-            claims,
-            estimator,
-            delta=delta,
-            confidence=confidence,
-            samples=runs,
-            rng=measuring,
-        )
-        return found, f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
+        return worlds, f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
 
 
 def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:

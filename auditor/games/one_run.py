@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import scorer, training
 from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
@@ -25,9 +24,8 @@ from fedrec_auditor.auditor.games.canary_game import (
 from fedrec_auditor.auditor.games.draws import Draws, Features
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.games.stated import of_a_crowd, sends_when_absent
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import Measured, confirmed
-from fedrec_auditor.auditor.worlds.scores import OneRunScores
+from fedrec_auditor.auditor.worlds.one_run import OneRun, with_coins
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -90,7 +88,7 @@ class OneRunGame(CanaryGame):
     name = "one-run"
     horizon = Horizon.TRAINING
     chunk = 1
-    estimated = False
+    own_estimator = OneRun()
 
     def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
         """See ``CanaryGame``. InputError of a model whose catalogue is fixed: canaries are new."""
@@ -150,37 +148,18 @@ class OneRunGame(CanaryGame):
                 statistic=scorer.STATISTIC,
             )
 
-    def measured(
-        self,
-        draws: Draws,
-        setting: Setting,
-        scope: Scope,
-        claims: Sequence[Claim],
-        estimator: Estimator,
-        *,
-        delta: float,
-        runs: int,
-        confidence: float,
-        rng: np.random.Generator,
-    ) -> tuple[Measured, str]:
-        """The bound by one training, and by a second one if it refutes one of ``claims``."""
+    def worlds(
+        self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+    ) -> tuple[Worlds, str]:
+        """A training anew whenever it is asked for; its canaries count, and ``runs`` do not."""
 
-        def bounds(confidences: Sequence[float], stream: np.random.Generator) -> tuple[Bound, ...]:
-            scores, coins = (
+        def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+            scores, first = (
                 draws.features(seen, 0, 1, stream) for seen in (str(scope.vantage), COINS)
             )
-            run = OneRunScores.of(scores, coins[:, 0] > 0.5)
-            seed = int(stream.integers(2**32))
-            return tuple(
-                _named(
-                    run.bound(delta=delta, confidence=each, scope=scope, seed=seed), setting.names
-                )
-                for each in confidences
-            )
+            return scores, first[:, 0] > 0.5
 
-        _, measuring = rng.spawn(2)
-        found = confirmed(bounds, claims, confidence=confidence, rng=measuring)
-        return found, "by a coin each"
+        return with_coins(setting.names, scope, coins), "by a coin each"
 
     def largest(self, ground: Ground) -> tuple[Target, Interactions]:
         """The system, and the largest data that it is trained on, to be weighed."""
@@ -213,11 +192,3 @@ def _nobody_sends(
     nothing = np.zeros(interactions.n_items, np.float32)
     nobody = joined(interactions.take(np.arange(0)), nothing)
     return sends_when_absent(target, nobody, scope, training.broadcast_of(opening), rng)
-
-
-def _named(bound: Bound, names: tuple[str, str]) -> Bound:
-    """The bound with the two histories in its witness."""
-    if bound.witness is None:
-        return bound
-    witness = replace(bound.witness, input_a=names[0], input_b=names[1])
-    return replace(bound, witness=witness)

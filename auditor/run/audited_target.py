@@ -247,7 +247,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     assert audit.interactions is not None
-    estimator = FAMILIES["estimators"].member(plan.estimator)()
+    estimator = game.own_estimator or FAMILIES["estimators"].member(plan.estimator)()
     accountants = accounting.all_accountants()
     by = guesser(plan.by) if game.guessable else None
     on = ground(target, audit.interactions, plan, audit.compute, by)
@@ -268,10 +268,10 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
         runs, most = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
-        free = plan.runs or not game.estimated or not origin_of(target).others
+        free = plan.runs or game.own_estimator or not origin_of(target).others
         clock = Clock.of(math.inf if free else BUDGET / (QUICK if plan.quick else 1))
         for scope, delta in setting.bounds:
-            if game.estimated and delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
+            if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
                 left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
                 continue
             playing = partial(
@@ -300,7 +300,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     finding,
                     "note",
                     _canaries_needed(finding)
-                    if result.estimator is None
+                    if isinstance(result.estimator, OneRun)
                     else draws_needed(finding, result.estimator, made, most),
                 )
                 for finding in result.findings

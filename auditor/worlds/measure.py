@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,30 +67,17 @@ def measure(
     (True, True, 4000)
     """
 
-    def bounds(confidences: Sequence[float], stream: np.random.Generator) -> Sequence[Bound]:
-        return estimator.bounds(
-            worlds, delta=delta, confidences=confidences, samples=samples, rng=stream
-        )
-
-    return confirmed(bounds, claims, confidence=confidence, rng=rng)
-
-
-def confirmed(
-    bounds: Callable[[Sequence[float], np.random.Generator], Sequence[Bound]],
-    claims: Sequence[Claim],
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Measured:
-    """What ``bounds`` gives at ``confidence`` and for the alarm, see ``measure``.
-
-    It is asked once more, with another generator, if one of ``claims`` is refuted.
-    """
     first, again = rng.spawn(2)
-    bound, alarm = bounds((confidence, ALARM_CONFIDENCE), first)
+    bound, alarm = estimator.bounds(
+        worlds,
+        delta=delta,
+        confidences=(confidence, ALARM_CONFIDENCE),
+        samples=samples,
+        rng=first,
+    )
     if not any(refutes(bound, claim) for claim in claims):
         return Measured(bound=bound, alarm=alarm, repeated=False)
-    (second,) = bounds((confidence,), again)
+    second = estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=again)
     smaller = replace(
         min(bound, second, key=lambda each: each.epsilon),
         samples=(bound.samples or 0) + (second.samples or 0),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
     Assumption,
@@ -90,7 +91,7 @@ class OneRun(RuleAndLimit):
                 "Expected canaries of one training with a coin each, got worlds to draw from. Use "
                 "the estimator joint-binomial."
             )
-        scores, included = worlds.coins
+        scores, included = worlds.coins(rng)
         order = rng.permutation(len(included))
         split = len(order) // _SELECTING
         selecting, others = order[:split], order[split:]
@@ -146,6 +147,21 @@ class OneRun(RuleAndLimit):
             (THEOREMS[name] for name in ("guesses", "trade-off")),
             key=lambda each: each[0](expected, delta=delta, alpha=alpha),
         )
+
+
+def with_coins(
+    names: tuple[str, str],
+    scope: Scope,
+    coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
+) -> Worlds:
+    """The two histories of a canary of one run, which ``coins`` makes; see ``Worlds``."""
+
+    def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
+        raise InputError(
+            "Expected an estimator of one training, got one that draws trainings. Leave it out."
+        )
+
+    return Worlds(names=names, scope=scope, draw=draw, statistic="score", coins=coins)
 
 
 def _values(

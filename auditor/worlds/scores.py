@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun
+from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun, with_coins
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 
 CANARY_USER = Scope(
@@ -232,14 +232,7 @@ class OneRunScores(_Scores):
 
     def worlds(self, scope: Scope) -> Worlds:
         """The two histories of a canary, of which the coins chose."""
-
-        def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
-            raise InputError(
-                "Expected an estimator of one training, got one that draws trainings. Leave it out."
-            )
-
-        coins = self.scores, self.included
-        return Worlds(names=_NAMES, scope=scope, draw=draw, statistic="score", coins=coins)
+        return with_coins(_NAMES, scope, lambda rng: (self.scores, self.included))
 
     def _asked(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator

@@ -42,8 +42,9 @@ class Worlds:
     fields : what the entries of an output encode, if it was a structure; see ``Fields``.
     stored : the outputs of each world, where they were made before; ``draw`` then hands out each
         once, in a random order. None where they are drawn afresh.
-    coins : scores of canaries that one run had together, (m, *shape), and which of them it included
-        by a fair coin, (m,): there is then nothing to draw, and the worlds are a canary in and out.
+    coins : ``coins(rng)`` makes one run with many canaries in it, and returns a score of each,
+        (m, *shape), and which of them it included by a fair coin, (m,). There is then nothing to
+        ``draw``, and the worlds are a canary in and out.
     mixed : ``mixed(worlds, rng)`` runs the worlds of these numbers (n,) in turn, and returns the
         outputs of each, in their order, as ``sample`` does. None where the order of runs cannot
         matter: simulations that depend on their seed alone, and what is stored.
@@ -66,7 +67,7 @@ class Worlds:
     statistic: str = ""
     fields: Fields | None = None
     stored: tuple[NDArray[Any], ...] | None = None
-    coins: tuple[NDArray[Any], NDArray[np.bool_]] | None = None
+    coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = None
     mixed: Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None = (
         None
     )
