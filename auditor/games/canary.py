@@ -1,10 +1,11 @@
-"""A canary: a designed user among a small population, in two worlds that differ in it alone."""
+"""Canaries: designed users, each with one of two histories, and a single one for each scope."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
+from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast
@@ -22,30 +24,81 @@ UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 """Of whose presence or values a canary tells, in every game."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
-    """The last user of a population, in either world.
+@dataclass(frozen=True, kw_only=True)
+class Canaries:
+    """One canary, or many in one training: users of a ``crowd``, each with one of two histories.
 
-    ``names`` are the worlds in words; ``histories`` (2, n_items) are the canary's ratings, zeros
-    where there are none; ``flipped`` are attributes of which it has the last category instead of
-    the first in the second world. The number of users is the same in both worlds: papers take it
-    for public.
+    ``names`` are the two in words; ``profiles`` are the first histories of all m canaries, a row
+    each, then their second ones, over the catalogue of the crowd. Items from ``known`` on are new.
+    The number of users is the same whatever the histories are: papers take it for public.
     """
 
     names: tuple[str, str]
-    histories: NDArray[np.float32]
-    flipped: tuple[str, ...] = ()
+    profiles: Interactions
+    crowd: Interactions
+    known: int = 0
 
-    def profiles(self, population: Interactions) -> Interactions:
-        """The canary alone, a row a world, over the catalogue of ``population``; one user twice."""
-        nobody = population.take(np.arange(0))
-        both = joined(joined(nobody, self.histories[0]), self.histories[1], self.flipped)
-        return replace(both, users=np.repeat(population.users.max(initial=-1) + 1, 2))
+    @classmethod
+    def single(
+        cls,
+        crowd: Interactions,
+        names: tuple[str, str],
+        histories: Sequence[NDArray[np.float32]],
+        flipped: tuple[str, ...] = (),
+    ) -> Self:
+        """One canary, by its ratings (n_items,) in either history, zeros where there are none.
 
-    def worlds(self, population: Interactions) -> tuple[Interactions, Interactions]:
-        """Everybody and the canary, in either world."""
-        first = joined(population, self.histories[0])
-        return first, joined(population, self.histories[1], self.flipped)
+        ``flipped`` are attributes of which it has the last category instead of the first in the
+        second. It is one user, twice.
+        """
+        nobody = crowd.take(np.arange(0))
+        both = joined(joined(nobody, histories[0]), histories[1], flipped)
+        profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
+        return cls(names=names, profiles=profiles, crowd=crowd)
+
+    def __len__(self) -> int:
+        return self.profiles.n_users // 2
+
+    @cached_property
+    def items(self) -> NDArray[np.intp]:
+        """Those in either history of each, (m, k), where all have as many."""
+        rated: Any = abs(self.profiles.ratings)
+        either = rated[: len(self)] + rated[len(self) :]
+        either.sort_indices()
+        return np.asarray(either.indices.reshape(len(self), -1), np.intp)
+
+    def population(self, first: NDArray[np.bool_]) -> Interactions:
+        """The crowd and the canaries, each with its first history where ``first`` (m,) is true."""
+        return together(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
+
+    @property
+    def worlds(self) -> tuple[Interactions, Interactions]:
+        """The population with everybody's first history, and with everybody's second one."""
+        every = np.ones(len(self), np.bool_)
+        return self.population(every), self.population(~every)
+
+    def of_items(self, shape: tuple[int, ...]) -> bool:
+        """Whether a table of this shape has a row an item."""
+        return len(shape) > 0 and shape[0] == self.crowd.n_items
+
+    def first(self, shape: tuple[int, ...]) -> int:
+        """The row of a table from which on it is looked at: of items and of users the new ones."""
+        users = self.crowd.n_users
+        of_users = len(shape) > 0 and shape[0] == users + len(self)
+        return self.known if self.of_items(shape) else users * of_users
+
+    def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of what is looked at of such a table."""
+        return (shape[0] - self.first(shape), *shape[1:]) if shape else ()
+
+    def rows(self, part: NDArray[Any]) -> NDArray[Any]:
+        """These rows of a model."""
+        return part[self.first(part.shape) :] if np.ndim(part) else part
+
+    def total(self, sent: Component) -> NDArray[Any]:
+        """These rows of the sum of messages: no more of it is made."""
+        first = self.first(sent.shape)
+        return (sent.tail(first) if first else sent).total()
 
 
 def small_population(
@@ -90,7 +143,7 @@ def _active(held: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray
     return np.sort(np.lexsort((-held, 2 * held > n_items))[:count])
 
 
-def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
+def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """Canaries that may tell most in ``scope``, a unit of ``UNITS`` or an attribute.
 
     They have extreme ratings of new items. A user who comes and goes is one whose history is empty
@@ -109,10 +162,10 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
             made[place] = value
         return made
 
-    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canary:
-        names = f"the canary rated {first}", f"the canary rated {second}"
-        return Canary(names=names, histories=np.stack(histories))
+    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canaries:
+        return single((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
+    single = partial(Canaries.single, population)
     several = tuple(
         name for name, each in population.attributes.items() if len(each.categories) > 1
     )
@@ -121,7 +174,7 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
             first, *_, last = population.attributes[name].categories
             for held in (history(), history(new), history(known)):
                 names = f"the canary's {name} is {first}", f"it is {last}"
-                yield Canary(names=names, histories=np.stack([held, held]), flipped=(name,))
+                yield single(names, (held, held), (name,))
         return
     if scope.unit is not Unit.USER:
         text, nothing = "a new item", history()
@@ -147,17 +200,17 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canary]:
         count = NEW_ITEMS // 2
         yield pair("a new item", "another one", history(one), history(another))
         yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-        most = pair(f"{NEW_ITEMS} new items", f"{old} others", history(new), history(known))
-        yield most
+        most = history(new), history(known)
+        yield pair(f"{NEW_ITEMS} new items", f"{old} others", *most)
         if several:
-            names = most.names[0], f"{most.names[1]} and has other attributes"
-            yield replace(most, names=names, flipped=several)
+            others = f"the canary rated {old} others and has other attributes"
+            yield single((f"the canary rated {NEW_ITEMS} new items", others), most, several)
     yield pair("a new item", "nothing", history(one), history())
     yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
     yield pair(f"all {total} items", "nothing", history(known, new), history())
 
 
-def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canary]:
+def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """A canary that has done what a user of the population did, the one of most items.
 
     Or what the user did who has fewest of these, or nothing. Of a user only.
@@ -170,11 +223,11 @@ def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canary]:
     other = held[np.lexsort((-count, common))[0]]
     names = "the canary rated what a user of the data did", "it rated what another user did"
     if scope.adjacency is not Adjacency.ADD_REMOVE and (first != other).any():
-        yield Canary(names=names, histories=np.stack([first, other]))
-    yield Canary(names=(names[0], "it rated nothing"), histories=np.stack([first, 0 * first]))
+        yield Canaries.single(population, names, (first, other))
+    yield Canaries.single(population, (names[0], "it rated nothing"), (first, 0 * first))
 
 
-def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canary]:
+def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """A canary an item: that it met this one, or none; or, where a user is replaced, the next one.
 
     Where values of ratings or attributes are hidden there is none.
@@ -186,15 +239,12 @@ def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canary]:
     for item, history in enumerate(one):
         other = np.roll(history, 1) if swapped else np.zeros_like(history)
         names = f"the canary rated item {item}", "another one" if swapped else "it rated nothing"
-        yield Canary(names=names, histories=np.stack([history, other]))
+        yield Canaries.single(population, names, (history, other))
 
 
 def playable(
-    target: Target,
-    designed: Iterable[Canary],
-    population: Interactions,
-    broadcast: Broadcast | None,
-) -> list[Canary]:
+    target: Target, designed: Iterable[Canaries], broadcast: Broadcast | None
+) -> list[Canaries]:
     """Those whose messages the client sends: it may refuse a history without items.
 
     InputError, that of the client, if it refuses all of them.
@@ -202,9 +252,8 @@ def playable(
     found, refused = [], None
     for canary in designed:
         try:
-            if not canary.histories.any(axis=1).all():
-                nobody = canary.profiles(population), broadcast, np.random.default_rng(0)
-                target.upload(*nobody)
+            if not np.diff(canary.profiles.ratings.indptr).all():
+                target.upload(canary.profiles, broadcast, np.random.default_rng(0))
             found.append(canary)
         except InputError as error:
             refused = error

@@ -92,20 +92,15 @@ class CrowdGame(CanaryGame):
                 continue
             canary, number = loudest
             steered_by, chosen = tuple(sent.items())[number]
-            profiles, vantages = canary.profiles(population), vantages_of(same)
-            length = short.sizes.rounds or 1
+            vantages, length = vantages_of(same), short.sizes.rounds or 1
             if of_uploads:
                 statistic = rounds.STATISTIC
-                played: Simulation = rounds.Rounds.of(
-                    short, profiles, population, chosen, vantages, rng, length
-                )
+                played: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
             else:
                 statistic = f"score of the attack: {by.reference}" if by else training.STATISTIC
                 played = training.Trainings(
                     target=short,
-                    worlds=canary.worlds(population),
-                    profiles=profiles,
-                    others=population,
+                    canary=canary,
                     vantages=vantages,
                     by=by,
                     compute=ground.compute,
@@ -117,7 +112,7 @@ class CrowdGame(CanaryGame):
                 names=canary.names,
                 scopes={scope: asked[scope] for scope in same},
                 simulation=played,
-                halved=sends_when_absent(target, profiles, same[0], chosen, rng),
+                halved=sends_when_absent(target, canary.profiles, same[0], chosen, rng),
                 text=f"{what} of {crowd_text}{steered_by}",
                 played=f"of {sizes.n_users:,} users",
                 statistic=statistic,

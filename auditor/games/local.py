@@ -115,14 +115,7 @@ class LocalGame(CanaryGame):
                 population=sizes,
                 names=found.canary.names,
                 scopes={scope: asked[scope]},
-                simulation=Rounds.of(
-                    alone,
-                    found.canary.profiles(population),
-                    population,
-                    found.broadcast,
-                    (Vantage.SERVER,),
-                    rng,
-                ),
+                simulation=Rounds.of(alone, found.canary, found.broadcast, (Vantage.SERVER,), rng),
                 text=(
                     f"the first message of a client over {sizes.n_items} items{found.text}, the "
                     f"worst of {found.tried} pairs of histories and broadcasts that were tried"
@@ -145,8 +138,7 @@ def designed(
         scopes={pair.scope: (0.0,)},
         simulation=Rounds.of(
             pair.target,
-            pair.profiles,
-            nobody,
+            canaries.Canaries(names=pair.names, profiles=pair.profiles, crowd=nobody),
             pair.broadcast,
             (Vantage.SERVER,),
             rng,

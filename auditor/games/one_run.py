@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games import scorer, training
-from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
-from fedrec_auditor.auditor.games.canary import joined
+from fedrec_auditor.auditor.games import many_canaries, scorer, training
+from fedrec_auditor.auditor.games.canary import Canaries, joined
 from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Ground,
@@ -24,6 +23,7 @@ from fedrec_auditor.auditor.games.canary_game import (
 from fedrec_auditor.auditor.games.draws import Draws, Features
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.games.stated import of_a_crowd, sends_when_absent
+from fedrec_auditor.auditor.games.training import told_by_others
 from fedrec_auditor.auditor.worlds.one_run import OneRun, with_coins
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
@@ -61,9 +61,7 @@ class SharedTraining:
         transcript = self.target.run(data, training, None, self.compute).transcript
         found = {COINS: first[:, None].astype(np.float64)}
         scorers: dict[bool, Scorer] = {}
-        # Of messages that are linked nothing is said by others.
-        single = self.vantages == (Vantage.SERVER,) and transcript.public.parties is None
-        others = self.canaries.crowd.take(np.arange(0)) if single else self.canaries.crowd
+        others = told_by_others(self.canaries.crowd, self.vantages, transcript)
         with one_thread():
             for vantage in self.vantages:
                 # Of sums only what is looked at is made, of what is sent: no order changes them.
@@ -110,7 +108,7 @@ class OneRunGame(CanaryGame):
 
         for _, group in groupby(sorted(asked, key=kind), key=kind):
             same = tuple(group)
-            made = Canaries.designed(same[0], interactions, count, rng)
+            made = many_canaries.designed(same[0], interactions, count, rng)
             if made is None:
                 yield NotPlayed(scopes=same, reason="the data have no two values to tell apart")
                 continue
@@ -170,13 +168,13 @@ class OneRunGame(CanaryGame):
             horizon=Horizon.TRAINING,
         )
         count = _count(ground)
-        made = Canaries.designed(scope, ground.interactions, count, np.random.default_rng(0))
+        made = many_canaries.designed(scope, ground.interactions, count, np.random.default_rng(0))
         assert made is not None  # items are swapped, whatever the ratings are
-        return _at_length(ground), made.population(np.ones(count, np.bool_))
+        return _at_length(ground), made.worlds[0]
 
 
 def _count(ground: Ground) -> int:
-    return ground.canaries or default_canaries(ground.interactions, ground.quick)
+    return ground.canaries or many_canaries.default_canaries(ground.interactions, ground.quick)
 
 
 def _at_length(ground: Ground) -> Target:

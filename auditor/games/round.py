@@ -10,6 +10,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.games import projection, reading
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -30,7 +31,7 @@ Read = Callable[[Mapping[str, Component]], projection.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Runs of ``length`` rounds: uploads of ``others`` and of a canary in one of two ``profiles``.
+    """Runs of ``length`` rounds: uploads of a crowd and of its ``canary`` in one of two worlds.
 
     All send, at the same ``broadcast``: nobody is drawn by lot, and no round depends on those
     before it. Of each feature it is the sum over the rounds of a run. Messages are projected on
@@ -40,8 +41,7 @@ class Rounds:
     """
 
     target: Target
-    profiles: Interactions
-    others: Interactions
+    canary: Canaries
     broadcast: Broadcast | None
     along: projection.Directions
     readings: reading.Readings
@@ -53,8 +53,7 @@ class Rounds:
     def of(
         cls,
         target: Target,
-        profiles: Interactions,
-        others: Interactions,
+        canary: Canaries,
         broadcast: Broadcast | None,
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
@@ -64,16 +63,15 @@ class Rounds:
         """With what tells most of what is seen from ``vantages``, learnt from copies."""
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.directions(target, profiles, broadcast, rng, _COPIES)
+            along = projection.directions(target, canary.profiles, broadcast, rng, _COPIES)
         readings: reading.Readings = {}
         if Vantage.SERVER in vantages and read is None:
             heard = projection.addressed(broadcast, projection.CANARY)
-            count = reading.copies(target, profiles, heard, rng)
-            readings = reading.readings(target, profiles, heard, rng, count)
+            count = reading.copies(target, canary.profiles, heard, rng)
+            readings = reading.readings(target, canary.profiles, heard, rng, count)
         return cls(
             target=target,
-            profiles=profiles,
-            others=others,
+            canary=canary,
             broadcast=broadcast,
             along=along,
             readings=readings,
@@ -86,19 +84,19 @@ class Rounds:
     def messages(self) -> int:
         """The canary's, and those of all others where these are seen."""
         alone = set(self.vantages) <= {Vantage.SERVER}
-        return self.length * (1 if alone else 1 + self.others.n_users)
+        return self.length * (1 if alone else 1 + self.canary.crowd.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` runs, by vantage."""
         rng, runs, size = np.random.default_rng(seed), size, size * self.length
-        mine = self._sent(self.profiles.take(np.array([world])), rng, size)
+        mine = self._sent(self.canary.profiles.take(np.array([world])), rng, size)
         found = {}
         if Vantage.SERVER in self.vantages:
             found[Vantage.SERVER] = [self._own(mine) if self.read is None else self.read(mine)]
         if set(self.vantages) - {Vantage.SERVER}:
             own = self._projected(mine, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
-            sample = self._sent(self.profiles.take(np.array([0])), rng, 1)
+            sample = self._sent(self.canary.profiles.take(np.array([0])), rng, 1)
             # Reports are messages of their own: which ones a user sent together is not seen.
             linked = {name for name, part in sample.items() if part.kind is not Kind.REPORTS}
             tops = {name: sums[name].copy() for name in sums if name in linked}
@@ -106,11 +104,11 @@ class Rounds:
                 4 * part.index.shape[1] if isinstance(part, Reports) else math.prod(part.shape)
                 for part in sample.values()
             )
-            step = max(1, _NUMBERS // max(1, numbers * self.others.n_users))
+            step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
                 runs_of = part.stop - part.start
-                theirs = self._projected(self._sent(self.others, rng, runs_of), runs_of)
+                theirs = self._projected(self._sent(self.canary.crowd, rng, runs_of), runs_of)
                 for name, values in theirs.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
@@ -125,7 +123,7 @@ class Rounds:
     def _sent(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
-        rows = projection.OTHERS if profiles is self.others else projection.CANARY
+        rows = projection.OTHERS if profiles is self.canary.crowd else projection.CANARY
         sent = projection.addressed(self.broadcast, rows)
         return self.target.upload(profiles, sent, rng, size).components
 
@@ -162,4 +160,5 @@ def steered(
     pair = pairs[0]
     system: Target = replace(pair.target, reports=reports)  # type: ignore[type-var]
     others = pair.profiles.take(np.ones(n_users - 1, dtype=np.int64))
-    return Rounds.of(system, pair.profiles, others, pair.broadcast, vantages, rng), pair
+    canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=others)
+    return Rounds.of(system, canary, pair.broadcast, vantages, rng), pair

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import cg
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.games.canaries import Canaries
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute

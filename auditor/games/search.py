@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection, reading, training
-from fedrec_auditor.auditor.games.canary import Canary
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.stated import is_of_others
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -34,7 +34,7 @@ class WorstPair:
     ``text`` says what the broadcast is, empty for that of an honest server.
     """
 
-    canary: Canary
+    canary: Canaries
     broadcast: Broadcast | None
     text: str
     tried: int
@@ -62,14 +62,14 @@ def search(
     every = itertools.chain(
         canaries.candidates(scope, population), canaries.of_the_data(scope, population)
     )
-    designed = canaries.playable(target, every, population, heard)
+    designed = canaries.playable(target, every, heard)
     if not designed:
         return None
-    trial = _Trial(target, population, int(rng.integers(2**63)))
+    trial = _Trial(target, int(rng.integers(2**63)))
     honest = [trial.read(each, broadcast) for each in designed]
     trial.learn_noise(honest)
     if is_of_others(target) or not _differs(honest):
-        single = _loudest_items(trial, scope, broadcast)
+        single = _loudest_items(trial, canaries.item_by_item(scope, population), broadcast)
         designed += single
         honest += [trial.read(each, broadcast, noisy=True) for each in single]
     far, canary = max(
@@ -104,19 +104,18 @@ class _Trial:
     """
 
     target: Target
-    population: Interactions
     seed: int
     tried: int = 0
     count: int = 0
     noise: dict[str, reading.Array] = field(default_factory=dict)
 
     def read(
-        self, canary: Canary, broadcast: Broadcast | None, *, noisy: bool = False
+        self, canary: Canaries, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.Readings:
         self.tried += 1
         rng = np.random.default_rng(self.seed)
         heard = projection.addressed(broadcast, projection.CANARY)
-        seen = self.target, canary.profiles(self.population), heard, rng
+        seen = self.target, canary.profiles, heard, rng
         self.count = self.count or reading.copies(*seen, most=_COPIES, numbers=_NUMBERS)
         with np.errstate(all="ignore"):
             return reading.readings(*seen, self.count, noisy=noisy or not self.noise)
@@ -132,7 +131,7 @@ class _Trial:
         far = math.hypot(*(each.distance(self.noise.get(name)) for name, each in found.items()))
         return far if math.isfinite(far) else 0.0
 
-    def __call__(self, canary: Canary, broadcast: Broadcast | None) -> float:
+    def __call__(self, canary: Canaries, broadcast: Broadcast | None) -> float:
         try:
             return self.distance(self.read(canary, broadcast))
         except InputError:  # a broadcast from which the client diverges
@@ -143,10 +142,12 @@ def _differs(honest: Sequence[reading.Readings]) -> bool:
     return any(each.differs for found in honest for each in found.values())
 
 
-def _loudest_items(trial: _Trial, scope: Scope, broadcast: Broadcast | None) -> list[Canary]:
+def _loudest_items(
+    trial: _Trial, items: Iterator[Canaries], broadcast: Broadcast | None
+) -> list[Canaries]:
     """The canaries of one item each whose messages tell most by a few copies."""
     quick = replace(trial, tried=0, count=min(trial.count, reading.FEWEST_COPIES))
-    single = list(canaries.item_by_item(scope, trial.population))
+    single = list(items)
     found = [quick.distance(quick.read(each, broadcast, noisy=True)) for each in single]
     trial.tried += quick.tried
     return [single[place] for place in np.argsort(-np.array(found), kind="stable")[:_ITEMS]]
@@ -174,7 +175,7 @@ def _movable(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
 
 
 def _climbed(
-    trial: _Trial, canary: Canary, broadcast: Broadcast, far: float, rng: np.random.Generator
+    trial: _Trial, canary: Canaries, broadcast: Broadcast, far: float, rng: np.random.Generator
 ) -> tuple[Broadcast, float]:
     """The best broadcast on the way uphill, and the distance there."""
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.games.canary import Canary
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.draws import Features
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -31,17 +31,14 @@ _TRIED = 32  # the same, when canaries are compared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """Trainings of ``target`` on either of two ``worlds``, looked at from some vantages.
+    """Trainings of ``target`` with a ``canary`` in one of two worlds, seen from some vantages.
 
-    ``profiles`` are the canary alone in either world; it is the last user of both, and ``others``
-    are all but it. A call gives the features of ``projection.training_features``, by vantage, or
-    the score that an attack, ``by``, gives to what the histories differ by.
+    It is the last user of both. A call gives the features of ``projection.training_features``, by
+    vantage, or the score that an attack, ``by``, gives to what the histories differ by.
     """
 
     target: Target
-    worlds: tuple[Interactions, Interactions]
-    profiles: Interactions
-    others: Interactions
+    canary: Canaries
     vantages: tuple[Vantage, ...]
     by: Attack | None = None
     compute: Compute = DEFAULT
@@ -49,7 +46,7 @@ class Trainings:
     @property
     def messages(self) -> int:
         """Everybody's in each round, and as many again with the canary's copies."""
-        return (self.target.sizes.rounds or 1) * 2 * (self.others.n_users + _COPIES)
+        return (self.target.sizes.rounds or 1) * 2 * (self.canary.crowd.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Features of ``size`` trainings, by vantage."""
@@ -58,11 +55,9 @@ class Trainings:
 
     def _one(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
-        data = self.worlds[world]
+        data, crowd = self.canary.population(np.array([world == 0])), self.canary.crowd
         transcript = self.target.run(data, training, None, self.compute).transcript
-        # Of messages that are linked nothing is said by others.
-        single = self.vantages == (Vantage.SERVER,) and transcript.public.parties is None
-        others = self.others.take(np.arange(0)) if single else self.others
+        others = told_by_others(crowd, self.vantages, transcript)
         known: dict[int, projection.Expected] = {}
         found = {}
         for vantage in self.vantages:
@@ -76,7 +71,7 @@ class Trainings:
                 if t not in known:
                     known[t] = projection.expected(
                         self.target,
-                        self.profiles,
+                        self.canary.profiles,
                         others,
                         view.rounds[t].broadcast,
                         guessing,
@@ -88,13 +83,21 @@ class Trainings:
 
     def _scored(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
         """How much likelier the attack finds the first history, (1,)."""
-        first, second = self.profiles.ratings.toarray()
+        first, second = self.canary.profiles.ratings.toarray()
         items = np.flatnonzero(first != second)
-        users = np.full(len(items), self.others.n_users)
+        users = np.full(len(items), self.canary.crowd.n_users)
         guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
         assert isinstance(guess, Scores)
         signs = np.sign(first[items] - second[items])
         return np.array([signs @ np.clip(guess.values, -_SURE, _SURE)])
+
+
+def told_by_others(
+    crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
+) -> Interactions:
+    """Whose messages must be expected: nobody's, where the server alone sees linked messages."""
+    linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.parties is None
+    return crowd.take(np.arange(0)) if linked else crowd
 
 
 def shortened(target: Target, quick: bool) -> Target:
@@ -120,7 +123,7 @@ def loudest(
     scope: Scope,
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
-) -> tuple[Canary, int] | None:
+) -> tuple[Canaries, int] | None:
     """Of the canaries designed for ``scope``, and ``broadcasts``, those that tell most.
 
     The canary and the number of the broadcast at which its mean messages differ most; None if
@@ -129,12 +132,10 @@ def loudest(
     best, farthest = None, 0.0
     heard = projection.addressed(broadcasts[0], projection.CANARY)
     designed = canaries.candidates(scope, population)
-    for canary in canaries.playable(target, designed, population, heard):
-        profiles = canary.profiles(population)
+    for canary in canaries.playable(target, designed, heard):
         for number, broadcast in enumerate(broadcasts):
-            one, other = (
-                projection.directions(target, profiles, broadcast, rng, _TRIED) for _ in range(2)
-            )
+            sent = target, canary.profiles, broadcast
+            one, other = (projection.directions(*sent, rng, _TRIED) for _ in range(2))
             # The mean of the square of one estimate would grow with its error.
             apart = sum(float(np.vdot(one[name], other[name])) for name in one)
             if apart > farthest * (1 + 1e-9):

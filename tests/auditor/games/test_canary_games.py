@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection, training
-from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canary, candidates, small_population
+from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, candidates, small_population
 from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store
@@ -69,14 +69,8 @@ def bound(
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
 
-def trainings(target: Target, canary: Canary, *vantages: Vantage) -> Trainings:
-    return Trainings(
-        target=target,
-        worlds=canary.worlds(POPULATION),
-        profiles=canary.profiles(POPULATION),
-        others=POPULATION,
-        vantages=vantages,
-    )
+def trainings(target: Target, canary: Canaries, *vantages: Vantage) -> Trainings:
+    return Trainings(target=target, canary=canary, vantages=vantages)
 
 
 def test_nobody_of_the_population_has_rated_a_new_item() -> None:
@@ -104,14 +98,13 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
     found = list(candidates(scope, POPULATION))
     assert found
     for canary in found:
-        one, other = canary.worlds(POPULATION)
+        one, other = canary.worlds
         assert one.n_users == other.n_users == POPULATION.n_users + 1
         before, after = one.ratings.toarray(), other.ratings.toarray()
         np.testing.assert_array_equal(before[:-1], after[:-1])
         np.testing.assert_array_equal(before[:-1], POPULATION.ratings.toarray())
-        np.testing.assert_array_equal(np.stack([before[-1], after[-1]]), canary.histories)
-        profiles = canary.profiles(POPULATION).ratings.toarray()
-        np.testing.assert_array_equal(profiles, canary.histories)
+        histories = canary.profiles.ratings.toarray()
+        np.testing.assert_array_equal(np.stack([before[-1], after[-1]]), histories)
         changed = np.count_nonzero(before[-1] != after[-1])
         if unit is not Unit.USER:
             swapped = adjacency is Adjacency.REPLACE and unit is Unit.INTERACTION
@@ -187,11 +180,9 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
     broadcast = broadcast_of(opening(system, POPULATION, rng))
-    shifts, profiles = [], canary.profiles(POPULATION)
+    shifts = []
     for length in (1, 9):
-        rounds = Rounds.of(
-            system, profiles, POPULATION, broadcast, (Vantage.AGGREGATE,), rng, length
-        )
+        rounds = Rounds.of(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
         ours, theirs = (
             rounds(world, 400, np.random.SeedSequence(world))["aggregate"][:, 0] for world in (0, 1)
         )
@@ -225,7 +216,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     canary, number = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.directions(system, canary.profiles(POPULATION), chosen, rng, 4)
+    along = projection.directions(system, canary.profiles, chosen, rng, 4)
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -248,7 +239,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
     broadcast = broadcast_of(opening(quiet, POPULATION, rng))
-    profiles = canary.profiles(POPULATION)
+    profiles = canary.profiles
     along = projection.directions(loud, profiles, broadcast, rng, 4)
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
@@ -258,7 +249,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
 
 def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
     first = next(candidates(PRESENCE, POPULATION))
-    same = replace(first, histories=first.histories[[0, 0]])
+    same = replace(first, profiles=first.profiles.take(np.array([0, 0])))
     played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), Memory()
     for vantage in Vantage:
         assert bound(played, vantage, store=store).epsilon == 0.0, vantage
@@ -292,7 +283,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
     broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
-    rounds = Rounds.of(system, canary.profiles(POPULATION), POPULATION, broadcast, vantages, rng)
+    rounds = Rounds.of(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
     assert features["shuffled"].shape == (7, 1)
     assert features["server"].shape[1] > 1  # whose reports these are is seen
@@ -303,8 +294,8 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
     broadcast = broadcast_of(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-    rounds = Rounds.of(system, canary.profiles(POPULATION), POPULATION, broadcast, vantages, rng)
-    everybody = canary.worlds(POPULATION)[0]
+    rounds = Rounds.of(system, canary, broadcast, vantages, rng)
+    everybody = canary.worlds[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
     values = projection.projections(sent, rounds.along["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games.canaries import Canaries, default_canaries
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
+from fedrec_auditor.auditor.games.many_canaries import default_canaries, designed
 from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
 from fedrec_auditor.auditor.games.scorer import Scorer
 from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
@@ -42,7 +43,7 @@ USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
 def made(asked: Scope, count: int) -> Canaries:
-    found = Canaries.designed(asked, DATA, count, np.random.default_rng(0))
+    found = designed(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
 
@@ -109,7 +110,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
     alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
-    assert Canaries.designed(asked, alike, 30, np.random.default_rng(0)) is None
+    assert designed(asked, alike, 30, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
