@@ -1,4 +1,7 @@
-"""Who learns how much: of each system and of everyone who may look, what is shown and proved."""
+"""Who learns how much: of each system and of everyone who may look, what is shown and proved.
+
+Both of one scope, the widest asked, with their deltas.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from enum import StrEnum
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.severity import LIKELY, shown_bounds
-from fedrec_auditor.reports.words import LOOKERS, at_least, at_most, legal
+from fedrec_auditor.reports.words import LOOKERS, at_least, at_most, delta_words, legal
 
 _NAME, _CELL, _ROW, _HEAD = 136.0, 152.0, 72.0, 24.0  # of the map as a drawing
 _LONGEST = 20  # letters of a name there
@@ -32,16 +35,26 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
-    """What one who looks learns of one system, over all scopes asked: ``shown`` and ``proved``.
+class Asked:
+    """What is known in one scope: the largest lower bound, and the least finite upper one.
 
-    ``shown`` is the largest lower bound without an assumption, ``proved`` the least finite upper
-    bound; each in a scope of its own, so that the second may be below the first.
+    ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
+    covers: who is told apart by less is told apart by more.
     """
 
+    scope: Scope
     shown: Bound | None
     proved: Bound | None
-    tone: Tone
+
+    @property
+    def label(self) -> str:
+        """The unit, the horizon and the delta, or both deltas."""
+        known = (("shown", self.shown), ("proved", self.proved))
+        deltas = {name: bound.delta for name, bound in known if bound is not None}
+        told = [delta_words(delta) for delta in set(deltas.values()) if delta]
+        if len(set(deltas.values())) > 1:
+            told = [f"{delta_words(delta)} ({name})" for name, delta in deltas.items()]
+        return ", ".join((str(self.scope.unit), str(self.scope.horizon), *told))
 
     @property
     def shown_words(self) -> str:
@@ -49,50 +62,76 @@ class Exposure:
         if self.shown is None:
             return ""
         said = at_least(self.shown.epsilon)
-        return said if math.isinf(self.shown.epsilon) else f"≥ {said}"
+        return f"shown {said if math.isinf(self.shown.epsilon) else f'≥ {said}'}"
 
     @property
     def proved_words(self) -> str:
-        """The least epsilon proved; empty if none is finite."""
-        return "" if self.proved is None else f"≤ {at_most(self.proved.epsilon)}"
+        """The least epsilon proved; "nothing proved" if none is finite."""
+        if self.proved is None:
+            return "nothing proved"
+        return f"proved ≤ {at_most(self.proved.epsilon)}"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is shown and proved (a star: of an assumption), the scope of each below it."""
-        told = []
-        if self.shown is not None:
-            told += [f"shown {self.shown_words}", scope_label(self.shown.scope)]
-        if self.proved is not None:
-            star = " *" if self.proved.assumptions else ""
-            told += [f"proved {self.proved_words}{star}", scope_label(self.proved.scope)]
-        return tuple(told) or ("nothing proved",)
+        """The scope, what is shown in it, and what is proved: with a star, of an assumption."""
+        star = " *" if self.proved is not None and self.proved.assumptions else ""
+        return tuple(filter(None, (self.label, self.shown_words, self.proved_words + star)))
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What one who looks learns of one system.
+
+    ``told`` is the widest scope asked; and the one in which most is shown, if that is more.
+    ``others`` are the other scopes, wider ones first.
+    """
+
+    told: tuple[Asked, ...]
+    others: tuple[Asked, ...]
+    tone: Tone
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     """What is learned from a vantage; None where no scope of it was asked."""
-    asked = [finding for finding in section.findings if finding.scope.vantage is vantage]
-    within = {id(finding.measured) for finding in asked}
-    asked = [finding for finding in asked if not finding.game]  # which is of fewer items
+    findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
+    within = {id(finding.measured) for finding in findings}
+    judged = [finding for finding in findings if not finding.game]  # which is of fewer items
     bounds = [
         bound
         for bound in shown_bounds(section)
         if bound.scope.vantage is vantage or id(bound) in within
     ]
-    if not asked and not bounds:
+    scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
+    if not scopes:
         return None
-    proofs = [finding.accounted for finding in asked if finding.accounted is not None]
-    finite = [proof for proof in proofs if math.isfinite(proof.epsilon)]
-    shown = max(bounds, key=lambda bound: bound.epsilon, default=None)
+    asked = [_asked(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
+    widest, loudest = asked[0], max(asked, key=_loudness)
+    told = (widest, loudest) if _loudness(loudest) > _loudness(widest) else (widest,)
     return Exposure(
-        shown=shown,
-        proved=min(finite, key=lambda proof: proof.epsilon, default=None),
-        tone=_tone(asked, shown),
+        told=told,
+        others=tuple(each for each in asked if each not in told),
+        tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
 
-def scope_label(scope: Scope) -> str:
-    """The unit and the horizon, for a cell."""
-    return f"{scope.unit}, {scope.horizon}"
+def _asked(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> Asked:
+    proofs = [finding.accounted for finding in judged if finding.scope == scope]
+    finite = [proof for proof in proofs if proof is not None and math.isfinite(proof.epsilon)]
+    covered = [bound for bound in bounds if scope.covers(bound.scope)]
+    shown = max(covered, key=lambda bound: bound.epsilon, default=None)
+    # A proof at a larger delta says nothing of what is shown at a smaller one.
+    alike = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
+    proved = min(alike or finite, key=lambda proof: proof.epsilon, default=None)
+    return Asked(scope=scope, shown=shown, proved=proved)
+
+
+def _width(scope: Scope) -> tuple[int, int]:
+    """Larger for a wider unit, and of one unit for a longer horizon."""
+    return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
+
+
+def _loudness(asked: Asked) -> float:
+    return -1.0 if asked.shown is None else asked.shown.epsilon
 
 
 def exposure_map(sections: Sequence[Section]) -> str:
@@ -111,13 +150,14 @@ def exposure_map(sections: Sequence[Section]) -> str:
         for place, looker in enumerate(lookers):
             x, cell = _NAME + _CELL * place, exposure(section, looker)
             if cell is None:
-                drawn.append(drawing.text(x + 6, top + 16, "not asked", muted=True))
+                drawn.append(drawing.box(x, top, _CELL - 2, _ROW - 2, "shade"))
+                drawn.append(drawing.text(x + 6, top + 16, "not examined", muted=True))
                 continue
             colour = _COLOURS[cell.tone]
             drawn.append(drawing.box(x, top, _CELL - 2, _ROW - 2, colour))
             drawn += [
                 drawing.text(x + 6, top + 16 + 16 * line, words, colour=f"{colour}-ink")
-                for line, words in enumerate(cell.lines)
+                for line, words in enumerate(cell.told[0].lines)
             ]
     return drawing.svg(width, _HEAD + _ROW * len(sections), drawn)
 

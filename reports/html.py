@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import attack_words, plots, templating, words
 from fedrec_auditor.reports.anchor import Anchor, anchors
 from fedrec_auditor.reports.attack_map import AttackMap, beating
-from fedrec_auditor.reports.exposure import exposure, scope_label
+from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.figures import drawn_curves, system_figures
 from fedrec_auditor.reports.glance import Glance, glances, shares
 from fedrec_auditor.reports.plan_text import plan_text
@@ -42,7 +42,6 @@ def render(record: Contents) -> str:
             if glance.section.findings
         ],
         lookers=[words.LOOKERS[vantage] for vantage in Vantage],
-        scope_label=scope_label,
         beats=beating,
         parts=[_part(glance, places[glance.section.target], record) for glance in seen],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),

@@ -1,4 +1,4 @@
-"""Who learns how much: the largest shown and the least proved, and colours that do not lie."""
+"""Who learns how much: what is shown and proved in one scope, and colours that do not lie."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ import math
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.reports.exposure import Tone, exposure
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.section import Section
+from fedrec_auditor.reports.section import Section, sections
 
 
-def test_each_who_looks_has_the_largest_shown_and_the_least_proved(record: Record) -> None:
+def test_both_figures_of_a_cell_are_of_the_widest_scope_asked(record: Record) -> None:
     found = exposure(record["fmf-ldp"], Vantage.SERVER)
     assert found is not None
-    assert (found.shown_words, found.proved_words, found.tone) == ("≥ 5,000", "≤ 2.5", Tone.BAD)
-    assert found.shown is not None
-    assert str(found.shown.scope).startswith("user")
+    (told,) = found.told
+    assert told.lines == ("user, training", "shown ≥ 5,000", "proved ≤ 5,000")
+    assert found.tone is Tone.BAD
+    assert [each.label for each in found.others] == ["user, round", "report, report"]
     shuffled = exposure(record["fmf-ldp"], Vantage.SHUFFLED)
     assert shuffled is not None
-    assert (shuffled.shown_words, shuffled.proved_words) == ("≥ 1.87", "≤ 432")
+    assert shuffled.told[0].proved is not None
     assert shuffled.tone is Tone.OPEN
     assert exposure(record["fmf-ldp"], Vantage.PEERS) is None
+
+
+def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
+    cells = [exposure(section, each) for section in sections(record) for each in Vantage]
+    told = [asked for cell in cells if cell for asked in (*cell.told, *cell.others)]
+    both = [asked for asked in told if asked.shown and asked.proved]
+    assert both
+    for asked in both:
+        assert asked.shown is not None
+        assert asked.proved is not None
+        if asked.shown.delta >= asked.proved.delta:
+            assert asked.shown.epsilon <= asked.proved.epsilon * (1 + 1e-9)
 
 
 def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
@@ -37,7 +50,9 @@ def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> Non
 def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) -> None:
     found = exposure(record["fcf"], Vantage.SERVER)
     assert found is not None
-    assert (found.shown_words, found.proved_words, found.tone) == ("∞", "", Tone.BAD)
+    (told,) = found.told
+    assert (told.shown_words, told.proved_words) == ("shown ∞", "nothing proved")
+    assert found.tone is Tone.BAD
 
 
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
@@ -47,4 +62,5 @@ def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None
     game = one.model_copy(update={"game": "local game over 36 items"})
     found = exposure(Section("it", (game,)), Vantage.SERVER)
     assert found is not None
-    assert (found.proved_words, found.tone) == ("", Tone.OPEN)
+    assert all(each.proved is None for each in found.told)
+    assert found.tone is Tone.OPEN
