@@ -57,8 +57,8 @@ class Verdict(Word):
     INCONCLUSIVE = (
         "INCONCLUSIVE",
         "Not proved, and nothing could have refuted the claim had it been false: no game was "
-        "played, the largest epsilon that so many draws can show, every guess right, is not above "
-        "the claim, or so few trainings could not have refuted half of what they spend.",
+        "played, the samples are so few that even if every guess had been right the claim would "
+        "stand, or so few trainings could not have refuted half of what they spend.",
     )
     CONSISTENT = (
         "CONSISTENT",

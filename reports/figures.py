@@ -20,7 +20,7 @@ from fedrec_auditor.reports.words import VIEWS, at_least, at_most, brief, brief_
 
 MOST = 3
 """ROC curves of a system that are drawn."""
-_EXACT = "in truth"
+_EXACT = "what does hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _map(sections: Sequence[Section]) -> Drawing:
         name="who-learns",
         kind="who-learns",
         title="Who learns how much: epsilon by system and by who looks",
-        caption="The largest epsilon shown and the least proved, in any scope asked. Red: 6.9 or "
+        caption="The widest scope asked, and the epsilon shown and proved in it. Red: 6.9 or "
         "more is shown. Blue: below 2.2 is proved in every scope asked. Amber: neither. "
         "A star: proved under an assumption.",
         svg=exposure_map(sections),
@@ -95,9 +95,10 @@ def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) ->
         name=f"{glance.anchor}-trade-off",
         kind="trade-off",
         title=f"Errors of telling two inputs of {glance.section.target} apart: {', '.join(pairs)}",
-        caption=f"Errors of telling two inputs apart, with (epsilon, delta), for {asked}. Nobody "
-        "gets below a true claim or a proof; what is shown is reached at some point of its line."
-        + (" In truth: the delta at which the claimed epsilon holds." if exact else "")
+        caption=f"Errors of telling two inputs apart, with (epsilon, delta), for {asked}. If "
+        "the claim is true, no attack lies below its line, nor below that of a proof; of what is "
+        "shown there is an attack that reaches its line somewhere."
+        + (" What does hold: the claimed epsilon at its true delta." if exact else "")
         + (" What is infinite has no line." if endless else ""),
         svg=curves.trade_off(lines),
     )

@@ -15,6 +15,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import version as installed_version
+from typing import Annotated
 
 import typer
 
@@ -55,10 +57,27 @@ app = typer.Typer(
     name="auditor",
     help="Is the epsilon true? Audits the privacy claims of federated recommenders.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fedrec-auditor {installed_version('fedrec-auditor')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_tell_version, help="Say the version, and end."),
+    ] = False,
+) -> None:
+    """What the command takes without a sub-command."""
+
+
 app.command("run", epilog=_glossary(Verdict))(run.command)
 app.command("list")(listing.command)
 app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
@@ -95,7 +114,9 @@ def _run() -> int:
         return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("Interrupted.", INCOMPLETE)
-    except (SystemExit, BrokenPipeError):  # the first is how rich and typer end on the second
+    except (SystemExit, BrokenPipeError) as error:  # rich and typer end the second by the first
+        if isinstance(error, SystemExit) and not error.code:  # tab completion has been told
+            return 0
         discard_output()
         return CLOSED_PIPE
     except OSError as error:

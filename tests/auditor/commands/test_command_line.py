@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,21 @@ def test_doctor() -> None:
     assert {"python", "cores", "memory", "torch device", "data cache"} <= set(facts)
     assert "not installed" not in (facts["numba"], facts["torch"])
     assert {f"cached {name}" for name in ("ml-100k", "ml-25m", "frappe", "libimseti")} <= set(facts)
+
+
+def test_it_says_its_version() -> None:
+    said = f"fedrec-auditor {version('fedrec-auditor')}\n"
+    assert cli("--version") == cli("-V") == (0, said, "")
+
+
+def test_a_shell_completes_commands(tmp_path: Path) -> None:
+    script = tmp_path / "auditor"
+    script.write_text("from fedrec_auditor.auditor.commands.command_line import main; main()\n")
+    asked = {"_AUDITOR_COMPLETE": "complete_bash", "COMP_WORDS": "auditor re", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, script], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["record", "report", "reproduce"]
 
 
 def test_help_lists_every_command() -> None:
