@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements.bound import Bound
@@ -42,6 +43,7 @@ from fedrec_auditor.reports.words import (
     at_most,
     brief,
     capitalized,
+    counted,
     flag_words,
     percent,
     question_words,
@@ -59,7 +61,17 @@ _SENTENCES = {
     Verdict.NO_CLAIM: "No epsilon is claimed",
 }
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
-_UNPROVED = (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
+_CARDS = ("false", "unproved", "proved as stated", "without a claim")
+_KINDS = {
+    Verdict.UNSOUND: "contradicting our own proof",
+    Verdict.VIOLATED: "false",
+    Verdict.UNSUBSTANTIATED: "unproved",
+    Verdict.INCONCLUSIVE: "unproved",
+    Verdict.CONSISTENT: "proved as stated",
+    Verdict.INCOMPARABLE: "of another scope than was judged",
+    Verdict.NO_CLAIM: "without a claim",
+}
+"""What the claim of a system is, by the worst verdict; ``_CARDS`` are told even of none."""
 _SEVERITIES = {
     FailOn.CRITICAL: Severity.CRITICAL,
     FailOn.HIGH: Severity.HIGH,
@@ -282,10 +294,9 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of all systems, and of what."""
+    """How many systems are of one kind, in words."""
 
     count: int
-    of: int
     words: str
 
 
@@ -319,24 +330,22 @@ def gated(record: Contents, gate: Gate) -> tuple[tuple[Glance, ...], tuple[Glanc
 
 
 def shares(record: Contents) -> tuple[Share, ...]:
-    """How many claims are false, how many unproved, who leaks without one, who hides users."""
-    seen = glances(record)
-    verdicts = [
-        None if (finding := each.section.headline_finding) is None else finding.verdict
-        for each in seen
-    ]
-    counts = {
-        "claims are false": sum(verdict is Verdict.VIOLATED for verdict in verdicts),
-        "claim nothing, and an attack beats guessing": sum(
-            verdict is Verdict.NO_CLAIM and bool(each.leaking)
-            for verdict, each in zip(verdicts, seen, strict=True)
-        ),
-        "claims are unproved": sum(verdict in _UNPROVED for verdict in verdicts),
-        "are proved to hide a whole user from the server over the training": sum(
-            any(map(_hides, each.section.findings)) for each in seen
-        ),
-    }
-    return tuple(Share(count, len(seen), words) for words, count in counts.items())
+    """How many systems' claims are what; all together they are all systems."""
+    found = [each.headline_finding for each in sections(record)]
+    kinds = Counter("not judged" if each is None else _KINDS[each.verdict] for each in found)
+    named = [words for words in (*_KINDS.values(), "not judged") if kinds[words] or words in _CARDS]
+    return tuple(Share(kinds[words], words) for words in dict.fromkeys(named))
+
+
+def hidden_words(record: Contents) -> str:
+    """Of how many systems it is proved that they hide a whole user from the server."""
+    parts = sections(record)
+    count = sum(any(map(_hides, section.findings)) for section in parts)
+    one = "is" if count < 2 else "are"
+    return (
+        f"{count or 'None'} of {counted(len(parts), 'system')} {one} proved to hide a whole user "
+        "from the server over the training."
+    )
 
 
 def _hides(finding: Finding) -> bool:

@@ -13,7 +13,7 @@ from fedrec_auditor.reports.anchor import Anchor, anchors
 from fedrec_auditor.reports.attack_map import AttackMap, beating
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.figures import drawn_curves, system_figures
-from fedrec_auditor.reports.glance import Glance, glances, shares
+from fedrec_auditor.reports.glance import Glance, glances, hidden_words, shares
 from fedrec_auditor.reports.plan_text import plan_text
 from fedrec_auditor.reports.remarks import remarks
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
@@ -35,6 +35,7 @@ def render(record: Contents) -> str:
         record=record,
         plan=plan_text(plan),
         shares=shares(record),
+        hidden=hidden_words(record),
         glances=seen,
         exposures=[
             (glance, [exposure(glance.section, vantage) for vantage in Vantage])

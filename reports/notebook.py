@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import templating
-from fedrec_auditor.reports.glance import glances, shares
+from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.words import legal
 
@@ -15,6 +15,7 @@ def first_screen(record: Contents) -> str:
         "notebook.html.j2",
         record=record,
         shares=shares(record),
+        hidden=hidden_words(record),
         glances=glances(record),
     )
     return legal(page)

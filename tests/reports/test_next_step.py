@@ -8,7 +8,7 @@ from dataclasses import replace
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.glance import shares
+from fedrec_auditor.reports.glance import hidden_words
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.section import Section
@@ -52,7 +52,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
 def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
     rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
-    assert shares(record.model_copy(update=rows))[3].count == 0
+    assert hidden_words(record.model_copy(update=rows)).startswith("None of 1 system")
     refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
     assert refuted.verdict is Verdict.VIOLATED
     assert "Claim epsilon" not in seen(record, refuted).todo

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, store
-from fedrec_auditor.reports.glance import shares
+from fedrec_auditor.reports.glance import hidden_words, shares
 from fedrec_auditor.reports.record import Record
 from tests.reports.conftest import finding, scope, upper
 from tests.reports.test_html import EVIL, Page, poisoned
@@ -30,7 +30,12 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
     assert sorted(order, key=page.said.index) == order
     got = "is picked 81.6% of the time, 50% without the uploads"
-    for said in ("1 of 4 claims are false", "943 users", got, "Withdraw"):
+    for said in (
+        "1 false 0 unproved 2 proved as stated 1 without a claim",
+        "943 users",
+        got,
+        "Withdraw",
+    ):
         assert said in page.said
         assert said in Page(html.render(record)).said
 
@@ -51,8 +56,9 @@ def test_every_string_is_escaped(record: Record) -> None:
     assert EVIL in evil.findings[0].target
 
 
-def test_the_four_figures_count_systems(record: Record) -> None:
-    assert counts(record) == [1, 1, 0, 0]
+def test_the_cards_add_up_to_all_systems(record: Record) -> None:
+    assert counts(record) == [1, 0, 2, 1]
+    assert hidden_words(record).startswith("None of 4 systems is proved")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -60,8 +66,9 @@ def test_the_four_figures_count_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = record.model_copy(update={"findings": (hidden, vacuous, bare), "attacks": ()})
-    # wide and bare are unproved; an epsilon of 9 hides nobody, and an attack is what leaks.
-    assert counts(changed) == [0, 0, 2, 1]
+    assert counts(changed) == [0, 2, 1, 0, 4]
+    # Wide and bare are unproved; an epsilon of 9 hides nobody.
+    assert hidden_words(changed).startswith("1 of 7 systems is proved")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:
