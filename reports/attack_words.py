@@ -32,6 +32,22 @@ _TOLD_APART = {
 }
 """Of a family the words for AUC and, at a rate of false alarms, for the true positive rate."""
 
+_OBJECTS = {
+    "reconstruction": "histories",
+    "membership inference": "histories",
+    "user-level membership inference": "who took part",
+    "linkage": "who sent a message",
+}
+"""What attacks of a family are after."""
+
+
+def object_words(row: AttackRow) -> str:
+    """What a figure says something of, in a word or few."""
+    attribute = re.match(r"(\w+) (macro F1\b|read for certain)", row.metric)
+    if attribute is not None:
+        return attribute[1].replace("_", " ")
+    return _OBJECTS.get(row.family, row.metric)
+
 
 def interval_words(row: AttackRow | UtilityRow) -> str:
     """A figure with its interval and the confidence of that."""

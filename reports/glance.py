@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 from fedrec_auditor.reports.anchor import anchors
-from fedrec_auditor.reports.attack_words import got_words
+from fedrec_auditor.reports.attack_words import got_words, object_words
 from fedrec_auditor.reports.leaks import Leak, comparable, leaks, left_open
 from fedrec_auditor.reports.next_step import next_step, proved_briefly
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -202,7 +202,7 @@ class Glance:
     @property
     def got(self) -> str:
         """What an attacker got, or that none got more than is guessed; and if training broke."""
-        return "; ".join(filter(None, (self._won, self.broken)))
+        return "; ".join(filter(None, (self._won, self._also, self.broken)))
 
     @property
     def broken(self) -> str:
@@ -230,8 +230,16 @@ class Glance:
             if lost := len(self.section.unplayed):
                 said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
             said += f"; {self.unseen}"
-            return f"no attack beat guessing ({said})"
+            played = len({row.attack for row in self.section.attacks})
+            tested = "hardly tested: " if len(self.section.unplayed) > played else ""
+            return f"{tested}no attack beat guessing ({said})"
         return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+
+    @property
+    def _also(self) -> str:
+        """What else was told better than by guessing; empty if nothing was."""
+        others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
+        return f"above guessing, too: {', '.join(others)}" if others else ""
 
     @property
     def by(self) -> str:
@@ -267,7 +275,7 @@ class Glance:
     def got_words(self) -> str:
         """What an attacker got, and by which attack."""
         by = f" ({self.by})" if self.by else ""
-        return capitalized("; ".join(filter(None, (self._won + by, self.broken))))
+        return capitalized("; ".join(filter(None, (self._won + by, self._also, self.broken))))
 
     @property
     def line(self) -> str:

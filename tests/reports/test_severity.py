@@ -139,6 +139,17 @@ def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Re
     assert seen(record, doubtful).leak_severity is None
 
 
+def test_all_that_was_read_is_told_each_once(record: Record) -> None:
+    row = won(record, 0.8)
+    names = ("gender macro F1 (nobody known)", "gender read for certain", "age_group macro F1")
+    attributes = [
+        row.model_copy(update={"family": "attribute inference", "metric": name}) for name in names
+    ]
+    links = row.model_copy(update={"family": "linkage", "metric": "linkage top-1"})
+    got = seen(record, None, row, *attributes, links).got
+    assert got.endswith("; above guessing, too: age group, histories, who sent a message")
+
+
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     rows = [won(record, 0.3).model_copy(update={"ci_low": 0.51}) for _ in range(30)]
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
@@ -168,8 +179,11 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     row = won(record, 0.3).model_copy(update={"ci_low": 0.3})
     names = (row.attack, "linkage", "linkage")
     skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
-    glance = seen(record, judged(record, 1.0, 1.0, None), row, skipped=skipped)
+    claimed = judged(record, 1.0, 1.0, None)
+    glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.unplayed == ("linkage",)
+    other = skipped[0].model_copy(update={"attack": "gradient-inversion"})
+    assert seen(record, claimed, row, skipped=(*skipped, other)).got.startswith("hardly tested: no")
     assert glance.got == (
         "no attack beat guessing (0 of 1 figure; 1 attack could not run; an advantage of up to "
         "0.15 is not ruled out)"
