@@ -191,7 +191,7 @@ def brief_scope_words(scope: Scope) -> str:
 def flag_words(finding: Finding) -> str:
     """What must be said beside the verdict: that next to nothing is promised; "" of no promise."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
-    return "vacuous" if finding.vacuous and promised else ""
+    return "promises little" if finding.vacuous and promised else ""
 
 
 def verdict_words(finding: Finding | None) -> str:
