@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding
 from fedrec_auditor.reports.words import at_least, at_most, brief, delta_words, number
@@ -16,14 +16,16 @@ _LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
 _EDGE = 340.0  # where infinity sits, beyond a break
 _ROW, _STEP, _FOOT = 70.0, 16.0, 26.0
 _ROOM = 44.0  # between infinity and the next label
+_LEAST = 0.01  # of the axis: whatever is less sits at its end
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 
 
 def ladder(findings: Sequence[Finding]) -> str:
     """Claimed, proved and shown epsilon of every finding on one log axis, as SVG.
 
-    A line in words each, its value at the right end. Zero sits at the left edge; what is infinite
-    crosses a break in the axis and ends in an arrow.
+    A line in words each, its value at the right end. A dot is the number; from it a line runs over
+    what a claim or a proof allows, or over what is shown to be so. Zero sits at the left edge; what
+    is infinite crosses a break in the axis and ends in an arrow.
     """
     low, high = _decades(findings)
 
@@ -41,27 +43,31 @@ def ladder(findings: Sequence[Finding]) -> str:
     for row, finding in enumerate(findings):
         top = row * _ROW + 14
         scope, claim = finding.scope, finding.claim.epsilon
+        stated = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
         other = f", {delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
         lines = (
-            ("claimed", None if math.isinf(claim) else claim, "claim", brief),
-            ("proved at most", _epsilon(finding.accounted), "pale", at_most),
+            ("claimed", claim if stated else None, "claim", brief),
+            ("proved at most", _epsilon(finding.accounted), "muted", at_most),
             ("shown at least", _epsilon(finding.shown), "leak", at_least),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
-            drawn.append(drawing.line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))
             if epsilon is None:
-                drawn.append(drawing.text(_LEFT + 4, y, "nothing", muted=True))
+                nothing = "nothing" if words != "claimed" else "not claimed here"
+                drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
                 continue
+            drawn.append(drawing.line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))
             end = place(epsilon)
-            width = min(end, _RIGHT) - _LEFT
-            drawn.append(drawing.box(_LEFT, y - 8, max(width, 1.5), 8, colour))
             if math.isinf(epsilon):
                 drawn.append(_arrow(y - 4, colour))
+            else:
+                start, to = (end, _RIGHT) if words == "shown at least" else (_LEFT, end)
+                drawn.append(drawing.line(start, y - 4, to, y - 4, colour, 2))
+                drawn.append(drawing.dot(end, y - 4, colour))
             drawn.append(drawing.text(_EDGE + 8, y, said(epsilon)))
     drawn += _axis(low, high, height, place)
     return drawing.svg(_WIDTH, height + _FOOT, drawn)
@@ -108,7 +114,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
         bound.epsilon
         for finding in findings
         for bound in (finding.claim, finding.accounted, finding.shown)
-        if bound is not None and 0 < bound.epsilon < math.inf
+        if bound is not None and _LEAST <= bound.epsilon < math.inf
     ]
     low = math.floor(math.log10(min(epsilons, default=0.1)))
     high = math.ceil(math.log10(max(epsilons, default=10.0)))

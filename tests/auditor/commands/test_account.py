@@ -84,7 +84,9 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert code == 0
     assert "measured" not in out
     lines = [line for line in out.splitlines() if line.startswith("fmf-ldp: ")]
-    assert lines[0].startswith("fmf-ldp: VIOLATED, promises little. The claim of epsilon 250 per user over")
+    assert lines[0].startswith(
+        "fmf-ldp: VIOLATED, promises little. The claim of epsilon 250 per user over"
+    )
     assert "; computed ≥ 5,000 at delta 0, exact, no samples, by exact log-ratio; " in lines[0]
     assert len({line.split("; scope ")[1] for line in lines}) == len(lines) == 5
 
