@@ -19,6 +19,7 @@ from fedrec_auditor.reports.words import (
     found_words,
     number,
     often,
+    proved_beside_claim,
     settings_words,
     short,
     short_least,
@@ -163,7 +164,7 @@ def judged_words(finding: Finding) -> str:
         so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short_least(lower)}"
         return f"{claim} is false: {so}. {_stakes(finding, lower)}"
     if finding.verdict is Verdict.CONSISTENT and finding.accounted is not None:
-        proved = f"{short_most(finding.accounted.epsilon)} is proved"
+        proved = f"{proved_beside_claim(finding, short_most, short)} is proved"
         return f"{claim} holds: {proved}{_if_so(finding)}. {_stakes(finding, None)}"
     if finding.verdict is Verdict.INCOMPARABLE:
         said = f"No epsilon is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"

@@ -40,12 +40,12 @@ from fedrec_auditor.reports.words import (
     VIEWS,
     assumption_words,
     at_least,
-    at_most,
     brief,
     capitalized,
     counted,
     flag_words,
     percent,
+    proved_beside_claim,
     question_words,
     shown_epsilon,
     sure_words,
@@ -180,7 +180,7 @@ class Glance:
             parts = [f"epsilon claimed {brief(finding.claim.epsilon)}"]
             proof = finding.accounted
             if proof is not None and math.isfinite(proof.epsilon):
-                parts.append(f"proved ≤{at_most(proof.epsilon)}")
+                parts.append(f"proved ≤{proved_beside_claim(finding)}")
             elif finding.verdict is not Verdict.VIOLATED:
                 parts.append("none proved")
             if finding.shown is not None:

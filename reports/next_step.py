@@ -19,6 +19,7 @@ from fedrec_auditor.reports.words import (
     brief,
     capitalized,
     delta_words,
+    proved_beside_claim,
     shown_epsilon,
 )
 
@@ -42,7 +43,7 @@ def proved_briefly(finding: Finding) -> str:
     if proof is None or math.isinf(proof.epsilon):
         return "no finite epsilon is proved"
     under = " under assumptions" if proof.assumptions else ""
-    return f"at most {at_most(proof.epsilon)} proved{under}"
+    return f"at most {proved_beside_claim(finding)} proved{under}"
 
 
 def _sentence(text: str) -> str:

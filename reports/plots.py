@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding
-from fedrec_auditor.reports.words import at_least, at_most, brief, delta_words, number
+from fedrec_auditor.reports.words import at_least, brief, delta_words, number, proved_beside_claim
 
 _WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
 _LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
@@ -48,10 +48,11 @@ def ladder(findings: Sequence[Finding]) -> str:
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
+        proof, shown = finding.accounted, finding.shown
         lines = (
-            ("claimed", claim if stated else None, "claim", brief),
-            ("proved at most", _epsilon(finding.accounted), "muted", at_most),
-            ("shown at least", _epsilon(finding.shown), "leak", at_least),
+            ("claimed", claim if stated else None, "claim", brief(claim)),
+            ("proved at most", _epsilon(proof), "muted", proof and proved_beside_claim(finding)),
+            ("shown at least", _epsilon(shown), "leak", shown and at_least(shown.epsilon)),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
@@ -68,7 +69,7 @@ def ladder(findings: Sequence[Finding]) -> str:
                 start, to = (end, _RIGHT) if words == "shown at least" else (_LEFT, end)
                 drawn.append(drawing.line(start, y - 4, to, y - 4, colour, 2))
                 drawn.append(drawing.dot(end, y - 4, colour))
-            drawn.append(drawing.text(_EDGE + 8, y, said(epsilon)))
+            drawn.append(drawing.text(_EDGE + 8, y, said or ""))
     drawn += _axis(low, high, height, place)
     return drawing.svg(_WIDTH, height + _FOOT, drawn)
 

@@ -32,7 +32,6 @@ from fedrec_auditor.reports.words import (
     asked_words,
     assumption_words,
     at_least,
-    at_most,
     brief,
     brief_scope_words,
     capitalized,
@@ -41,6 +40,7 @@ from fedrec_auditor.reports.words import (
     delta_words,
     measured_words,
     number,
+    proved_beside_claim,
     shown_guess_words,
     support_words,
     verdict_words,
@@ -126,7 +126,9 @@ def _render_finding(finding: Finding, note: str, console: Console) -> None:
         style=STYLES[finding.verdict],
     )
     proof, shown = finding.accounted, finding.measured
-    _part(console, "Proved at most", "nothing" if proof is None else _proved(proof), indent=4)
+    _part(
+        console, "Proved at most", "nothing" if proof is None else _proved(finding, proof), indent=4
+    )
     _part(console, "Shown at least", "nothing" if shown is None else _shown(shown), indent=4)
     for name, text in (("Why", finding.reason), ("Note", note), ("Repair", finding.repair)):
         if text:
@@ -136,8 +138,9 @@ def _render_finding(finding: Finding, note: str, console: Console) -> None:
             _part(console, "" if place else "Counterexample", f"{name}: {text}", indent=4)
 
 
-def _proved(proof: Bound) -> str:
-    least = "no finite epsilon" if math.isinf(proof.epsilon) else at_most(proof.epsilon)
+def _proved(finding: Finding, proof: Bound) -> str:
+    endless = math.isinf(proof.epsilon)
+    least = "no finite epsilon" if endless else proved_beside_claim(finding)
     return _assuming(f"{least}, {delta_words(proof.delta)} ({proof.source})", proof)
 
 

@@ -27,10 +27,10 @@ from fedrec_auditor.reports.rows import (
 from fedrec_auditor.reports.words import (
     assumption_words,
     at_least,
-    at_most,
     brief,
     number,
     printable,
+    proved_beside_claim,
     sure_words,
 )
 
@@ -180,7 +180,7 @@ def _finding(row: Finding) -> Sequence[str]:
         str(row.scope) + (f" ({row.game})" if row.game else ""),
         number(row.delta),
         "none" if math.isinf(claim) else brief(claim),
-        "none" if row.accounted is None else at_most(row.accounted.epsilon),
+        "none" if row.accounted is None else proved_beside_claim(row),
         "none" if row.measured is None else at_least(row.measured.epsilon),
         "" if row.measured is None else _sure(row.measured),
         str(row.verdict).lower(),

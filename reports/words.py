@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
 from fedrec_auditor.accountants.statements.claim import Claim
@@ -152,6 +152,20 @@ def shown_epsilon(value: float) -> str:
 def at_most(value: float) -> str:
     """An upper bound in 3 significant digits, rounded up."""
     return number(rounded(value, math.ceil))
+
+
+def proved_beside_claim(
+    finding: Finding,
+    most: Callable[[float], str] = at_most,
+    claimed: Callable[[float], str] = brief,
+) -> str:
+    """The finite epsilon that is proved, in digits not above those of a claim that it keeps."""
+    assert finding.accounted is not None
+    proof, claim = finding.accounted.epsilon, finding.claim.epsilon
+    said, stated = most(proof), claimed(claim)
+    kept = proof <= claim * (1 + 1e-9) < math.inf
+    above = kept and float(said.replace(",", "")) > float(stated.replace(",", ""))
+    return stated if above else said
 
 
 def percent(share: float) -> str:

@@ -9,10 +9,12 @@ from enum import StrEnum
 import pytest
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import attack_words, witness_words, words
 from fedrec_auditor.reports.rows import RocRow
+from tests.reports.conftest import finding, scope, upper
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,16 @@ def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
 )
 def test_a_small_share_is_not_none(share: float, said: str) -> None:
     assert words.percent(share) == said
+
+
+def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
+    """0.981468 of 0.981468 was "proved 0.982" beside "claimed 0.981"."""
+    user = scope("user", "training")
+    claim = Claim(epsilon=0.981468, scope=user, statement="s", source="s")
+    kept, broken = (
+        finding("it", claim, user, upper(proof, user, "a proof"), None)
+        for proof in (0.981468, 0.99)
+    )
+    assert words.proved_beside_claim(kept) == words.brief(claim.epsilon) == "0.981"
+    assert words.proved_beside_claim(broken) == "0.99"
+    assert words.proved_beside_claim(kept, words.short_most, words.short) == "0.9815"
