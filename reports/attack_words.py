@@ -113,23 +113,21 @@ def risk_words(roc: RocRow) -> str:
     """How differently users are at risk, in quantiles over them; nobody is named."""
     found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
     (least, low), (most, high) = found[0], found[-1]
-    told = "An item met is told from one not met"
+    told = "the attacker tells an item they met from one they did not"
     if low == high:
-        return (
-            f"{told} {percent(low)} of the time for at least {brief(most - least)}% of the users."
-        )
-    middle = [area for level, area in found if level == 50.0]
-    ends = (
-        *(f"{_or_more(area, ' of the time')} for half of the users" for area in middle),
-        f"{_or_more(high)} for the {brief(100 - most)}% most at risk",
-        f"{percent(low)} or less for the {brief(least)}% least at risk",
-    )
+        share = f"at least {brief(most - least)}%"
+        return f"For {share} of the users {told} {percent(low)} of the time."
+    half = next((area for level, area in found if level == 50.0), low)
     few = "Each user is judged by few items: part of the spread is chance."
-    return f"{told} {', '.join(ends)}. {few}"
+    return (
+        f"For half of the users {told} {_or_more(half)} of the time; for the most exposed "
+        f"{brief(100 - most)}%, {_or_more(high)}; for the least exposed {brief(least)}%, at most "
+        f"{percent(low)}. {few}"
+    )
 
 
-def _or_more(share: float, of: str = "") -> str:
-    return f"{percent(share)}{of}" + (" or more" if share < 1.0 else "")
+def _or_more(share: float) -> str:
+    return percent(share) if share == 1.0 else f"at least {percent(share)}"
 
 
 def baseline_words(row: AttackRow) -> str:

@@ -331,11 +331,11 @@ def claimed_guess_words(claim: Claim) -> str:
 
 def shown_guess_words(measured: Bound) -> str:
     """What a lower bound shows: how often the guess is right on the outputs that tell the most."""
-    if math.isinf(measured.epsilon):
-        return "Shown: on the output that tells the most, the adversary's guess is always right."
+    exact = measured.confidence == 1.0 and measured.samples is None
+    how = "Computed exactly" if exact else f"Measured ({support_words(measured)})"
     return (
-        f"Shown ({support_words(measured)}): on the outputs that tell the most, an adversary "
-        f"guessing one bit between two equally likely inputs is right {guessed_words(measured)}."
+        f"{how}: from the most revealing message an attacker who must say which of two inputs it "
+        f"came from is right {guessed_words(measured)} (by chance 50%)."
     )
 
 

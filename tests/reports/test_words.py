@@ -85,13 +85,12 @@ def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
         users={"95%": 1.0, "5%": 0.625, "50%": 0.875},
     )  # fmt: skip
     said = attack_words.risk_words(roc)
-    assert "87.5% of the time or more for half of the users" in said
-    assert "100% for the 5% most at risk, 62.5% or less for the 5% least at risk" in said
+    assert said.startswith("For half of the users the attacker tells an item they met from one")
+    assert "at least 87.5% of the time; for the most exposed 5%, 100%; for the least" in said
+    assert "exposed 5%, at most 62.5%" in said
     assert "part of the spread is chance" in said
     alike = roc.model_copy(update={"users": {"5%": 1.0, "95%": 1.0}})
-    assert attack_words.risk_words(alike).endswith(
-        "100% of the time for at least 90% of the users."
-    )
+    assert attack_words.risk_words(alike).startswith("For at least 90% of the users the attacker")
 
 
 @pytest.mark.parametrize(
