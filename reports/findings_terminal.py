@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+_CLAIM = ("Claimed", "Stated")
 _HANG = 10
 """Columns of the longest name of a finding's parts, and blanks."""
 
@@ -50,7 +51,7 @@ def render_findings(findings: Sequence[Finding], console: Console) -> None:
 def told(finding: Finding, width: int, *, claimed: bool = True) -> list[str]:
     """A finding in paragraphs of ``width`` columns; with what is ``claimed``, or else without."""
     said = judged_words(finding)
-    parts = [(label, text) for label, text in _parts(finding) if claimed or label != "Claimed"]
+    parts = [(label, text) for label, text in _parts(finding) if claimed or label not in _CLAIM]
     return [
         paragraph(f"{finding.target} {_word(finding)}", width, hang=2),
         paragraph(said, width, indent=2),
@@ -65,8 +66,11 @@ def _word(finding: Finding) -> str:
 def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
     claim, scope, proof, shown = finding.claim, finding.scope, finding.accounted, finding.measured
     promised = math.isfinite(claim.epsilon)
-    most = f"≤ {_at(claim.epsilon, claim.delta)}" if promised else "no epsilon"
-    yield "Claimed", f"{most}: {claim.statement} ({claim.source})"
+    stated = f"{claim.statement} ({claim.source})"
+    if promised:
+        yield "Claimed", f"≤ {_at(claim.epsilon, claim.delta)}: {stated}"
+    else:
+        yield "Stated", stated
     if proof is not None:
         yield "Proved", f"≤ {_at(proof.told, proof.delta)}, by {proof.source}"
     if shown is not None:

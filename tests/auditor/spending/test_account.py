@@ -361,7 +361,7 @@ def test_each_finding_says_its_number_first_and_what_is_run_is_said_once(base: A
         "No number is claimed per user over the whole training behind secure aggregation (delta "
         "1e-06): epsilon is 1.753, if the adversary does not learn who was drawn."
     )
-    assert sum("Claimed" in line for line in lines) == 1
+    assert sum("Stated" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice the norm"):
         assert number in str(base)
 
