@@ -10,6 +10,9 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -113,6 +116,24 @@ def test_no_string_breaks_out(record: Record) -> None:
         assert "\x00" not in said
         assert "\x1b[31m" not in said
         assert "[bold red]" in re.sub(r"\x1b\[[0-9;]*m|\s", " ", said).replace("│", "") or fancy
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from("ab1_*~`|\\\\<>&[](){}#+-=!:.@ /^\\n"), max_size=24))
+def test_a_parser_of_markdown_reads_what_was_escaped(text: str) -> None:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    said, plain = markdown.escape(text), " ".join(text.split())
+    for page, place in ((said, 0), (f"- {said}", 0), (f"a | b\n--- | ---\nc | {said}\n", 3)):
+        inline = [token.children or [] for token in parser.parse(page) if token.type == "inline"]
+        read = inline[place] if plain or place else []
+        assert {leaf.type for leaf in read} <= {"text"}, page
+        assert "".join(leaf.content for leaf in read) == plain, page
+
+
+def test_a_word_of_the_record_is_found_in_its_markdown(record: Record) -> None:
+    text = markdown.render(record)
+    for word in ("dplcf-ap", "(calculated)", "[0."):
+        assert word in text
 
 
 def test_markdown_rows_have_as_many_cells_as_their_head(record: Record) -> None:
