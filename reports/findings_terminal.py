@@ -66,11 +66,11 @@ def _word(finding: Finding) -> str:
 def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
     claim, scope, proof, shown = finding.claim, finding.scope, finding.accounted, finding.measured
     promised = math.isfinite(claim.epsilon)
-    stated = f"{claim.statement} ({claim.source})"
+    said = f"{claim.statement} ({claim.source})"
     if promised:
-        yield "Claimed", f"≤ {_at(claim.epsilon, claim.delta)}: {stated}"
+        yield "Claimed", f"≤ {_at(claim.epsilon, claim.delta)}: {said}"
     else:
-        yield "Stated", stated
+        yield "Stated", said
     if proof is not None:
         yield "Proved", f"≤ {_at(proof.told, proof.delta)}, by {proof.source}"
     if shown is not None:
