@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import re
 import signal
 import sys
 import traceback
@@ -150,7 +151,17 @@ def _usage(error: Exception, message: str) -> str:
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
     path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
-    return f"{message.rstrip('.')}{got}. See `{path} --help`."
+    message = message.replace("Value error, ", "").rstrip(".")
+    near = ""
+    if wrong := re.search(r"'([^']*)' is not one of (.+)", message):
+        from fedrec_auditor.auditor.plan.families import near_names
+
+        message, got = (
+            f"{message[: wrong.start()]}expected one of {wrong[2]}",
+            f", got {wrong[1]!r}",
+        )
+        near = near_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
+    return f"{message}{got}. {near}{' ' * bool(near)}See `{path} --help`."
 
 
 def _given(names: Sequence[str]) -> str | None:

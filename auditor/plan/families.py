@@ -191,13 +191,17 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
     """The ``names`` that ``name`` may have meant, ``most`` of them, or ``otherwise`` all of them.
 
+    Nothing where none is near and nothing is to be said otherwise.
+
     >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
     >>> near_names("x", ["fcf", "fmf-ldp"], "There are")
     'There are: fcf, fmf-ldp.'
     """
     near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
-    return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise}: {', '.join(names)}."
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"{otherwise}: {', '.join(names)}." if otherwise else ""
 
 
 def brief(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -14,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief
+from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
 from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 
@@ -305,8 +306,14 @@ def _refused(error: ValidationError) -> PlanError:
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
     location = first["loc"][:3] if setting else first["loc"]  # beyond: the union's members
     if first["type"] == "extra_forbidden":
-        known, key = ", ".join(Plan.model_fields), brief(".".join(map(str, location)))
-        said = f"expected one of the keys {known}, got {key}. Remove or rename it."
+        known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
+        remedy = near_names(key, list(Plan.model_fields), "") or "Remove or rename it."
+        said = f"expected one of the keys {known}, got {brief(key)}. {remedy}"
+        return PlanError(said, *location)
+    if first["type"] == "literal_error":
+        names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
+        near = near_names(str(first["input"]), names, "They are")
+        said = f"expected a name of {location[0]}, got {brief(first['input'])}. {near}"
         return PlanError(said, *location)
     shown, why = brief(first["input"]), first["msg"]
     if setting:
