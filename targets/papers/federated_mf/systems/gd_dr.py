@@ -113,7 +113,7 @@ class GdDr(Reporting, LocalMf):
             index=index[:, None].astype(np.int32),
             positive=positive[:, None],
             magnitude=randomizer.magnitude,
-            matrix=(self.rows, self.factors),
+            shape=(self.rows, self.factors),
         )
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
         size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)

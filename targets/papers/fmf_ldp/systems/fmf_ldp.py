@@ -169,7 +169,7 @@ class FmfLdp(Reporting, ImplicitMf):
             index=index,
             positive=positive,
             magnitude=randomizer.magnitude,
-            matrix=(len(items), self.factors),
+            shape=(len(items), self.factors),
             clean=gradients if calls.size == 1 else None,
         )
         return {"reports": reports}
