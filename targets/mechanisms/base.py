@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from fedrec_auditor.accountants.events import dp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +135,7 @@ class Mechanism(Protocol):
         """Where the largest log-ratio is attained; None if it is attained nowhere (unbounded)."""
         ...
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event an accountant charges for one use, dominating every pair of inputs."""
         ...
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class Clipped:
         """The inner sets: every input is clipped to one of that domain."""
         return self.mechanism.worst_case()
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event of the inner mechanism, which clipping cannot worsen."""
         return self.mechanism.event()
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
 from fedrec_auditor.targets.settings import Range
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,6 @@ class Duchi(UnitReport):
             exhaustive=True,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over two buckets, between the two ends."""
-        from dp_accounting import RandomizedResponseDpEvent
-
-        return RandomizedResponseDpEvent(2.0 * self.flip, 2)
+        return dp.RandomizedResponseDpEvent(2.0 * self.flip, 2)

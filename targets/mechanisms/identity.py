@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,6 @@ class Identity(OneBit):
             name_output="uploaded entry {}".format,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """A non-private event: the output is the input."""
-        from dp_accounting import NonPrivateDpEvent
-
-        return NonPrivateDpEvent()
+        return dp.NonPrivateDpEvent()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
 from fedrec_auditor.targets.settings import Checked, NotNegative, Whole, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +116,9 @@ class OneCoordinate(Checked):
             name_output=lambda report: f"entry {report[0]} sent as {'+' if report[1] else '-'}B",
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over two buckets: the coordinate says nothing of the input."""
-        from dp_accounting import RandomizedResponseDpEvent
-
-        return RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
+        return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
         """P(bit = 1), as a mixture of the two corners: nothing cancels at large epsilon."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
@@ -21,9 +22,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
@@ -189,7 +187,7 @@ class Claimant(Protocol):
         """All randomness between the unit and the vantage of ``scope``; None if unknown."""
         ...
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """What an accountant charges in ``scope``."""
         ...
 

@@ -7,12 +7,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Floats, Ints
@@ -37,9 +38,6 @@ from fedrec_auditor.targets.systems.base import (
 )
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ class System(Checked, ABC):
         """None: no distribution covers every pair of the unit's values."""
         return None
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Non-private from every vantage: nothing is bounded and noisy."""
         return Identity().event()
 
@@ -344,11 +342,9 @@ class Central(System):
 class Silent(Central):
     """Devices or parties that keep everything: nothing is sent, and nothing is published."""
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """An event that costs nothing: nothing is released."""
-        from dp_accounting import NoOpDpEvent
-
-        return NoOpDpEvent()
+        return dp.NoOpDpEvent()
 
 
 def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:

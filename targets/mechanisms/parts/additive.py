@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.settings import Checked
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
@@ -116,11 +114,9 @@ class NormalCurve(ABC):
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), for the worst pair and exactly so."""
         return gaussian_divergence(self.mu, epsilon)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussian noise of multiplier 1/mu."""
-        from dp_accounting import GaussianDpEvent
-
-        return GaussianDpEvent(1.0 / self.mu)
+        return dp.GaussianDpEvent(1.0 / self.mu)
 
 
 class Normal(NormalCurve, Additive):

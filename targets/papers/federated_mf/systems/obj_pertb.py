@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.components import Dense, Floats, Kind
@@ -21,9 +22,6 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +56,12 @@ class ObjPertb(System):
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
-        from dp_accounting import NonPrivateDpEvent
-
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
             return PureDpEvent(self._share)
-        return NonPrivateDpEvent()
+        return dp.NonPrivateDpEvent()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """A table that the curator publishes, and sweeps over all ratings."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Bits, Component
 from fedrec_auditor.targets.compute import Compute
@@ -31,9 +32,6 @@ from fedrec_auditor.targets.systems.base import (
 )
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
@@ -73,7 +71,7 @@ class CollectedBits(System):
             return Identity()
         return self._before_server(scope, population)
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """The server's event in the unit of ``scope``; weaker vantages are post-processing.
 
         Who takes part is not hidden.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
 from fedrec_auditor.targets.settings import Checked, Probability, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +74,6 @@ class AtLeast(Checked):
             accidents += self.mistaken * math.exp(min(epsilon, 700.0))
         return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event of ``mechanism``, without the accidents."""
         return self.mechanism.event()

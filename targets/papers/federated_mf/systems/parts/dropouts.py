@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
@@ -25,9 +26,6 @@ from fedrec_auditor.targets.settings import (
     WholeOrNone,
     check,
 )
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 Floats = NDArray[np.float64]
 _CELLS = 8192  # of mu^2 in one round, rounded down
@@ -153,15 +151,13 @@ class Dropouts(Checked):
         far = np.exp(epsilon + log_ndtr(-mu / 2.0 - epsilon / mu))
         return float(probability @ np.maximum(near - far, 0.0))
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussians at the worst dropouts for which a round goes on."""
-        from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
-
         left = self._least()
         if left == 0.0:
-            return NonPrivateDpEvent()
-        one = GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
-        return SelfComposedDpEvent(one, self.count)
+            return dp.NonPrivateDpEvent()
+        one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
+        return dp.SelfComposedDpEvent(one, self.count)
 
     def squares(self) -> tuple[Floats, Floats]:
         """mu^2 of a round in which the device is in the sum, and the probabilities."""
