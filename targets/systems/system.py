@@ -27,7 +27,6 @@ from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    DesignedPair,
     Evaluation,
     Model,
     Population,
@@ -35,6 +34,7 @@ from fedrec_auditor.targets.systems.base import (
     Reported,
     Run,
     ScopedClaim,
+    Target,
 )
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
@@ -94,13 +94,12 @@ It yields what crosses in a round, or None where nothing does, and is sent that 
 
 
 @dataclass(frozen=True, kw_only=True)
-class System(Checked, ABC):
-    """A ``Target`` with the training loop, and with defaults for what most systems leave alone.
+class System(Checked, Target, ABC):
+    """A ``Target`` with the training loop.
 
     A system says what happens in a round (``train``), what a client sends (``messages``) and how
     scores are computed. What is claimed, and what is printed of its utility, stands in the folder
-    of its paper. By default it has no local game, states no mechanism, and is charged as
-    non-private. ``central`` says that all rounds happen within a server that holds the
+    of its paper. ``central`` says that all rounds happen within a server that holds the
     data, so that none is kept.
     """
 
@@ -129,31 +128,6 @@ class System(Checked, ABC):
     @property
     def rounds(self) -> int | None:
         """How many rounds a training has, None where it is a single upload."""
-        return None
-
-    @property
-    def steerable(self) -> bool:
-        """Not: clients may keep a state, or be drawn by lot."""
-        return False
-
-    @property
-    def upload_seconds(self) -> float:
-        """Little."""
-        return 0.0
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Nothing beside the code."""
-        return ()
-
-    @property
-    def unproved(self) -> str:
-        """Nothing: the events are those of the code."""
-        return ""
-
-    @property
-    def catalogue(self) -> int | None:
-        """Any number of items."""
         return None
 
     @property
@@ -192,18 +166,6 @@ class System(Checked, ABC):
         """The claims of the paper, each in its own scope and in those it would be taken for."""
         paper, name = self._described()
         return paper.scoped_claims(name, self, population)
-
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: no distribution covers every pair of the unit's values."""
-        return None
-
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Non-private from every vantage: nothing is bounded and noisy."""
-        return Identity().event()
-
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """None: no client's own randomizer promises a pure epsilon."""
-        return ()
 
     def run(
         self,
