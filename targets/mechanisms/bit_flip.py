@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import Probability
@@ -59,9 +60,7 @@ class BitFlip(OneBit):
         """The exact epsilon of one bit; infinite if an output is possible for one bit only."""
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Flip bits, bool of shape ``size``: one random byte a bit, a double where it ties.
 
         Exact but for the last step: a rate that is no multiple of 2^-61 is rounded up to one, so

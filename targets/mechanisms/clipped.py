@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,7 @@ class Clipped:
         """Shape of one output of the inner mechanism."""
         return self.mechanism.output_shape
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Clip ``value`` and randomize it by the inner mechanism."""
         return self.mechanism.randomize(self._clip(value), rng, size)
 

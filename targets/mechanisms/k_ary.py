@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
@@ -35,9 +36,7 @@ class KAry(OneNumber, Categorical):
         """Probability that the report is drawn without looking at the input."""
         return share_of_noise(self.epsilon, self.categories)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, int64 of shape ``size``, exactly by the distribution."""
         values = self.domain.spread(value, size)
         lost = bernoulli(self.noise, rng, values.shape)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, Size
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     check_mu,
 )
@@ -57,9 +58,7 @@ class RevealedGaussian(Checked):
         """For every use whether it was sampled, and the noisy sum: (count, 2)."""
         return (self.count, 2)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw marks and sums, float64 of shape (*size, count, 2)."""
         values = self.domain.spread(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))

@@ -8,13 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
-from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, Size
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     LOG_ROOT_TAU,
 )
@@ -62,9 +63,7 @@ class SampledGaussian(Checked):
         """(rounds,)."""
         return (self.rounds,)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw sums, float64 of shape (*size, rounds)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.rounds)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 from fedrec_auditor.targets.settings import AboveZero, Whole
@@ -36,9 +37,7 @@ class Shuffled(UnitEntry):
     epsilon: AboveZero
     n_users: Whole
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw the numbers of +B reports, int64 of shape ``size``."""
         values = self.domain.spread(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
@@ -110,7 +111,7 @@ class RecordedSystem(System):
     def run(
         self,
         interactions: Interactions,
-        rng: np.random.Generator,
+        rng: Generator,
         progress: Progress | None = None,
         compute: Compute = DEFAULT,
         keep: int | None = None,
@@ -122,9 +123,7 @@ class RecordedSystem(System):
         seen = replace(run.transcript, shown=self.recording.shown)
         return replace(run, transcript=seen, user_vectors=self.user_vectors)
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """The rounds, whose messages stay in their files."""
         left = compute.memory
         for one in self.recording.rounds[: self.rounds]:
@@ -222,16 +221,14 @@ class RecordedSystem(System):
         self,
         profiles: Interactions,
         broadcast: Broadcast | None,
-        rng: np.random.Generator,
+        rng: Generator,
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> NoReturn:
         """InputError: nobody is there to send."""
         raise InputError(NO_MORE)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> NoReturn:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Unscored: how items are scored is not recorded."""
         raise Unscored("A recording does not say how items are scored: utility is not measured.")
 

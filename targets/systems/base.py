@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -290,9 +290,7 @@ class Target(Claimant, Protocol):
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
         ...
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items for these users, (len(users), n_items), as their devices compute.
 
         ``interactions`` are what the devices hold; where devices fine-tune, they do so on these.

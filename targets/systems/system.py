@@ -245,9 +245,7 @@ class System(Checked, Target, ABC):
         return {}
 
     @abstractmethod
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items for these users, (len(users), n_items)."""
 
     @classmethod

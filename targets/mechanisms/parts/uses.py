@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
 from fedrec_auditor.targets.settings import Checked, Whole
 
@@ -52,9 +53,7 @@ class Uses(Checked, ABC):
         """One output of the inner mechanism a use, (count, ...)."""
         return (self.count, *self.mechanism.output_shape)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw outputs, every use by itself."""
         values = self.domain.spread(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
-from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
@@ -68,9 +69,7 @@ class ObjPertb(System):
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Factorise, perturb, publish: one round, in which the curator sends V.
 
         Memory is (n + m) p^2 numbers, for the normal equations.
@@ -106,9 +105,7 @@ class ObjPertb(System):
             sent[block] = items.reshape(len(block), m, self.factors)
         return {"items": Dense(sent, Kind.MODEL)}
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
         with one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)

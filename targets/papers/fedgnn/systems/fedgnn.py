@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
@@ -131,9 +132,7 @@ class FedGnn(RatingGraph):
         layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1: which users are drawn in a round is chosen by ``rng``."""
         model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
         near, n = None, interactions.n_users

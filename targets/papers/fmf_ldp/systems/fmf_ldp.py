@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
-from fedrec_auditor.targets.components import Floats, Reports
+from fedrec_auditor.targets.components import Floats, Ints, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
@@ -179,8 +178,8 @@ class FmfLdp(Reporting, ImplicitMf):
         profiles: sparse.csr_array,
         vectors: Floats,
         items: Floats,
-        users: NDArray[np.integer[Any]],
-        index: NDArray[np.integer[Any]],
+        users: Ints,
+        index: Ints,
     ) -> NDArray[np.float64]:
         """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
@@ -67,7 +68,7 @@ class DpPrivRec(PrivRec):
 
     unprotected = "privrec"
 
-    def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
+    def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """The model and the clipping bound."""
         return super().first(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
@@ -92,9 +93,7 @@ class DpPrivRec(PrivRec):
         parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
         return parts
 
-    def step(
-        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
         """Lines 8 to 11. The noise is the server's: it is in the next broadcast, in no upload."""
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -56,7 +57,7 @@ class CollectedBits(System):
         """The distribution of one uploaded bit; None where bits are sent as they are."""
 
     @abstractmethod
-    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
+    def learn(self, uploads: Uploads, rng: Generator) -> Trained:
         """What the server sends out, and what scoring needs, from the uploads alone."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -98,9 +99,7 @@ class CollectedBits(System):
             ),
         )
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """One upload by every user; the server learns from it and sends out the result once."""
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)

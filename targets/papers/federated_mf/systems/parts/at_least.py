@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
 from fedrec_auditor.targets.settings import Checked, Probability, check
 
 
@@ -52,9 +53,7 @@ class AtLeast(Checked):
         """Shape of one output of ``mechanism``."""
         return self.mechanism.output_shape
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw outputs of ``mechanism``, (*size, *output_shape)."""
         return self.mechanism.randomize(value, rng, size)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
@@ -15,7 +16,7 @@ from scipy.special import log_ndtr, ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
 from fedrec_auditor.targets.settings import (
     AboveZero,
@@ -93,9 +94,7 @@ class Dropouts(Checked):
         seen = probability > 0.0
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Run all rounds; float64 (*size, count, 4)."""
         values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()

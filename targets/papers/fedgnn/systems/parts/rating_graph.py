@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
@@ -181,9 +181,7 @@ class RatingGraph(System):
             layer=user[:, :, None] * m[:, None, :],
         )
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings from the last model, the history and the neighbours' embeddings."""
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
