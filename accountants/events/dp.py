@@ -1,8 +1,6 @@
-"""Events of dp-accounting and of ours by name, imported when one is asked for: it takes seconds.
+"""Events of dp-accounting and of ours by name, imported when the first is asked for.
 
->>> dp_event = __getattr__("GaussianDpEvent")(2.0)
->>> dp_event.noise_multiplier
-2.0
+For that takes seconds, and most of what has events needs none.
 """
 
 from __future__ import annotations
@@ -15,4 +13,6 @@ def __getattr__(name: str) -> Any:
 
     from fedrec_auditor.accountants.events import leaves
 
-    return getattr(leaves if name in vars(leaves) else dp_accounting, name)
+    found = getattr(leaves if name in vars(leaves) else dp_accounting, name)
+    globals()[name] = found
+    return found

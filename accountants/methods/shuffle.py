@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.losses.clone_pair import ClonePair
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.pairs import AtomicPair, Pair
@@ -37,7 +36,7 @@ class Shuffle(LeafAccountant):
 
     reference = "clones (Feldman, McMillan, Talwar 2021 and 2023), composed numerically"
     name = "the shuffle accountant"
-    reads = (ShuffledDpEvent,)
+    reads = (dp.ShuffledDpEvent,)
     assumptions = (
         "the shuffler is honest",
         "every user sends a report in every shuffle",

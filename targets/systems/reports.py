@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -81,5 +80,5 @@ class Reporting(System):
         one = self.report(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:
             n_users = self.hidden(population)
-            one = ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
+            one = dp.ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
         return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))

@@ -24,9 +24,6 @@ from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
-_SHUFFLED_DELTA = 1e-6
-_USERS = 1 << 12  # devices whose projected gradients are computed at once
-
 
 @dataclass(frozen=True, kw_only=True)
 class GdDr(Reporting, LocalMf):

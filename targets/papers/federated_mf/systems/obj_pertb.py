@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
@@ -61,7 +60,7 @@ class ObjPertb(System):
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
-            return PureDpEvent(self._share)
+            return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:

@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Ints, Reports
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
@@ -155,9 +156,7 @@ class FmfLdp(Reporting, ImplicitMf):
         vectors = gradients.vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
-        step = max(1, _BLOCK // (len(items) + 16 * k))
-        for start in range(0, len(users), step):
-            block = slice(start, start + step)
+        for block in blocks(len(users), len(items) + 16 * k, _BLOCK):
             draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
             index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
             entries = self.entries(profiles.ratings, vectors, items, users[block, None], drawn)

@@ -21,6 +21,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
@@ -115,12 +116,11 @@ def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Itera
     1 and 4 bytes a 0 beside the chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
-    step = max(1, _BITS // max(1, width))
-    for start in range(0, len(bits), step):
-        block = bits.dense(np.arange(start, min(start + step, len(bits))))
+    for part in blocks(len(bits), width, _BITS):
+        block = bits.dense(np.arange(part.start, part.stop))
         absent = width - block.sum(axis=1)
         places = np.flatnonzero(block & (absent > 0)[:, None])
-        ones.append(places + start * width)
+        ones.append(places + part.start * width)
         zeros.append(np.nonzero(~block)[1].astype(np.int32))
         totals.append(absent)
     if not ones:

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets import compute
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
@@ -81,9 +82,8 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
 
 def blocks(n: int, size: int) -> Iterator[Ints]:
     """Places of n parties of one user, so many at once as have four million numbers of ``size``."""
-    width = max(1, _NUMBERS // max(1, size))
-    for low in range(0, n, width):
-        yield np.arange(low, min(low + width, n))
+    for block in compute.blocks(n, size, _NUMBERS):
+        yield np.arange(block.start, block.stop)
 
 
 def batch_size(n: int, rate: float) -> int:
