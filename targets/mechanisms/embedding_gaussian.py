@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Normal,
-    check_mu,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Normal, check_mu, clip_norm
 from fedrec_auditor.targets.settings import AboveZero, check
 
 

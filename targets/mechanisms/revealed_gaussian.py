@@ -14,9 +14,7 @@ from scipy import stats
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain, Size
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    check_mu,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import check_mu
 from fedrec_auditor.targets.settings import AboveZero, Checked, Share, Whole, check
 
 _RARE = 1e-30

@@ -16,9 +16,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Size
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    LOG_ROOT_TAU,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import LOG_ROOT_TAU
 from fedrec_auditor.targets.settings import Checked, NotNegative, Positive, Share, Whole
 
 _CELLS, _REACH = 1 << 15, 9.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
@@ -61,8 +61,6 @@ class RecordedSystem(System):
     origin: ClassVar[Origin] = Origin(others=True, at_hand=False)
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
-    unprotected: ClassVar[str] = ""
-    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import cloudpickle
@@ -121,8 +120,6 @@ class WrappedSystem(System):
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
-    unprotected: ClassVar[str] = ""
-    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         check(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,17 +12,12 @@ from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.settings import Checked
 
 
-class _HasEpsilon(Protocol):
-    @property
-    def epsilon(self) -> float: ...
-
-
 class PureEpsilon:
     """Charged as any mechanism of its ``epsilon``."""
 
     __slots__ = ()
 
-    def event(self: _HasEpsilon) -> dp.DpEvent:
+    def event(self: Any) -> dp.DpEvent:
         """Any mechanism of this epsilon."""
         return dp.PureDpEvent(self.epsilon)
 

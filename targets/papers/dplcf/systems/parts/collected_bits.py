@@ -26,11 +26,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.settings import Range
-from fedrec_auditor.targets.systems.base import (
-    DesignedPair,
-    Evaluation,
-    Population,
-)
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Population
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
