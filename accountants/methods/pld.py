@@ -62,7 +62,7 @@ class Pld(LeafAccountant):
     ignores the count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2
     buckets cost 1.0987 there; in truth 10.987).
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)

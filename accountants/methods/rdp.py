@@ -49,7 +49,7 @@ class Rdp(LeafAccountant):
     present or absent, and samples of fixed size of anything under replacement. Conversion: Canonne,
     Kamath and Steinke 2020, Proposition 12.
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)

@@ -27,6 +27,7 @@ class Shuffle(LeafAccountant):
     (``theorems.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
 
     >>> from dp_accounting import SelfComposedDpEvent
+    >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(ShuffledDpEvent(1.0, 10_000), 20)

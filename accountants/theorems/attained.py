@@ -31,7 +31,7 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
     known are left out, for whoever sees them too can tell no less. InputError for a senseless event
     or delta.
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(epsilon_attained(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
     4.377
     """

@@ -29,7 +29,7 @@ def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     it is under replacement and so proves the epsilon of half the change (4.73 for z = 1 at delta
     1e-5, where 9.997 is exact); its PLD accountant is right.
 
-    >>> under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    >>> under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
     replaced = adjacency is not Adjacency.ADD_REMOVE
@@ -62,7 +62,7 @@ def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     and normal noise is then a mixture of Gaussians (``losses.gaussian_mixture``). That is far below
     group privacy, which multiplies epsilon, and delta by more.
 
-    >>> event = of_group(PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)), 2)
+    >>> event = of_group(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """

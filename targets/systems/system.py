@@ -131,6 +131,11 @@ class System(Checked, Target, ABC):
         return None
 
     @property
+    def shown(self) -> Vantage:
+        """The strongest vantage of which a run holds what is seen."""
+        return Vantage.SERVER
+
+    @property
     def sizes(self) -> Sizes:
         """The number of rounds; a system adds what else its settings say."""
         return Sizes(rounds=self.rounds)
@@ -199,7 +204,10 @@ class System(Checked, Target, ABC):
             if progress is not None:
                 progress(number, total)
         transcript = Transcript(
-            public=self.public(interactions), rounds=tuple(rounds), release=trained.release
+            public=self.public(interactions),
+            rounds=tuple(rounds),
+            release=trained.release,
+            shown=self.shown,
         )
         return Run(
             transcript=transcript,
