@@ -6,16 +6,10 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    RandomizedResponseDpEvent,
-    get_epsilon_gaussian,
-)
 
 from fedrec_auditor.accountants.errors import AuditError
-from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, leaves
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import leaves
 from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.accountants.statements.bound import Bound, check_delta
@@ -26,7 +20,7 @@ _MOST_USES, _MOST_KINDS = 10**6, 3
 _SLACK = 1e-6
 
 
-def floor(event: DpEvent, delta: float) -> float:
+def floor(event: dp.DpEvent, delta: float) -> float:
     """An epsilon that no proof for ``event`` at ``delta`` can be below.
 
     All Gaussian leaves together cost the exact curve at sqrt(sum of 1/z^2); all pure epsilons and
@@ -37,12 +31,12 @@ def floor(event: DpEvent, delta: float) -> float:
     check_delta(delta)
     found = leaves(event)
     mu = 0.0
-    responses: list[tuple[DpEvent, int]] = []
+    responses: list[tuple[dp.DpEvent, int]] = []
     for leaf, count in found:
-        if isinstance(leaf, GaussianDpEvent):
+        if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif _two_sided(leaf) or (delta == 0 and isinstance(leaf, LaplaceDpEvent)):
+        elif _two_sided(leaf) or (delta == 0 and isinstance(leaf, dp.LaplaceDpEvent)):
             responses.append((leaf, count))
     kinds = pure_kinds(responses)
     known = _gaussian(delta, mu)
@@ -64,10 +58,10 @@ def _gaussian(delta: float, mu: float) -> float:
         large = min(mu, 1e150)
         return large * (large / 2.0 - 40.0)
     with np.errstate(all="ignore"):
-        return float(get_epsilon_gaussian(1.0 / mu, delta))
+        return float(dp.get_epsilon_gaussian(1.0 / mu, delta))
 
 
-def cross_check(event: DpEvent, bounds: Iterable[Bound]) -> None:
+def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
     """AuditError if one of the upper ``bounds`` for ``event`` is below its ``floor``."""
     for bound in bounds:
         least = floor(event, bound.delta)
@@ -79,10 +73,10 @@ def cross_check(event: DpEvent, bounds: Iterable[Bound]) -> None:
             )
 
 
-def _two_sided(leaf: DpEvent) -> bool:
+def _two_sided(leaf: dp.DpEvent) -> bool:
     """Whether the leaf is randomized response of its pure epsilon, or stands for its worst case."""
-    if isinstance(leaf, RandomizedResponseDpEvent):
+    if isinstance(leaf, dp.RandomizedResponseDpEvent):
         return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))
-    if isinstance(leaf, BitFlipDpEvent):
+    if isinstance(leaf, dp.BitFlipDpEvent):
         return leaf.p + leaf.q == 1.0 and math.isfinite(pure_epsilon(leaf))
-    return isinstance(leaf, PureDpEvent)
+    return isinstance(leaf, dp.PureDpEvent)

@@ -7,15 +7,18 @@ changed, noise as its seeds. The protocol sends what ``Component`` shows, and at
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
@@ -34,15 +37,21 @@ class Kind(StrEnum):
     RATINGS = "ratings"  # a rating each
 
 
-class Component(Protocol):
-    """One named part of a round's messages, for all clients at once."""
+class Component(ABC):
+    """One named part of a round's messages, for all clients at once.
+
+    A member gives ``shape``, ``dense`` and ``kind``, and in ``parts`` the names of its fields that
+    have an entry a client: arrays, sparse arrays, streams, or components. One that is made of
+    another component, which stands first there, has the kind, the rate and the shape of that.
+    """
 
     __slots__ = ()
+    parts: ClassVar[tuple[str, ...]] = ()
 
     @property
     def kind(self) -> Kind:
         """What the messages say."""
-        ...
+        return _first(self).kind
 
     @property
     def rate(self) -> float | None:
@@ -52,20 +61,20 @@ class Component(Protocol):
         rate is negative where the gradient itself is sent, uphill. None where there is no such
         rate, or where it is not public.
         """
-        ...
+        return _first(self).rate
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's part, as ``dense`` gives it."""
-        ...
+        return _first(self).shape
 
     def __len__(self) -> int:
         """Number of clients."""
-        ...
+        return len(getattr(self, self.parts[0]))
 
+    @abstractmethod
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent, shape (len(clients), *shape)."""
-        ...
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which rows these clients put on the wire, (len(clients), *shape[:1]): all of them."""
@@ -77,15 +86,16 @@ class Component(Protocol):
         In float64, by blocks of clients.
         """
         out = np.zeros(self.shape)
-        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
-        for start in range(0, len(self), step):
-            clients = np.arange(start, min(start + step, len(self)))
+        for block in blocks(len(self), math.prod(self.shape), _BLOCK):
+            clients = np.arange(block.start, block.stop)
             out += self.dense(clients).sum(axis=0, dtype=np.float64)
         return out
 
-    def take(self, clients: Ints) -> Component:
+    def take(self, clients: Ints) -> Self:
         """The messages of the clients at these positions only, in this order."""
-        ...
+        own: Any = self
+        made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
+        return made
 
     def tail(self, first: int) -> Component:
         """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
@@ -94,9 +104,7 @@ class Component(Protocol):
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
         out = np.zeros((*rows.shape, *self.shape[1:]))
-        step = max(1, _BLOCK // max(1, int(np.prod(self.shape))))
-        for start in range(0, len(clients), step):
-            part = slice(start, start + step)
+        for part in blocks(len(clients), math.prod(self.shape), _BLOCK):
             block, each = self.dense(clients[part]), rows[part]
             out[part] = block[np.arange(len(each))[:, None], each]
         return out
@@ -109,24 +117,13 @@ class SomeRows(Component):
     whole: Component
     rows: slice | Ints
 
-    @property
-    def kind(self) -> Kind:
-        """That of the whole."""
-        return self.whole.kind
-
-    @property
-    def rate(self) -> float | None:
-        """That of the whole."""
-        return self.whole.rate
+    parts = ("whole",)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's part."""
         count, *rest = self.whole.shape
         return (len(np.arange(count)[self.rows]), *rest)
-
-    def __len__(self) -> int:
-        return len(self.whole)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The rows of these clients."""
@@ -140,26 +137,21 @@ class SomeRows(Component):
         """Sum over all clients."""
         return self.whole.total()[self.rows]
 
-    def take(self, clients: Ints) -> SomeRows:
-        """The rows of these clients."""
-        return SomeRows(self.whole.take(clients), self.rows)
-
 
 @dataclass(frozen=True, slots=True)
 class Dense(Component):
     """Messages stored as they are: ``values`` has shape (n, *shape)."""
 
     values: NDArray[Any]
-    kind: Kind = field()  # of no default, where the protocol has a property
+    kind: Kind = field()  # of no default, where the class has a property
     rate: float | None = None
+
+    parts = ("values",)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's part."""
         return self.values.shape[1:]
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent."""
@@ -172,10 +164,6 @@ class Dense(Component):
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows``."""
         return np.asarray(self.values[np.asarray(clients)[:, None], rows])
-
-    def take(self, clients: Ints) -> Dense:
-        """The messages of these clients."""
-        return Dense(self.values[clients], self.kind, self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +178,8 @@ class Bits(Component):
     flip: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
-    @property
-    def kind(self) -> Kind:
-        """Bits."""
-        return Kind.BITS
-
-    @property
-    def rate(self) -> None:
-        """None: nothing is learned."""
-        return None
+    parts = ("entries", "streams")
+    kind, rate = Kind.BITS, None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -217,11 +198,6 @@ class Bits(Component):
             return out
         return self.flip(out, self.streams.take(clients))
 
-    def take(self, clients: Ints) -> Bits:
-        """The bits of these clients."""
-        streams = None if self.streams is None else self.streams.take(clients)
-        return Bits(sparse.csr_array(self.entries[clients]), self.flip, streams)
-
 
 @dataclass(frozen=True, slots=True)
 class RankOne(Component):
@@ -236,23 +212,13 @@ class RankOne(Component):
     items: Floats
     corrections: sparse.csr_array
 
-    @property
-    def kind(self) -> Kind:
-        """Gradients."""
-        return Kind.GRADIENT
-
-    @property
-    def rate(self) -> float:
-        """One half."""
-        return 0.5
+    parts = ("vectors", "corrections")
+    kind, rate = Kind.GRADIENT, 0.5
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(M, F)."""
         return self.items.shape
-
-    def __len__(self) -> int:
-        return len(self.vectors)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The gradients that these clients sent, (len(clients), M, F)."""
@@ -279,15 +245,9 @@ class RankOne(Component):
         left[held] += s.data[entries[held]]
         return np.asarray(left[:, :, None] * x[:, None, :])
 
-    def take(self, clients: Ints) -> RankOne:
-        """The gradients of these clients."""
-        return RankOne(
-            self.vectors[clients], self.items, sparse.csr_array(self.corrections[clients])
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Component):
     """A matrix (M, d) of which each client sends, or has changed, some rows only.
 
     Client i's rows are ``ids[indptr[i] : indptr[i + 1]]``, ascending, with ``values`` (nnz, d).
@@ -301,7 +261,7 @@ class Rows:
     ids: Ints
     values: NDArray[Any]
     count: int
-    kind: Kind = field()  # of no default, where the protocol has a property
+    kind: Kind = field()  # of no default, where the class has a property
     rate: float | None = None
     rest: NDArray[Any] | None = None
 
@@ -327,7 +287,7 @@ class Rows:
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which rows these clients put on the wire, (len(clients), M)."""
         if self.rest is not None:
-            return np.ones((len(clients), self.count), dtype=np.bool_)
+            return super(Rows, self).sent(clients)
         out = np.zeros((len(clients), self.count), dtype=np.bool_)
         rows, entries = _entries(self.indptr, clients)
         out[rows, self.ids[entries]] = True
@@ -336,10 +296,8 @@ class Rows:
     def total(self) -> NDArray[Any]:
         """Sum over all clients, in float64, by blocks of rows: no copy of all values is made."""
         out = np.zeros(self.shape)
-        step = max(1, _BLOCK // max(1, int(np.prod(self.shape[1:]))))
-        for start in range(0, len(self.ids), step):
-            ids = self.ids[start : start + step]
-            change = self.values[start : start + step].astype(np.float64)
+        for block in blocks(len(self.ids), math.prod(self.shape[1:]), _BLOCK):
+            ids, change = self.ids[block], self.values[block].astype(np.float64)
             if self.rest is not None:
                 change -= self.rest[ids]
             pick = sparse.csc_array(  # one entry a column
@@ -351,13 +309,12 @@ class Rows:
     def tail(self, first: int) -> Rows:
         """What was sent, or changed, of the rows from ``first`` on."""
         kept = self.ids >= first
-        return Rows(
+        return replace(
+            self,
             indptr=np.append(0, np.cumsum(kept))[self.indptr],
             ids=self.ids[kept] - first,
             values=self.values[kept],
             count=self.count - first,
-            kind=self.kind,
-            rate=self.rate,
             rest=None if self.rest is None else self.rest[first:],
         )
 
@@ -375,15 +332,8 @@ class Rows:
         """The rows of these clients."""
         rows, entries = _entries(self.indptr, clients)
         sizes = np.bincount(rows, minlength=len(clients))
-        return Rows(
-            indptr=np.concatenate([[0], np.cumsum(sizes)]),
-            ids=self.ids[entries],
-            values=self.values[entries],
-            count=self.count,
-            kind=self.kind,
-            rate=self.rate,
-            rest=self.rest,
-        )
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,23 +343,7 @@ class Overlaid(Component):
     table: Component
     rows: Rows
 
-    @property
-    def kind(self) -> Kind:
-        """That of the rows."""
-        return self.rows.kind
-
-    @property
-    def rate(self) -> float | None:
-        """That of the rows."""
-        return self.rows.rate
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, d)."""
-        return self.rows.shape
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    parts = ("rows", "table")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """The tables of these clients, (len(clients), M, d)."""
@@ -424,10 +358,6 @@ class Overlaid(Component):
         held, entries = _located(self.rows.indptr, self.rows.ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
         return out
-
-    def take(self, clients: Ints) -> Overlaid:
-        """The tables of these clients."""
-        return Overlaid(self.table.take(clients), self.rows.take(clients))
 
 
 class Randomizer(Protocol):
@@ -468,23 +398,7 @@ class Randomized(Component):
     randomize: Randomizer
     streams: Streams
 
-    @property
-    def kind(self) -> Kind:
-        """What the messages say without the noise, and as well with it."""
-        return self.clean.kind
-
-    @property
-    def rate(self) -> float | None:
-        """That of the messages without the noise."""
-        return self.clean.rate
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part."""
-        return self.clean.shape
-
-    def __len__(self) -> int:
-        return len(self.clean)
+    parts = ("clean", "streams")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent."""
@@ -494,13 +408,13 @@ class Randomized(Component):
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
         if isinstance(self.randomize, Summable):
             return self.randomize.summed(self.clean.total(), self.streams)
-        return Component.total(self)
+        return super(Randomized, self).total()
 
     def tail(self, first: int) -> Component:
         """Without drawing what comes before, where a draw depends on its place."""
         if not isinstance(self.randomize, Placed):
-            return SomeRows(self, slice(first, None))
-        skipped = first * int(np.prod(self.shape[1:]))
+            return super(Randomized, self).tail(first)
+        skipped = first * math.prod(self.shape[1:])
         return Randomized(self.clean.tail(first), self.randomize.skipping(skipped), self.streams)
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -508,14 +422,10 @@ class Randomized(Component):
         if not isinstance(self.randomize, Placed):
             return super(Randomized, self).picked(clients, rows)
         clean = self.clean.picked(clients, rows)
-        single = self.randomize.skipping(rows.ravel() * int(np.prod(self.shape[1:])))
+        single = self.randomize.skipping(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))
         sent = single(clean.reshape(rows.size, *clean.shape[2:]), streams)
         return np.asarray(sent).reshape(clean.shape)
-
-    def take(self, clients: Ints) -> Randomized:
-        """The messages of these clients."""
-        return Randomized(self.clean.take(clients), self.randomize, self.streams.take(clients))
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,53 +433,38 @@ class Reports(Component):
     """k reports a client of one coordinate of a matrix each, as +B or -B.
 
     ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
-    sent. ``magnitude`` is B and public. ``matrix`` is the public shape (M, F). ``clean`` are the
+    sent. ``magnitude`` is B and public. ``shape`` is that of the matrix, (M, F). ``clean`` are the
     matrices that they report on, where the system keeps them.
     """
 
     index: Ints
     positive: NDArray[np.bool_]
     magnitude: float
-    matrix: tuple[int, int]
+    shape: tuple[int, int] = field()
     clean: Component | None = None
 
-    @property
-    def kind(self) -> Kind:
-        """Reports."""
-        return Kind.REPORTS
-
-    @property
-    def rate(self) -> None:
-        """None: it is a sign that is sent."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, F)."""
-        return self.matrix
-
-    def __len__(self) -> int:
-        return len(self.index)
+    parts = ("index", "positive", "clean")
+    kind, rate = Kind.REPORTS, None
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """Each client's estimate of its matrix: the mean of its k reports, (len(clients), M, F)."""
         index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
         n, k = index.shape
-        size = self.matrix[0] * self.matrix[1]
+        size = math.prod(self.shape)
         flat = (np.arange(n)[:, None] * size + index).ravel()
         sums = np.bincount(flat, weights=sign.ravel(), minlength=n * size)
-        return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.matrix))
+        return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def total(self) -> NDArray[Any]:
         """Sum over clients of their estimates."""
-        size = self.matrix[0] * self.matrix[1]
+        size = math.prod(self.shape)
         counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
-        return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.matrix))
+        return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows``: the few reports that fall into them."""
-        width, index = self.matrix[1], self.index[clients]
+        width, index = self.shape[1], self.index[clients]
         out = np.zeros((*rows.shape, width))
         for k, row in enumerate(rows.T):
             client, report = np.nonzero(index // width == row[:, None])
@@ -577,17 +472,23 @@ class Reports(Component):
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
-    def take(self, clients: Ints) -> Reports:
-        """The reports of these clients."""
-        clean = None if self.clean is None else self.clean.take(clients)
-        index, positive = self.index[clients], self.positive[clients]
-        return Reports(index, positive, self.magnitude, self.matrix, clean)
-
     def split(self) -> Reports:
         """Every report as a message of its own."""
-        return Reports(
-            self.index.reshape(-1, 1), self.positive.reshape(-1, 1), self.magnitude, self.matrix
-        )
+        index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
+        return Reports(index, positive, self.magnitude, self.shape)
+
+
+def _first(made: Component) -> Component:
+    """The component that another one is made of."""
+    first: Component = getattr(made, made.parts[0])
+    return first
+
+
+def _of(part: Any, clients: Ints) -> Any:
+    """What is there of these clients."""
+    if isinstance(part, np.ndarray | sparse.csr_array):
+        return part[clients]
+    return None if part is None else part.take(clients)
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -40,6 +40,16 @@ class Compute(Checked):
 DEFAULT = Compute()
 
 
+def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
+    """Slices of ``count`` things of so many ``numbers`` each: ``most`` numbers, or one thing.
+
+    >>> list(blocks(5, 4, most=8))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, most // max(1, numbers))
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
 def one_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS works in one thread: its threads cost small products more."""
     held: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")

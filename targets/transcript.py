@@ -99,31 +99,22 @@ class Wire(Component):
     reach: of the stored component a wire keeps functions only.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_count",
-        "_dense",
-        "_kind",
-        "_picked",
-        "_rate",
-        "_sent",
-        "_shape",
-        "_tail",
-        "_take",
-        "_total",
-    )
+    __slots__ = ("__weakref__", "_count", "_kind", "_made", "_rate", "_read", "_shape")
 
     def __init__(self, stored: Component) -> None:
         self._kind, self._rate = stored.kind, stored.rate
         self._shape, self._count = stored.shape, len(stored)
-        self._dense: Callable[[Ints], NDArray[Any]] = lambda clients: stored.dense(clients)
-        self._sent: Callable[[Ints], NDArray[np.bool_]] = lambda clients: stored.sent(clients)
-        self._picked: Callable[[Ints, Ints], NDArray[Any]] = lambda clients, rows: stored.picked(
-            clients, rows
-        )
-        self._take: Callable[[Ints], Wire] = lambda clients: Wire(stored.take(clients))
-        self._total: Callable[[], NDArray[Any]] = lambda: stored.total()
-        self._tail: Callable[[int], Wire] = lambda first: Wire(stored.tail(first))
+
+        def read(name: str, *of: Ints) -> NDArray[Any]:
+            assert name in ("dense", "sent", "picked", "total")
+            found: NDArray[Any] = getattr(stored, name)(*of)
+            return found
+
+        def made(name: str, of: Any) -> Wire:
+            assert name in ("take", "tail")
+            return Wire(getattr(stored, name)(of))
+
+        self._read, self._made = read, made
 
     @classmethod
     def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
@@ -158,27 +149,27 @@ class Wire(Component):
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent, (len(clients), *shape): a new array."""
-        return self._dense(clients)
+        return self._read("dense", clients)
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
-        return self._sent(clients)
+        return self._read("sent", clients)
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
-        return self._picked(clients, rows)
+        return self._read("picked", clients, rows)
 
     def take(self, clients: Ints) -> Wire:
         """The messages of the clients at these positions only, in this order."""
-        return self._take(clients)
+        return self._made("take", clients)
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``, in float64."""
-        return self._total()
+        return self._read("total")
 
     def tail(self, first: int) -> Wire:
         """The same messages from row ``first`` on."""
-        return self._tail(first)
+        return self._made("tail", first)
 
 
 def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:

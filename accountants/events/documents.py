@@ -8,51 +8,30 @@ import sys
 from typing import Any
 
 import attr
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NonPrivateDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-    ZCDpEvent,
-)
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-    ShuffledDpEvent,
-    check_parameters,
-    leaves,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import check_parameters, leaves
 
-READ: dict[str, type[DpEvent]] = {
+READ: dict[str, type[dp.DpEvent]] = {
     kind.__name__: kind
     for kind in (
-        GaussianDpEvent,
-        LaplaceDpEvent,
-        RandomizedResponseDpEvent,
-        ZCDpEvent,
-        PoissonSampledDpEvent,
-        SampledWithoutReplacementDpEvent,
-        MixtureOfGaussiansDpEvent,
-        SelfComposedDpEvent,
-        ComposedDpEvent,
-        NoOpDpEvent,
-        NonPrivateDpEvent,
-        BitFlipDpEvent,
-        PureDpEvent,
-        ShuffledDpEvent,
-        RevealedSamplingDpEvent,
-        ReplacedSamplingDpEvent,
+        dp.GaussianDpEvent,
+        dp.LaplaceDpEvent,
+        dp.RandomizedResponseDpEvent,
+        dp.ZCDpEvent,
+        dp.PoissonSampledDpEvent,
+        dp.SampledWithoutReplacementDpEvent,
+        dp.MixtureOfGaussiansDpEvent,
+        dp.SelfComposedDpEvent,
+        dp.ComposedDpEvent,
+        dp.NoOpDpEvent,
+        dp.NonPrivateDpEvent,
+        dp.BitFlipDpEvent,
+        dp.PureDpEvent,
+        dp.ShuffledDpEvent,
+        dp.RevealedSamplingDpEvent,
+        dp.ReplacedSamplingDpEvent,
     )
 }
 """The events that some accountant takes, by name."""
@@ -63,7 +42,7 @@ _LISTS = ("sensitivities", "sampling_probs")
 _MOST = 10**15
 
 
-def read_event(text: str) -> DpEvent:
+def read_event(text: str) -> dp.DpEvent:
     """The event that a JSON document describes: ``type`` is its class, the rest are its fields.
 
     Sampled and composed events hold others: ``event`` is a document, ``events`` a list of them.
@@ -85,7 +64,7 @@ def read_event(text: str) -> DpEvent:
     return event
 
 
-def _event(document: Any) -> DpEvent:
+def _event(document: Any) -> dp.DpEvent:
     if not isinstance(document, dict) or not isinstance(document.get(_TYPE), str):
         raise InputError(
             f'Expected an event such as {{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}, '

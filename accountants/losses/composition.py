@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
-from fedrec_auditor.accountants.losses.pairs import (
-    Array,
-    AtomicPair,
-    ListedPair,
-    Pair,
-    log_sum,
-)
+from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
 
 Uses = tuple[tuple[Pair, int], ...]
 """Pairs, each with how often it is used."""

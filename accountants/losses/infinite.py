@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NonPrivateDpEvent,
-    RandomizedResponseDpEvent,
-    ZCDpEvent,
-)
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
-
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ShuffledDpEvent,
-    check_parameters,
-    leaves,
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import check_parameters, leaves, sampling_rate
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.statements.bound import check_delta
 
-_UNBOUNDED = (GaussianDpEvent, ZCDpEvent, MixtureOfGaussiansDpEvent)
+_UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
-def why_infinite(event: DpEvent, delta: float) -> str:
+def why_infinite(event: dp.DpEvent, delta: float) -> str:
     """The first reason why no epsilon holds for ``event`` at ``delta``; "" if none is found.
 
     It names the part of the event, and what would help. InputError for a senseless event or delta.
@@ -42,20 +26,20 @@ def why_infinite(event: DpEvent, delta: float) -> str:
     return ""
 
 
-def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
+def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
     """Of a leaf that happens with probability ``rate``, ``count`` times."""
     drawn = getattr(leaf, "event", None)
-    if isinstance(drawn, DpEvent):
+    if isinstance(drawn, dp.DpEvent):
         sampled = sampling_rate(leaf)
         return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
-        if isinstance(leaf, NonPrivateDpEvent):
+        if isinstance(leaf, dp.NonPrivateDpEvent):
             return "A part of it is sent in the clear, or nothing bounds what it tells."
-        if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)) and math.isinf(leaf.epsilon):
+        if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)) and math.isinf(leaf.epsilon):
             return "Nothing bounds the epsilon of a part of it."
-        if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier == 0:
+        if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
             return "There is no noise in a part of it: the multiplier is 0."
-    if isinstance(leaf, (BitFlipDpEvent, RandomizedResponseDpEvent)):
+    if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.of(leaf)
         revealed = _revealed(pair.likely, rate, count)
         if math.isinf(pair.loss) and revealed > delta:
@@ -71,8 +55,8 @@ def _reason(leaf: DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
     return ""
 
 
-def _said(leaf: BitFlipDpEvent | RandomizedResponseDpEvent) -> str:
-    if isinstance(leaf, BitFlipDpEvent):
+def _said(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
+    if isinstance(leaf, dp.BitFlipDpEvent):
         return f"a 1 is sent as 1 with probability {leaf.p:.4g}, a 0 with {leaf.q:.4g}"
     return f"one of {leaf.num_buckets} values is sent as it is"
 

@@ -6,24 +6,10 @@ import math
 
 import attr
 import numpy as np
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-)
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-    ShuffledDpEvent,
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
 from fedrec_auditor.accountants.losses.pairs import (
     REVEALED,
@@ -61,21 +47,21 @@ def gaussian_pair(mu: float) -> Pair:
     return GaussianPair(mu) if mu > 0 else _NOTHING
 
 
-def dominating_pair(leaf: DpEvent) -> Pair:
+def dominating_pair(leaf: dp.DpEvent) -> Pair:
     """The pair that dominates one use of ``leaf``, of a kind that the loss accountant reads."""
-    if isinstance(leaf, ReplacedSamplingDpEvent):
+    if isinstance(leaf, dp.ReplacedSamplingDpEvent):
         return _replaced(leaf.event, leaf.sampling_probability)
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
         return dominating_pair(leaf.event)
-    if isinstance(leaf, RevealedSamplingDpEvent):
+    if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return Revealed(dominating_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+    if isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
         return FixedSize(dominating_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, PoissonSampledDpEvent):
+    if isinstance(leaf, dp.PoissonSampledDpEvent):
         return Poisson(dominating_pair(leaf.event), sampling_rate(leaf))
-    if isinstance(leaf, MixtureOfGaussiansDpEvent):
+    if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
         return _mixture(leaf)
-    if isinstance(leaf, PureDpEvent) and math.isfinite(leaf.epsilon):
+    if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.pure(leaf.epsilon)
     if isinstance(leaf, THREE_POINT_EVENTS):
         pair = ThreePointLoss.of(leaf)
@@ -87,12 +73,12 @@ def dominating_pair(leaf: DpEvent) -> Pair:
     noise = leaf.noise_multiplier
     if noise * LARGEST_LOSS < 1.0:
         return REVEALED
-    if isinstance(leaf, GaussianDpEvent):
+    if isinstance(leaf, dp.GaussianDpEvent):
         return gaussian_pair(1.0 / noise)
     return LaplacePair(1.0 / noise)
 
 
-def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
+def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     """What two neighbours reach in one use of ``leaf``, two pairs; None if none is known.
 
     The second is for the neighbours in the other order, and equal to the first where that is the
@@ -107,51 +93,56 @@ def attained_pairs(leaf: DpEvent) -> tuple[Pair, Pair] | None:
     """
     leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)
-    if isinstance(leaf, ReplacedSamplingDpEvent) and isinstance(inner, LaplaceDpEvent):
-        return attained_pairs(PoissonSampledDpEvent(leaf.sampling_probability, inner))
-    if isinstance(inner, BitFlipDpEvent):
+    if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
+        return attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
+    if isinstance(inner, dp.BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
-    if isinstance(leaf, ShuffledDpEvent):
+    if isinstance(leaf, dp.ShuffledDpEvent):
         if leaf.epsilon > _MOST_LOCAL:
             return (_NOTHING,) * 2
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
         return shuffled_pairs(flipped, flipped, int(leaf.n_users))
-    known = (*THREE_POINT_EVENTS, GaussianDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent)
+    known = (
+        *THREE_POINT_EVENTS,
+        dp.GaussianDpEvent,
+        dp.LaplaceDpEvent,
+        dp.MixtureOfGaussiansDpEvent,
+    )
     if not isinstance(inner, known):
         return None
     rate = sampling_rate(leaf)
     if rate == 0:
         return (_NOTHING,) * 2
-    if isinstance(leaf, SampledWithoutReplacementDpEvent) and rate < 1:
+    if isinstance(leaf, dp.SampledWithoutReplacementDpEvent) and rate < 1:
         return (Poisson(dominating_pair(inner), rate),) * 2
     return (dominating_pair(leaf),) * 2
 
 
-def _with_room(leaf: DpEvent) -> DpEvent:
+def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
     """With as much noise as doubles have room for, where there is some: more noise tells less."""
-    if isinstance(getattr(leaf, "event", None), DpEvent):
+    if isinstance(getattr(leaf, "event", None), dp.DpEvent):
         return attr.evolve(leaf, event=_with_room(leaf.event))
-    if isinstance(leaf, (GaussianDpEvent, LaplaceDpEvent)) and leaf.noise_multiplier > 0:
+    if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
         return type(leaf)(max(leaf.noise_multiplier, 2.0 / LARGEST_LOSS))
-    if isinstance(leaf, MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
+    if isinstance(leaf, dp.MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
         room = 2.0 * max(leaf.sensitivities) / LARGEST_LOSS
         return attr.evolve(leaf, standard_deviation=max(leaf.standard_deviation, room))
     return leaf
 
 
-def _replaced(drawn: DpEvent, rate: float) -> Pair:
+def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
     """Of Laplace noise all that is used is its pure epsilon."""
     noise = drawn.noise_multiplier
     if noise * LARGEST_LOSS < 1.0:
         return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
-    if isinstance(drawn, LaplaceDpEvent):
+    if isinstance(drawn, dp.LaplaceDpEvent):
         return AtomicPair.pure(sampled_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
         return gaussian_pair(2.0 / noise)
     return ReplacedGaussian(1.0 / noise, rate)
 
 
-def _mixture(leaf: MixtureOfGaussiansDpEvent) -> Pair:
+def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
     weights: dict[float, float] = {}
     for shift, chance in zip(leaf.sensitivities, leaf.sampling_probs, strict=True):
         centre = math.inf if shift > 0 and leaf.standard_deviation == 0 else 0.0

@@ -6,19 +6,13 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from dp_accounting import DpEvent, LaplaceDpEvent, RandomizedResponseDpEvent
-
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ShuffledDpEvent,
-    check_parameters,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import check_parameters
 
-THREE_POINT_EVENTS = (RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent)
+THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 """Leaves that ``ThreePointLoss`` reads."""
-PURE_EVENTS = (*THREE_POINT_EVENTS, LaplaceDpEvent, ShuffledDpEvent)
+PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 """Leaves that have a pure epsilon of their own."""
 Kinds = tuple[tuple[float, int], ...]
 """Pure epsilons above 0, rising, each with how often it is spent."""
@@ -44,15 +38,15 @@ class ThreePointLoss:
     unlikely: float
 
     @classmethod
-    def of(cls, event: DpEvent) -> ThreePointLoss:
+    def of(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Read a randomized response, a bit flip or a pure epsilon; InputError if it is none."""
         if not isinstance(event, THREE_POINT_EVENTS):
             raise InputError(f"Expected a response, a bit flip or a pure epsilon, got {event}.")
         check_parameters(event)
-        if isinstance(event, PureDpEvent):
+        if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
             return cls(likely=1.0 / (1.0 + odds), unlikely=odds / (1.0 + odds))
-        if isinstance(event, RandomizedResponseDpEvent):
+        if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
                 return cls(likely=0.0, unlikely=0.0)
@@ -76,15 +70,15 @@ class ThreePointLoss:
         return max(0.0, 1.0 - self.likely - self.unlikely)
 
 
-def pure_epsilon(leaf: DpEvent) -> float:
+def pure_epsilon(leaf: dp.DpEvent) -> float:
     """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for a senseless leaf.
 
     A shuffled report counts as if it were not shuffled; no noise at all is infinite.
     """
     check_parameters(leaf)
-    if isinstance(leaf, LaplaceDpEvent):
+    if isinstance(leaf, dp.LaplaceDpEvent):
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
-    if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
+    if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
         return float(leaf.epsilon)
     return ThreePointLoss.of(leaf).loss
 
@@ -106,7 +100,7 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     return math.log1p(rate * math.expm1(epsilon)) + back
 
 
-def pure_kinds(uses: list[tuple[DpEvent, int]]) -> Kinds:
+def pure_kinds(uses: list[tuple[dp.DpEvent, int]]) -> Kinds:
     """The different epsilons of the leaves with their counts; what costs nothing is left out."""
     counts: Counter[float] = Counter()
     for leaf, count in uses:

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from fedrec_auditor.accountants.losses.pairs import (
-    Array,
-    Pair,
-    add_atom,
-    log1mexp,
-    normal_masses,
-)
+from fedrec_auditor.accountants.losses.pairs import Array, Pair, add_atom, log1mexp, normal_masses
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 class Accountant(Protocol):
@@ -19,10 +17,10 @@ class Accountant(Protocol):
         """The theorem or library the bound rests on."""
         ...
 
-    def supports(self, event: DpEvent) -> bool:
+    def supports(self, event: dp.DpEvent) -> bool:
         """Whether every leaf of the event can be read."""
         ...
 
-    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+    def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Prove the least epsilon at ``delta``; InputError names the leaf that cannot be read."""
         ...

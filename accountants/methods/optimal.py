@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.pure import PURE_EVENTS, pure_kinds
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,6 @@ class Optimal(LeafAccountant):
     name = "optimal composition"
     reads = PURE_EVENTS
 
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """The epsilon of the composed randomized responses."""
         return least_epsilon_of(pure_kinds(uses), delta)

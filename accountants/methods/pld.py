@@ -6,22 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-)
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 from scipy.special import ndtri
 
-from fedrec_auditor.accountants.events.leaves import (
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
@@ -42,13 +31,13 @@ from fedrec_auditor.accountants.losses.pure import (
 from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_SAMPLES = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent)
-_READS = (*_SAMPLES, MixtureOfGaussiansDpEvent)
+_SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
+_READS = (*_SAMPLES, dp.MixtureOfGaussiansDpEvent)
 _SAMPLED = {
-    PoissonSampledDpEvent: _SAMPLES,
-    SampledWithoutReplacementDpEvent: _SAMPLES,
-    RevealedSamplingDpEvent: _SAMPLES,
-    ReplacedSamplingDpEvent: (GaussianDpEvent, LaplaceDpEvent),
+    dp.PoissonSampledDpEvent: _SAMPLES,
+    dp.SampledWithoutReplacementDpEvent: _SAMPLES,
+    dp.RevealedSamplingDpEvent: _SAMPLES,
+    dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
 # Pairs of a record, or of several, present and absent: the other order counts too.
 _DIRECTED = (Poisson, GaussianMixture)
@@ -73,7 +62,7 @@ class Pld(LeafAccountant):
     ignores the count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2
     buckets cost 1.0987 there; in truth 10.987).
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
@@ -86,7 +75,7 @@ class Pld(LeafAccountant):
     reads = _READS
     sampled = _SAMPLED
 
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """The epsilon of the composed pairs, never above the sum of the largest losses."""
         uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
         most = math.fsum(count * _largest(leaf) for leaf, count in uses)
@@ -95,24 +84,24 @@ class Pld(LeafAccountant):
         leaf, count = uses[0]
         if len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
             found = _responses(leaf, count, delta)
-        elif all(isinstance(leaf, GaussianDpEvent) for leaf, _ in uses):
+        elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             found = _gaussian(_joint_mu(uses), delta)
         else:
             found = _composed(uses, delta)
         return min(found, most)
 
 
-def _largest(leaf: DpEvent) -> float:
+def _largest(leaf: dp.DpEvent) -> float:
     """The largest privacy loss of one use."""
-    if isinstance(leaf, RevealedSamplingDpEvent):
+    if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return _largest(leaf.event)
     if hasattr(leaf, "event"):
-        replaced = isinstance(leaf, ReplacedSamplingDpEvent)
+        replaced = isinstance(leaf, dp.ReplacedSamplingDpEvent)
         return sampled_epsilon(_largest(leaf.event), sampling_rate(leaf), replaced=replaced)
     return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
-def _joint_mu(gaussians: list[tuple[DpEvent, int]]) -> float:
+def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
     """Sensitivity over deviation of the one Gaussian that many Gaussians amount to."""
     if any(g.noise_multiplier == 0 for g, _ in gaussians):
         return math.inf
@@ -129,7 +118,7 @@ def _gaussian(mu: float, delta: float) -> float:
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf
 
 
-def _responses(leaf: DpEvent, count: int, delta: float) -> float:
+def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """Exactly the epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
     pair = ThreePointLoss.of(leaf)
     if math.isinf(pair.loss):
@@ -147,7 +136,7 @@ def _responses(leaf: DpEvent, count: int, delta: float) -> float:
     )
 
 
-def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
+def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     """Unlike leaves on one grid; Poisson samples of a record that is present, then absent.
 
     Losses too large for a grid are added up as they are.
@@ -158,11 +147,11 @@ def _composed(uses: list[tuple[DpEvent, int]], delta: float) -> float:
         return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
             _composed(rest, delta) if rest else 0.0
         )
-    gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, GaussianDpEvent)]
+    gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, dp.GaussianDpEvent)]
     pairs: list[tuple[Pair, int]] = []
     if gaussians:
         pairs.append((gaussian_pair(_joint_mu(gaussians)), 1))
-    others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, GaussianDpEvent)]
+    others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
     pairs += [(dominating_pair(leaf), n) for leaf, n in others]
     found = epsilon_above(tuple(pairs), delta)
     if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:

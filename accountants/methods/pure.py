@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.pure import PURE_EVENTS, pure_epsilon
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,6 @@ class Pure(LeafAccountant):
     name = "the pure accountant"
     reads = PURE_EVENTS
 
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """The sum of all epsilons."""
         return math.fsum(count * pure_epsilon(leaf) for leaf, count in uses)

@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    ZCDpEvent,
-)
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent, sampling_rate
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_POINT_EVENTS,
@@ -33,11 +26,11 @@ from fedrec_auditor.accountants.losses.renyi_curves import (
 )
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
 
-_READS = (*THREE_POINT_EVENTS, LaplaceDpEvent, GaussianDpEvent, ZCDpEvent)
+_READS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 _SAMPLED = {
-    PoissonSampledDpEvent: (GaussianDpEvent,),
-    SampledWithoutReplacementDpEvent: _READS,
-    RevealedSamplingDpEvent: _READS,
+    dp.PoissonSampledDpEvent: (dp.GaussianDpEvent,),
+    dp.SampledWithoutReplacementDpEvent: _READS,
+    dp.RevealedSamplingDpEvent: _READS,
 }
 # Fine where little noise is composed, whole above, and large ones for weak noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
@@ -56,7 +49,7 @@ class Rdp(LeafAccountant):
     present or absent, and samples of fixed size of anything under replacement. Conversion: Canonne,
     Kamath and Steinke 2020, Proposition 12.
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
@@ -69,34 +62,34 @@ class Rdp(LeafAccountant):
     reads = _READS
     sampled = _SAMPLED
 
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """The least epsilon over all orders."""
         curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
 @lru_cache(maxsize=256)
-def _curve(leaf: DpEvent) -> NDArray[np.float64]:
+def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
     """Rényi divergence of one use at every order, over the worst pair; not to be written to."""
     return _at(leaf, _ORDERS)
 
 
-def _at(leaf: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(leaf, THREE_POINT_EVENTS):
         return _three_point(ThreePointLoss.of(leaf), orders)
-    if isinstance(leaf, GaussianDpEvent):
+    if isinstance(leaf, dp.GaussianDpEvent):
         return gaussian(leaf.noise_multiplier, orders)
-    if isinstance(leaf, LaplaceDpEvent):
+    if isinstance(leaf, dp.LaplaceDpEvent):
         return _laplace(leaf.noise_multiplier, orders)
-    if isinstance(leaf, ZCDpEvent):
+    if isinstance(leaf, dp.ZCDpEvent):
         return np.asarray(leaf.xi + leaf.rho * orders)
     inner = leaf.event
-    if isinstance(leaf, RevealedSamplingDpEvent):
+    if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return _revealed(leaf.sampling_probability, _at(inner, orders), orders)
-    if isinstance(leaf, PoissonSampledDpEvent):
+    if isinstance(leaf, dp.PoissonSampledDpEvent):
         return poisson_gaussian(leaf.sampling_probability, inner.noise_multiplier, orders)
     rate = sampling_rate(leaf)
-    if isinstance(inner, GaussianDpEvent):
+    if isinstance(inner, dp.GaussianDpEvent):
         return fixed_size_gaussian(rate, inner.noise_multiplier, orders)
     largest = pure_epsilon(inner) if isinstance(inner, PURE_EVENTS) else math.inf
     return fixed_size(rate, lambda a: _at(inner, a), orders, largest)

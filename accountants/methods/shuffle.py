@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.clone_pair import ClonePair
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.pairs import AtomicPair, Pair
 from fedrec_auditor.accountants.methods.parts.leaf_accountant import LeafAccountant
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 # Above, e^eps leaves the doubles, and no report has a clone among fewer than e^500 users.
 _LARGEST = 500.0
@@ -31,6 +27,7 @@ class Shuffle(LeafAccountant):
     (``theorems.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
 
     >>> from dp_accounting import SelfComposedDpEvent
+    >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(ShuffledDpEvent(1.0, 10_000), 20)
@@ -40,14 +37,14 @@ class Shuffle(LeafAccountant):
 
     reference = "clones (Feldman, McMillan, Talwar 2021 and 2023), composed numerically"
     name = "the shuffle accountant"
-    reads = (ShuffledDpEvent,)
+    reads = (dp.ShuffledDpEvent,)
     assumptions = (
         "the shuffler is honest",
         "every user sends a report in every shuffle",
         "no other user tells the adversary what it sent",
     )
 
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """That of the composed clone pairs, never above the sum of the local epsilons."""
         local = math.fsum(count * leaf.epsilon for leaf, count in uses)
         if delta == 0 or local == 0 or max(leaf.epsilon for leaf, _ in uses) >= _LARGEST:

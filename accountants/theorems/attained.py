@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
-
-from fedrec_auditor.accountants.events.leaves import (
-    PureDpEvent,
-    ReplacedSamplingDpEvent,
-    ShuffledDpEvent,
-    check_parameters,
-    leaves,
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import check_parameters, leaves, sampling_rate
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.losses.leaf_pairs import (
@@ -32,7 +23,7 @@ _MOST_MU = 1e4
 _NEVER = 1e-300
 
 
-def epsilon_attained(event: DpEvent, delta: float) -> float:
+def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
     """An epsilon that ``event`` does not keep at ``delta``: no epsilon below it can be proved.
 
     Every leaf is used on the same two neighbours, each in the same order, and the losses are
@@ -40,7 +31,7 @@ def epsilon_attained(event: DpEvent, delta: float) -> float:
     known are left out, for whoever sees them too can tell no less. InputError for a senseless event
     or delta.
 
-    >>> from dp_accounting import SelfComposedDpEvent
+    >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(epsilon_attained(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
     4.377
     """
@@ -48,13 +39,13 @@ def epsilon_attained(event: DpEvent, delta: float) -> float:
     uses = leaves(event)
     for leaf, _ in uses:
         check_parameters(leaf)
-    if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in uses):
+    if any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in uses):
         return math.inf
     if delta == 0.0:
         return max(math.fsum(n * _largest(leaf)[way] for leaf, n in uses) for way in (0, 1))
     mu, known = 0.0, []
     for leaf, count in uses:
-        if isinstance(leaf, GaussianDpEvent):
+        if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
         elif (pairs := attained_pairs(leaf)) is not None:
@@ -85,14 +76,14 @@ def shuffled_attained(
     return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 
-def supposed(event: DpEvent) -> tuple[str, ...]:
+def supposed(event: dp.DpEvent) -> tuple[str, ...]:
     """What ``epsilon_attained`` supposes of leaves that name an epsilon only, or leaves out."""
     found: dict[str, None] = {}
     for leaf, _ in leaves(event):
         name = type(leaf).__name__
-        if isinstance(leaf, (PureDpEvent, ShuffledDpEvent)):
+        if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
             found[f"what {name} stands for is randomized response on a bit"] = None
-        elif not isinstance(leaf, NonPrivateDpEvent) and attained_pairs(leaf) is None:
+        elif not isinstance(leaf, dp.NonPrivateDpEvent) and attained_pairs(leaf) is None:
             found[f"what {name} tells is left out"] = None
     return tuple(found)
 
@@ -104,14 +95,14 @@ def _normal(mu: float, delta: float) -> float:
     return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
-def _largest(leaf: DpEvent) -> tuple[float, float]:
+def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     """The largest loss of one use in either order, 0 where it is not known."""
     inner = getattr(leaf, "event", leaf)
-    if isinstance(inner, (GaussianDpEvent, MixtureOfGaussiansDpEvent)):
+    if isinstance(inner, (dp.GaussianDpEvent, dp.MixtureOfGaussiansDpEvent)):
         return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
-    if isinstance(leaf, ShuffledDpEvent):
+    if isinstance(leaf, dp.ShuffledDpEvent):
         return (leaf.epsilon,) * 2
-    if isinstance(leaf, ReplacedSamplingDpEvent) and isinstance(inner, LaplaceDpEvent):
+    if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
         rate = sampling_rate(leaf)
         return (sampled_epsilon(pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
     pairs = attained_pairs(leaf)
@@ -121,9 +112,9 @@ def _largest(leaf: DpEvent) -> tuple[float, float]:
     return first, second
 
 
-def _hidden(leaf: DpEvent, inner: DpEvent) -> bool:
+def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
     """Whether nothing at all is told: nobody is drawn, or noise without end."""
-    if isinstance(inner, MixtureOfGaussiansDpEvent):
+    if isinstance(inner, dp.MixtureOfGaussiansDpEvent):
         return math.isinf(inner.standard_deviation) or not any(
             shift * chance > 0
             for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)

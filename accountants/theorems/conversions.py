@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
@@ -41,12 +42,9 @@ class Total:
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.count == 1:
             return self.count * epsilon, self.count * delta
-        from dp_accounting import SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
         from fedrec_auditor.accountants.methods.pld import Pld
 
-        event = SelfComposedDpEvent(PureDpEvent(epsilon), self.count)
+        event = dp.SelfComposedDpEvent(dp.PureDpEvent(epsilon), self.count)
         scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
         return min(self.count * epsilon, least), self.delta

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-)
-from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy import stats
 
-from fedrec_auditor.accountants.events.leaves import (
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.statements.scope import Adjacency
 
-_NOISE = (GaussianDpEvent, LaplaceDpEvent)
+_NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
-def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
+def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     """``event``, as dp-accounting documents it, for accountants of ``adjacency``; None if unknown.
 
     Its noise multiplier is the noise over the norm of one record. A record that comes or goes moves
@@ -42,30 +29,32 @@ def under(event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
     it is under replacement and so proves the epsilon of half the change (4.73 for z = 1 at delta
     1e-5, where 9.997 is exact); its PLD accountant is right.
 
-    >>> under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    >>> under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
     replaced = adjacency is not Adjacency.ADD_REMOVE
-    if isinstance(event, (SelfComposedDpEvent, ComposedDpEvent)):
+    if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: under(part, adjacency))
-    if isinstance(event, RevealedSamplingDpEvent):
+    if isinstance(event, dp.RevealedSamplingDpEvent):
         one = under(event.event, adjacency)
-        return None if one is None else RevealedSamplingDpEvent(event.sampling_probability, one)
-    if isinstance(event, SampledWithoutReplacementDpEvent):
+        return None if one is None else dp.RevealedSamplingDpEvent(event.sampling_probability, one)
+    if isinstance(event, dp.SampledWithoutReplacementDpEvent):
         return _fixed(event, replaced)
-    if isinstance(event, ReplacedSamplingDpEvent) and not replaced:
-        return PoissonSampledDpEvent(event.sampling_probability, event.event)
-    if isinstance(event, PoissonSampledDpEvent) and replaced:
+    if isinstance(event, dp.ReplacedSamplingDpEvent) and not replaced:
+        return dp.PoissonSampledDpEvent(event.sampling_probability, event.event)
+    if isinstance(event, dp.PoissonSampledDpEvent) and replaced:
         if event.sampling_probability == 1:
             return under(event.event, adjacency)
         noise = isinstance(event.event, _NOISE)
-        return ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
-    if isinstance(event, MixtureOfGaussiansDpEvent) and replaced:
+        return (
+            dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
+        )
+    if isinstance(event, dp.MixtureOfGaussiansDpEvent) and replaced:
         return None
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
-def of_group(event: DpEvent, size: int) -> DpEvent | None:
+def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     """``event``, as dp-accounting documents it, for ``size`` records that come or go together.
 
     None if it is not known. Noise on a sum of all is as if the sum moved ``size`` times as far. Of
@@ -73,18 +62,18 @@ def of_group(event: DpEvent, size: int) -> DpEvent | None:
     and normal noise is then a mixture of Gaussians (``losses.gaussian_mixture``). That is far below
     group privacy, which multiplies epsilon, and delta by more.
 
-    >>> event = of_group(PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)), 2)
+    >>> event = of_group(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
-    if isinstance(event, (SelfComposedDpEvent, ComposedDpEvent)):
+    if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: of_group(part, size))
     if isinstance(event, _NOISE):
         return _wider(event, size)
-    if isinstance(event, PoissonSampledDpEvent) and isinstance(event.event, GaussianDpEvent):
+    if isinstance(event, dp.PoissonSampledDpEvent) and isinstance(event.event, dp.GaussianDpEvent):
         drawn = np.arange(size + 1)
         chances = stats.binom.pmf(drawn, size, event.sampling_probability)
-        return MixtureOfGaussiansDpEvent(
+        return dp.MixtureOfGaussiansDpEvent(
             event.event.noise_multiplier,
             tuple(drawn.astype(float).tolist()),
             tuple(np.asarray(chances).tolist()),
@@ -93,25 +82,28 @@ def of_group(event: DpEvent, size: int) -> DpEvent | None:
 
 
 def _of_parts(
-    event: SelfComposedDpEvent | ComposedDpEvent, change: Callable[[DpEvent], DpEvent | None]
-) -> DpEvent | None:
+    event: dp.SelfComposedDpEvent | dp.ComposedDpEvent,
+    change: Callable[[dp.DpEvent], dp.DpEvent | None],
+) -> dp.DpEvent | None:
     """The composition of its parts' events after a change; None if one of them is not known."""
-    if isinstance(event, SelfComposedDpEvent):
+    if isinstance(event, dp.SelfComposedDpEvent):
         one = change(event.event)
-        return None if one is None else SelfComposedDpEvent(one, event.count)
+        return None if one is None else dp.SelfComposedDpEvent(one, event.count)
     parts = [change(part) for part in event.events]
-    return None if None in parts else ComposedDpEvent(parts)
+    return None if None in parts else dp.ComposedDpEvent(parts)
 
 
-def _wider(event: DpEvent, times: int) -> DpEvent:
+def _wider(event: dp.DpEvent, times: int) -> dp.DpEvent:
     """Noise on a sum that moves ``times`` as far."""
     return type(event)(event.noise_multiplier / times)
 
 
-def _fixed(event: SampledWithoutReplacementDpEvent, replaced: bool) -> DpEvent | None:
+def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
     """A sample of fixed size, of which a record that is drawn displaces another one."""
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
-        return SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, one)
-    return PoissonSampledDpEvent(sampling_rate(event), one)
+        return dp.SampledWithoutReplacementDpEvent(
+            event.source_dataset_size, event.sample_size, one
+        )
+    return dp.PoissonSampledDpEvent(sampling_rate(event), one)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -148,9 +149,7 @@ class Synthetic(Checked):
             matches += self.signal * (plant.attributes[name].codes[users, None] == lean)
         return np.asarray(np.exp(PULL * matches) * plant.popularity, dtype=np.float32)
 
-    def _choose(
-        self, plant: Plant, users: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def _choose(self, plant: Plant, users: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
         """Items in order of choice, user by user: a race of exponential clocks, one an item.
 
         The k first arrivals of clocks with rates w are k draws without replacement in proportion
@@ -161,5 +160,5 @@ class Synthetic(Checked):
         order = np.argsort(arrivals, axis=1)
         return order[np.arange(self.n_items) < plant.sizes[users, None]]
 
-    def _rng(self, stream: int) -> np.random.Generator:
+    def _rng(self, stream: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream,)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+Size = tuple[int, ...] | None
+"""Shape of a batch of outputs; by default that of the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Domain:
             raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
         return array
 
-    def spread(self, value: ArrayLike, size: tuple[int, ...] | None) -> NDArray[Any]:
+    def spread(self, value: ArrayLike, size: Size) -> NDArray[Any]:
         """``value``, checked, as a view of shape (*size, *shape); ``size`` defaults to its batch.
 
         InputError if the batch does not broadcast to ``size``.
@@ -123,9 +125,7 @@ class Mechanism(Protocol):
         """Shape of one output."""
         ...
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw outputs; InputError if ``value`` is outside the domain."""
         ...
 
@@ -137,7 +137,7 @@ class Mechanism(Protocol):
         """Where the largest log-ratio is attained; None if it is attained nowhere (unbounded)."""
         ...
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event an accountant charges for one use, dominating every pair of inputs."""
         ...
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.bound import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.settings import Probability
 from fedrec_auditor.targets.streams import Streams
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _BYTE = 256
 
@@ -61,9 +60,7 @@ class BitFlip(OneBit):
         """The exact epsilon of one bit; infinite if an output is possible for one bit only."""
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Flip bits, bool of shape ``size``: one random byte a bit, a double where it ties.
 
         Exact but for the last step: a rate that is no multiple of 2^-61 is rounded up to one, so
@@ -113,19 +110,15 @@ class BitFlip(OneBit):
             name_output="uploaded bit {}".format,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over two buckets if p + q = 1 exactly, otherwise our own leaf.
 
         The sum of doubles will not do: 1 + 1e-17 rounds to 1, and a bit that proves a 0 would be
         charged as one that is only likely to.
         """
-        from dp_accounting import RandomizedResponseDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
-
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
-            return RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
-        return BitFlipDpEvent(self.p, self.q)
+            return dp.RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
+        return dp.BitFlipDpEvent(self.p, self.q)
 
     def _flip(
         self,

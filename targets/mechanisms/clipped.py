@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,7 @@ class Clipped:
         """Shape of one output of the inner mechanism."""
         return self.mechanism.output_shape
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Clip ``value`` and randomize it by the inner mechanism."""
         return self.mechanism.randomize(self._clip(value), rng, size)
 
@@ -73,7 +70,7 @@ class Clipped:
         """The inner sets: every input is clipped to one of that domain."""
         return self.mechanism.worst_case()
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event of the inner mechanism, which clipping cannot worsen."""
         return self.mechanism.event()
 

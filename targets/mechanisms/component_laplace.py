@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Laplacian,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian
 from fedrec_auditor.targets.settings import AboveZero, Checked, Range, Whole, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +81,11 @@ class ComponentLaplace(Laplacian):
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
         return WorstCase(inputs=corners, outputs=corners)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Laplace noise for every coordinate of every component."""
-        from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
-
-        return ComposedDpEvent(
+        return dp.ComposedDpEvent(
             [
-                SelfComposedDpEvent(LaplaceDpEvent(1.0 / component.epsilon), component.size)
+                dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0 / component.epsilon), component.size)
                 for component in self.components
             ]
         )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 from fedrec_auditor.targets.settings import AboveZero
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _DIGITS = 2**53
 # Outputs this many sigmas beyond where the sums are cut hold less than 2^-60 of them.
@@ -61,11 +58,9 @@ class DiscreteGaussian(OnGrid):
         """None: the log-ratio has no bound."""
         return None
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Zero-concentrated privacy, which holds at every order."""
-        from dp_accounting import ZCDpEvent
-
-        return ZCDpEvent((self.width * self.step / self.sigma) ** 2 / 2.0)
+        return dp.ZCDpEvent((self.width * self.step / self.sigma) ** 2 / 2.0)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         sigma = self.sigma / self.step

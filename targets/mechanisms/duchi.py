@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
 from fedrec_auditor.targets.settings import Range
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,7 @@ class Duchi(UnitReport):
         """B, the absolute value of every output."""
         return 1.0 / (1.0 - 2.0 * self.flip)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, float64 of shape ``size``."""
         share = (1.0 + self.domain.spread(value, size)) / 2.0
         plus = (rng.random(share.shape) < share) ^ bernoulli(self.flip, rng, share.shape)
@@ -66,8 +63,6 @@ class Duchi(UnitReport):
             exhaustive=True,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over two buckets, between the two ends."""
-        from dp_accounting import RandomizedResponseDpEvent
-
-        return RandomizedResponseDpEvent(2.0 * self.flip, 2)
+        return dp.RandomizedResponseDpEvent(2.0 * self.flip, 2)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Normal,
-    check_mu,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Normal, check_mu, clip_norm
 from fedrec_auditor.targets.settings import AboveZero, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
@@ -102,11 +96,9 @@ class EmbeddingGaussian(Normal):
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussian noise at the sensitivity of the worst embeddings."""
-        from dp_accounting import GaussianDpEvent
-
-        return GaussianDpEvent(self.sigma / self.sensitivity)
+        return dp.GaussianDpEvent(self.sigma / self.sensitivity)
 
     @property
     def _factors(self) -> NDArray[np.float64]:

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Normal,
-    check_mu,
-    check_range,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Normal, check_mu, check_range
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 from fedrec_auditor.targets.settings import AboveZero, Finite, check
 

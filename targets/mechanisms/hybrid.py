@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
@@ -42,9 +43,7 @@ class Hybrid(PureEpsilon, UnitReport):
         """Probability with which the ``Piecewise`` mechanism is used."""
         return -math.expm1(-self.epsilon / 2.0) if self.epsilon > THRESHOLD else 0.0
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, float64 of shape ``size``."""
         values = self.domain.spread(value, size)
         pieces = bernoulli(self.share, rng, values.shape)

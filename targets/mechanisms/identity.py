@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneBit
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +21,7 @@ class Identity(OneBit):
     Elementwise over arrays of bits, which are enough to show it. Outputs are bool.
     """
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """The value, bool of shape ``size``; ``rng`` is not drawn from."""
         return self.domain.spread(value, size).astype(bool)
 
@@ -42,8 +39,6 @@ class Identity(OneBit):
             name_output="uploaded entry {}".format,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """A non-private event: the output is the input."""
-        from dp_accounting import NonPrivateDpEvent
-
-        return NonPrivateDpEvent()
+        return dp.NonPrivateDpEvent()

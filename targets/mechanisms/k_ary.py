@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,7 @@ class KAry(OneNumber, Categorical):
         """Probability that the report is drawn without looking at the input."""
         return share_of_noise(self.epsilon, self.categories)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, int64 of shape ``size``, exactly by the distribution."""
         values = self.domain.spread(value, size)
         lost = bernoulli(self.noise, rng, values.shape)
@@ -74,8 +71,6 @@ class KAry(OneNumber, Categorical):
             name_output="reported category {}".format,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over k buckets, which is what it is."""
-        from dp_accounting import RandomizedResponseDpEvent
-
-        return RandomizedResponseDpEvent(self.noise, self.categories)
+        return dp.RandomizedResponseDpEvent(self.noise, self.categories)

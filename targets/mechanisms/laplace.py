@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_range
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
 from fedrec_auditor.targets.settings import AboveZero, Finite, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +50,6 @@ class Laplace(BoundedEntry, Laplacian):
         """1 - e^((eps - epsilon of the entry)/2), for the two ends and exactly so."""
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Laplace noise at sensitivity high - low."""
-        from dp_accounting import LaplaceDpEvent
-
-        return LaplaceDpEvent(self.scale / (self.high - self.low))
+        return dp.LaplaceDpEvent(self.scale / (self.high - self.low))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Domain
+from fedrec_auditor.targets.mechanisms.base import Domain, Size
 from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve, check_mu
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 from fedrec_auditor.targets.settings import AboveZero
@@ -64,9 +65,7 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         """(1 + replaced - colluding,)."""
         return (1 + self.replaced - self.colluding,)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Run both rounds, each survivor's noise by itself; float64 (*size, *output_shape)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.replaced - self.colluding)

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Laplacian,
-    RealVector,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, RealVector
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.settings import AboveZero, Finite, Whole, check
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
 from fedrec_auditor.targets.settings import Checked, NotNegative, Whole, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,11 @@ class OneCoordinate(Checked):
         """Clip every entry to [-1, 1]: the caller's duty before ``randomize`` and ``bits``."""
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
-    def coordinates(self, rng: np.random.Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
+    def coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
         """Draw coordinates, so that only those entries need be computed."""
         return rng.integers(0, self.dimension, size=size)
 
-    def bits(self, value_at: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
         """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
         shape = np.shape(value_at)
         return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
@@ -85,9 +84,7 @@ class OneCoordinate(Checked):
         share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, int64 of shape (*size, 2)."""
         vectors = self.domain.spread(value, size)
         index = self.coordinates(rng, vectors.shape[:-1])
@@ -118,11 +115,9 @@ class OneCoordinate(Checked):
             name_output=lambda report: f"entry {report[0]} sent as {'+' if report[1] else '-'}B",
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Randomized response over two buckets: the coordinate says nothing of the input."""
-        from dp_accounting import RandomizedResponseDpEvent
-
-        return RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
+        return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
         """P(bit = 1), as a mixture of the two corners: nothing cancels at large epsilon."""

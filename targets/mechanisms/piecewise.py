@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
@@ -50,9 +51,7 @@ class Piecewise(PureEpsilon, UnitReport):
         """C, the largest output."""
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, float64 of shape ``size``, exactly by the distribution on the cells."""
         first = self._first(self.domain.spread(value, size))
         anywhere = bernoulli(self.noise, rng, first.shape)

@@ -9,12 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Normal,
-    RealVector,
-    check_mu,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Normal, RealVector, check_mu, clip_norm
 from fedrec_auditor.targets.settings import AboveZero, Range, Whole, check
 
 

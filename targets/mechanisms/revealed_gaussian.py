@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    check_mu,
-)
+from fedrec_auditor.targets.mechanisms.base import Domain, Size
+from fedrec_auditor.targets.mechanisms.parts.additive import check_mu
 from fedrec_auditor.targets.settings import AboveZero, Checked, Share, Whole, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _RARE = 1e-30
 """Numbers of uses of a smaller probability are left out of the curve, which is lower by that."""
@@ -59,9 +56,7 @@ class RevealedGaussian(Checked):
         """For every use whether it was sampled, and the noisy sum: (count, 2)."""
         return (self.count, 2)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw marks and sums, float64 of shape (*size, count, 2)."""
         values = self.domain.spread(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
@@ -90,15 +85,11 @@ class RevealedGaussian(Checked):
         ]
         return float(weights[kept] @ np.array(curve))
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussians of which the adversary knows whether they happen."""
-        from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
-
-        one = GaussianDpEvent(self.noise_multiplier)
-        return SelfComposedDpEvent(
-            RevealedSamplingDpEvent(self.sampling_probability, one), self.count
+        one = dp.GaussianDpEvent(self.noise_multiplier)
+        return dp.SelfComposedDpEvent(
+            dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
         )
 
     def _drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:

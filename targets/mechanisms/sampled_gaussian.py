@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
-from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    LOG_ROOT_TAU,
-)
+from fedrec_auditor.targets.mechanisms.base import Domain, Size
+from fedrec_auditor.targets.mechanisms.parts.additive import LOG_ROOT_TAU
 from fedrec_auditor.targets.settings import Checked, NotNegative, Positive, Share, Whole
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _CELLS, _REACH = 1 << 15, 9.5
 """Cells of one sum, which reach so many standard deviations beyond the outermost centers."""
@@ -64,9 +61,7 @@ class SampledGaussian(Checked):
         """(rounds,)."""
         return (self.rounds,)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw sums, float64 of shape (*size, rounds)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.rounds)
@@ -93,15 +88,13 @@ class SampledGaussian(Checked):
             self.rounds,
         ).delta(epsilon)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Every step's Gaussian, as if it were told which the unit is in: more than is seen."""
-        from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
-
-        one = GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
+        one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps
-        return SelfComposedDpEvent(RevealedSamplingDpEvent(self.sampling_probability, one), steps)
+        return dp.SelfComposedDpEvent(
+            dp.RevealedSamplingDpEvent(self.sampling_probability, one), steps
+        )
 
     @property
     def _unit(self) -> float:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.entries import UnitEntry
 from fedrec_auditor.targets.settings import AboveZero, Whole
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _MANY = 10**6
 # Minus the logarithm of a probability that is 0 in doubles.
@@ -38,9 +37,7 @@ class Shuffled(UnitEntry):
     epsilon: AboveZero
     n_users: Whole
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw the numbers of +B reports, int64 of shape ``size``."""
         values = self.domain.spread(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
@@ -70,11 +67,9 @@ class Shuffled(UnitEntry):
             name_output=f"{{}} of {self.n_users} reports are +B".format,
         )
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """One shuffle of a binary report a user."""
-        from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-
-        return ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
+        return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
     def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
         """ln P(number of +B of the others); among millions the logarithm of the probability.

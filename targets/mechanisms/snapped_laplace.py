@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry, PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli_exp, geometric
 from fedrec_auditor.targets.settings import AboveZero, Finite, check
@@ -68,9 +69,7 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
         return float(np.abs(first - second).max())
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw multiples of the grid, float64 of shape ``size``, exactly by the distribution."""
         values = self.domain.spread(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))

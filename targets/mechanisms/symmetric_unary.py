@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.parts.rates import flip_rate
 from fedrec_auditor.targets.mechanisms.parts.unary import Unary
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,6 @@ class SymmetricUnary(Unary):
         """P(1 | 0), the same."""
         return self.missed
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Two randomized responses: the two bits in which any two inputs differ."""
-        from dp_accounting import RandomizedResponseDpEvent, SelfComposedDpEvent
-
-        return SelfComposedDpEvent(RandomizedResponseDpEvent(2.0 * self.missed, 2), 2)
+        return dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(2.0 * self.missed, 2), 2)

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    Normal,
-    RealVector,
-    check_mu,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts.additive import Normal, RealVector, check_mu, clip_norm
 from fedrec_auditor.targets.settings import AboveZero, Whole, check
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.settings import numbers
 from fedrec_auditor.targets.transcript import Broadcast
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ class Protection(Protocol):
         """The pure epsilon of a whole upload; infinite where there is none."""
         return math.inf
 
-    def attribute(self) -> DpEvent | None:
+    def attribute(self) -> dp.DpEvent | None:
         """What one attribute of the user spends in a whole training, where it is less than all."""
         return None
 

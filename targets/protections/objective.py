@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -17,9 +18,6 @@ from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsi
 from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.settings import Checked, Positive
 from fedrec_auditor.targets.streams import Streams
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
 """Size of the linear coefficient at 0, as in ``targets.mechanisms.objective_perturbation``."""
@@ -106,13 +104,11 @@ class Objective(Checked, Protection):
         )
         return objective, attribute
 
-    def attribute(self) -> DpEvent | None:
+    def attribute(self) -> dp.DpEvent | None:
         """Two entries, once a training: everything sent is computed from the perturbed ones."""
         if not self.features:
             return None
-        from dp_accounting import SelfComposedDpEvent
-
-        return SelfComposedDpEvent(Piecewise(self.feature_epsilon).event(), 2)
+        return dp.SelfComposedDpEvent(Piecewise(self.feature_epsilon).event(), 2)
 
 
 def perturbed(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:

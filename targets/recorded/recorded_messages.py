@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,14 +28,13 @@ class RecordedMessages(Component):
     files: tuple[MessageFile, ...]
     file: Ints
     place: Ints
-    kind: Kind
-    rate: float | None
-    shape: tuple[int, ...]
+    kind: Kind = field()  # of no default, where the class has a property
+    rate: float | None = field()
+    shape: tuple[int, ...] = field()
     broadcast: Broadcast | None = None
     sums: Mapping[str, NDArray[Any]] | None = None
 
-    def __len__(self) -> int:
-        return len(self.place)
+    parts = ("place", "file")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -71,11 +70,11 @@ class RecordedMessages(Component):
         """The sum that was recorded, else that over all clients, by blocks of them."""
         if self.sums is not None and self.name in self.sums:
             return np.asarray(self.sums[self.name], dtype=np.float64)
-        return Component.total(self)
+        return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
         """The messages of these clients."""
-        return replace(self, file=self.file[clients], place=self.place[clients], sums=None)
+        return replace(super(RecordedMessages, self).take(clients), sums=None)
 
     def pieces(self, clients: Ints) -> Iterator[tuple[NDArray[np.intp], MessageFile, Pieces]]:
         """File by file: positions among ``clients``, the file, and what they sent."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, RecordedPart
 from fedrec_auditor.targets.recorded.message_file import Form, MessageFile
@@ -24,14 +26,12 @@ from fedrec_auditor.targets.systems.base import (
     Model,
     Origin,
     Population,
-    Progress,
     Reported,
-    Run,
     ScopedClaim,
     Split,
     Unscored,
 )
-from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import Calls, System, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 NO_MORE = (
@@ -60,8 +60,6 @@ class RecordedSystem(System):
     origin: ClassVar[Origin] = Origin(others=True, at_hand=False)
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
-    unprotected: ClassVar[str] = ""
-    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"
@@ -107,25 +105,18 @@ class RecordedSystem(System):
             parties=manifest.parties,
         )
 
-    def run(
-        self,
-        interactions: Interactions,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
-        keep: int | None = None,
-    ) -> Run:
-        """What was logged; InputError for other users than those that it is of."""
+    @property
+    def shown(self) -> Vantage:
+        """What the recording holds."""
+        return self.recording.shown
+
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+        """The rounds, whose messages stay in their files.
+
+        InputError for other users than those that it is of.
+        """
         if not np.array_equal(interactions.users, self.users):
             raise InputError(NO_MORE)
-        run = super().run(interactions, rng, progress, compute, keep)
-        seen = replace(run.transcript, shown=self.recording.shown)
-        return replace(run, transcript=seen, user_vectors=self.user_vectors)
-
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
-        """The rounds, whose messages stay in their files."""
         left = compute.memory
         for one in self.recording.rounds[: self.rounds]:
             model: Broadcast | None = one.broadcast
@@ -136,7 +127,7 @@ class RecordedSystem(System):
         release: Broadcast | None = self.recording.release
         if self.rounds < len(self.recording.rounds):
             release = self.recording.rounds[self.rounds].broadcast
-        return Trained(release=None if release is None else dict(release), arrays={})
+        return Trained(None if release is None else dict(release), {}, self.user_vectors)
 
     def _sent(self, one: RecordedRound, model: Broadcast | None) -> Uploads:
         sums = one.aggregate
@@ -218,20 +209,11 @@ class RecordedSystem(System):
         )
         return _reports(made, part) if part.kind is Kind.REPORTS else made
 
-    def upload(
-        self,
-        profiles: Interactions,
-        broadcast: Broadcast | None,
-        rng: np.random.Generator,
-        size: int = 1,
-        compute: Compute = DEFAULT,
-    ) -> NoReturn:
+    def messages(self, calls: Calls) -> NoReturn:
         """InputError: nobody is there to send."""
         raise InputError(NO_MORE)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> NoReturn:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Unscored: how items are scored is not recorded."""
         raise Unscored("A recording does not say how items are scored: utility is not measured.")
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Ints, Kind, Reports
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.recorded.manifest import ANY, MANIFEST, Manifest
 from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recording import (
@@ -149,9 +150,8 @@ class RecordingWriter:
             for part in components.values()
         )
         count = len(next(iter(components.values()))) if components else 0
-        step = max(1, _BLOCK // max(1, size))
-        for start in range(0, count, step):
-            block = np.arange(start, min(start + step, count))
+        for places in blocks(count, size, _BLOCK):
+            block = np.arange(places.start, places.stop)
             written: _Arrays = {}
             for name, part in components.items():
                 if isinstance(part, Reports):

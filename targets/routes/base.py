@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Vantage
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 class Route(Protocol):
@@ -18,7 +16,7 @@ class Route(Protocol):
         """The strongest vantage of anyone who keeps to the protocol."""
         ...
 
-    def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
+    def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """What this vantage is charged for one round in which every sender pays ``local``.
 
         ``epsilon`` is the pure epsilon of one whole upload, infinite where there is none. A

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Vantage
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +21,6 @@ class Shuffler:
 
     vantage = Vantage.SHUFFLED
 
-    def event(self, local: DpEvent, epsilon: float, n_senders: int) -> DpEvent:
+    def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """One shuffle of ``n_senders`` uploads; without a finite epsilon, the local event."""
-        from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-
-        return ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local
+        return dp.ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
@@ -159,7 +158,10 @@ def origin_of(target: Target) -> Origin:
 
 
 class Claimant(Protocol):
-    """What claims are judged of without a run: they, and what an accountant charges."""
+    """What claims are judged of without a run: they, and what an accountant charges.
+
+    Whoever extends it need not say again what holds of most.
+    """
 
     @property
     def name(self) -> str:
@@ -169,12 +171,12 @@ class Claimant(Protocol):
     @property
     def assumes(self) -> tuple[str, ...]:
         """What its events rest on beside its code, in words: somebody's say-so."""
-        ...
+        return ()
 
     @property
     def unproved(self) -> str:
         """What is missing where its events prove nothing and do not say why; "" if they do."""
-        ...
+        return ""
 
     @property
     def sizes(self) -> Sizes:
@@ -186,12 +188,15 @@ class Claimant(Protocol):
         ...
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All randomness between the unit and the vantage of ``scope``; None if unknown."""
-        ...
+        """All randomness between the unit and the vantage of ``scope``; None if unknown.
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """What an accountant charges in ``scope``."""
-        ...
+        Also where no distribution covers every pair of the unit's values.
+        """
+        return None
+
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+        """What an accountant charges in ``scope``: that nothing is bounded and noisy."""
+        return Identity().event()
 
 
 class Target(Claimant, Protocol):
@@ -229,19 +234,20 @@ class Target(Claimant, Protocol):
     def steerable(self) -> bool:
         """Whether all clients send in every round, what depends on data and broadcast alone.
 
-        Then a server that chooses its broadcasts makes a training of independent rounds.
+        Then a server that chooses its broadcasts makes a training of independent rounds. Most keep
+        a state, or are drawn by lot.
         """
-        ...
+        return False
 
     @property
     def catalogue(self) -> int | None:
         """Number of items that its model is made for; None where it takes any."""
-        ...
+        return None
 
     @property
     def upload_seconds(self) -> float:
         """What one client's message costs, where it is much, as said or counted; else 0."""
-        ...
+        return 0.0
 
     def cost(self, interactions: Interactions) -> Cost:
         """What a training on these data takes."""
@@ -252,8 +258,11 @@ class Target(Claimant, Protocol):
         ...
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Worst cases of one message, for the local game to sample the client's own code in."""
-        ...
+        """Worst cases of one message, for the local game to sample the client's own code in.
+
+        None where no client's own randomizer promises a pure epsilon.
+        """
+        return ()
 
     def run(
         self,
@@ -281,9 +290,7 @@ class Target(Claimant, Protocol):
         """The client alone: each profile's message, ``size`` times over, profile by profile."""
         ...
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items for these users, (len(users), n_items), as their devices compute.
 
         ``interactions`` are what the devices hold; where devices fine-tune, they do so on these.

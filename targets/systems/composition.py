@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -28,9 +29,6 @@ from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.settings import Positive, Probability, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.system import System
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _SHUFFLED_DELTA = 1e-6
 _MANY = 1000
@@ -230,19 +228,17 @@ class Composition(System):
         others = population.n_items - 1
         return BitFlip(1.0, self.negatives / others) if others > self.negatives else None
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Noise of an entry, or else of a whole upload, on the way it takes, once a round.
 
         A user may be drawn for every round, and the server knows who: sampling amplifies nothing.
         """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
         protection = self.protection
         whole = protection.attribute() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
         if scope.is_presence:
-            return NonPrivateDpEvent()  # noise hides what a user sends, not who sends
+            return dp.NonPrivateDpEvent()  # noise hides what a user sends, not who sends
         counts = self.entries(population)
         entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         if entry:
@@ -250,11 +246,11 @@ class Composition(System):
         else:
             mechanism, spent = protection.upload(counts), protection.spent(counts)
         if mechanism is None:
-            return NonPrivateDpEvent()
+            return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)
         if not entry and self.route.vantage.shows(scope.vantage):
             one = self.route.event(one, spent, self.senders(population.n_users))
-        return SelfComposedDpEvent(one, self.rounds) if training else one
+        return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
         """What randomizes an entry of the group promised least, and spends; None if one is bare."""
@@ -264,7 +260,7 @@ class Composition(System):
         return None if None in entries else entries[spent.index(most)], most
 
 
-def _charged(mechanism: Mechanism, spent: float, once: bool) -> DpEvent:
+def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
     """The mechanism's event, or a pure epsilon where a delta would buy next to nothing.
 
     One Laplace noise has eps + 2 ln(1 - delta). Where every one of 1,000 entries or more spends 1
@@ -277,7 +273,5 @@ def _charged(mechanism: Mechanism, spent: float, once: bool) -> DpEvent:
     else:
         plain = once and math.isfinite(spent)
     if plain:
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(spent)
+        return dp.PureDpEvent(spent)
     return mechanism.event()

@@ -8,13 +8,12 @@ system states the composition; training, claims, events and games follow from it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
@@ -40,9 +39,7 @@ class Federated(Composition):
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
         return designed_pairs.designed_pairs(self)
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1; which users take part is drawn from ``rng``."""
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
@@ -89,9 +86,7 @@ class Federated(Composition):
         count = 1 if self.summed else len(uploads.users)
         return {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items from the final model and the device's own history and features."""
         mine = interactions.take(users)
         clients = Clients(
@@ -118,7 +113,7 @@ class Federated(Composition):
         self,
         interactions: Interactions,
         streams: Streams,
-        users: NDArray[np.integer[Any]] | None = None,
+        users: Ints | None = None,
     ) -> Clients:
         """Devices of these users (of all), with their features as the protection has them."""
         features = self.features(interactions)

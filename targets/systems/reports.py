@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -18,9 +17,6 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import System
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +69,16 @@ class Reporting(System):
             return None
         return Repeated(one, self.uses(scope.horizon))
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Each report once a use; behind the shuffle, one shuffle of a report a user each.
 
         A shuffle that mixes the k reports of all users in one pool is post-processing of k
         separate shuffles, and so is what is seen behind it. Who takes part is not hidden.
         """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
         if scope.is_presence:
-            return NonPrivateDpEvent()
+            return dp.NonPrivateDpEvent()
         one = self.report(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:
             n_users = self.hidden(population)
-            one = ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
-        return SelfComposedDpEvent(one, self.uses(scope.horizon))
+            one = dp.ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
+        return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))

@@ -7,12 +7,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.components import Component, Floats, Ints
@@ -26,7 +27,6 @@ from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    DesignedPair,
     Evaluation,
     Model,
     Population,
@@ -34,12 +34,10 @@ from fedrec_auditor.targets.systems.base import (
     Reported,
     Run,
     ScopedClaim,
+    Target,
 )
 from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,12 @@ It yields what crosses in a round, or None where nothing does, and is sent that 
 
 
 @dataclass(frozen=True, kw_only=True)
-class System(Checked, ABC):
-    """A ``Target`` with the training loop, and with defaults for what most systems leave alone.
+class System(Checked, Target, ABC):
+    """A ``Target`` with the training loop.
 
     A system says what happens in a round (``train``), what a client sends (``messages``) and how
     scores are computed. What is claimed, and what is printed of its utility, stands in the folder
-    of its paper. By default it has no local game, states no mechanism, and is charged as
-    non-private. ``central`` says that all rounds happen within a server that holds the
+    of its paper. ``central`` says that all rounds happen within a server that holds the
     data, so that none is kept.
     """
 
@@ -134,29 +131,9 @@ class System(Checked, ABC):
         return None
 
     @property
-    def steerable(self) -> bool:
-        """Not: clients may keep a state, or be drawn by lot."""
-        return False
-
-    @property
-    def upload_seconds(self) -> float:
-        """Little."""
-        return 0.0
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Nothing beside the code."""
-        return ()
-
-    @property
-    def unproved(self) -> str:
-        """Nothing: the events are those of the code."""
-        return ""
-
-    @property
-    def catalogue(self) -> int | None:
-        """Any number of items."""
-        return None
+    def shown(self) -> Vantage:
+        """The strongest vantage of which a run holds what is seen."""
+        return Vantage.SERVER
 
     @property
     def sizes(self) -> Sizes:
@@ -195,18 +172,6 @@ class System(Checked, ABC):
         paper, name = self._described()
         return paper.scoped_claims(name, self, population)
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: no distribution covers every pair of the unit's values."""
-        return None
-
-    def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Non-private from every vantage: nothing is bounded and noisy."""
-        return Identity().event()
-
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """None: no client's own randomizer promises a pure epsilon."""
-        return ()
-
     def run(
         self,
         interactions: Interactions,
@@ -239,7 +204,10 @@ class System(Checked, ABC):
             if progress is not None:
                 progress(number, total)
         transcript = Transcript(
-            public=self.public(interactions), rounds=tuple(rounds), release=trained.release
+            public=self.public(interactions),
+            rounds=tuple(rounds),
+            release=trained.release,
+            shown=self.shown,
         )
         return Run(
             transcript=transcript,
@@ -285,9 +253,7 @@ class System(Checked, ABC):
         return {}
 
     @abstractmethod
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items for these users, (len(users), n_items)."""
 
     @classmethod
@@ -344,11 +310,9 @@ class Central(System):
 class Silent(Central):
     """Devices or parties that keep everything: nothing is sent, and nothing is published."""
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """An event that costs nothing: nothing is released."""
-        from dp_accounting import NoOpDpEvent
-
-        return NoOpDpEvent()
+        return dp.NoOpDpEvent()
 
 
 def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -8,16 +8,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import cloudpickle
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
-from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import (
@@ -120,8 +120,6 @@ class WrappedSystem(System):
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
-    unprotected: ClassVar[str] = ""
-    aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         check(self)
@@ -284,9 +282,7 @@ class WrappedSystem(System):
             )
         return found.reshape(n_items, -1).astype(np.int64)
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Rounds of messages, each sender's from a seed and a state of its own."""
         model, structure = self.opening(interactions.n_items)
         client, n_users = Client(self.client, drops_out=self.drops_out), interactions.n_users
@@ -342,7 +338,7 @@ class WrappedSystem(System):
         structure: Structure | None,
         uploads: Uploads,
         like: Structure | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Broadcast | None:
         """The next model: by the server, else by the mean of messages of the model's parts."""
         if model is None or structure is None or like is None:
@@ -386,7 +382,7 @@ class WrappedSystem(System):
         self,
         profiles: Interactions,
         broadcast: Broadcast | None,
-        rng: np.random.Generator,
+        rng: Generator,
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
@@ -428,9 +424,7 @@ class WrappedSystem(System):
             f"({place(self.client)}). Let some devices send."
         )
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Those of the caller's function; Unscored without one."""
         if self.scores is None:
             raise Unscored(

@@ -145,7 +145,7 @@ def reported() -> Callable[..., View]:
             index=index,
             positive=rng.random(index.shape) < chance,
             magnitude=m * factors / kappa,
-            matrix=(m, factors),
+            shape=(m, factors),
         )
         return seen(
             Transcript(

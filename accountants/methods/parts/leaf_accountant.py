@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import Sampled, assumed, private_leaves, readable
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
     from fedrec_auditor.accountants.statements.scope import Scope
 
 
@@ -26,19 +25,19 @@ class LeafAccountant(ABC):
     __slots__ = ()
     reference: ClassVar[str]
     name: ClassVar[str]
-    reads: ClassVar[tuple[type[DpEvent], ...]]
+    reads: ClassVar[tuple[type[dp.DpEvent], ...]]
     sampled: ClassVar[Sampled] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def epsilon(self, uses: list[tuple[DpEvent, int]], delta: float) -> float:
+    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """An upper bound on the epsilon at ``delta`` of all leaves, each used so many times."""
 
-    def supports(self, event: DpEvent) -> bool:
+    def supports(self, event: dp.DpEvent) -> bool:
         """Whether every leaf of ``event`` is one that this accountant reads, or not private."""
         return readable(event, self.reads, sampled=self.sampled)
 
-    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+    def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Prove an epsilon for ``event`` at ``delta`` in [0, 1): an upper bound in ``scope``.
 
         Infinite if a leaf is not private. InputError names a leaf that this accountant does not

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import located
+from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import DIGITS, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
@@ -68,8 +68,8 @@ class Known:
 class Pairs:
     """The ratings' file: who rated what; ``where`` names the place of a row in errors."""
 
-    users: NDArray[np.integer[Any]]
-    items: NDArray[np.integer[Any]]
+    users: Ints
+    items: Ints
     ratings: NDArray[np.float32]
     timestamps: NDArray[np.int64] | None
     where: Callable[[int], str]
@@ -196,7 +196,7 @@ def _repeated(key: NDArray[np.int64], pairs: Pairs, item: str) -> InputError:
 
 
 def _index(
-    ids: NDArray[np.integer[Any]], known: Known | None, what: str, where: Callable[[int], str]
+    ids: Ints, known: Known | None, what: str, where: Callable[[int], str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
     present, inverse = unique(ids)

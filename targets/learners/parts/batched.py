@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.learners.parts.minibatches import draw_order
-from fedrec_auditor.targets.learners.parts.work import (
-    BETA_1,
-    BETA_2,
-    TINY,
-    Neighbours,
-    Work,
-    named,
-)
+from fedrec_auditor.targets.learners.parts.work import BETA_1, BETA_2, TINY, Neighbours, Work, named
 
 _NUMBERS = {"cpu": 1 << 21, "cuda": 1 << 28}
 """Padded item rows of a block, in numbers."""

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Compute, blocks
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.training import train
 from fedrec_auditor.targets.learners.parts.work import Neighbours
@@ -123,11 +123,10 @@ class Embeddings(Checked):
         from_user = user @ weight[:, :d].T + model["mlp1.bias"]
         from_item = items @ weight[:, d:].T
         out = np.empty((len(user), len(items)), dtype=np.float32)
-        step = max(1, _BLOCK // max(1, from_item.size))
-        for start in range(0, len(user), step):
-            hidden = from_user[start : start + step, None] + from_item
+        for block in blocks(len(user), from_item.size, _BLOCK):
+            hidden = from_user[block, None] + from_item
             np.maximum(hidden, 0, out=hidden)
-            out[start : start + step] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
+            out[block] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
         return out
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Ints
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import LocalTraining
 from fedrec_auditor.targets.streams import Streams
@@ -48,15 +49,14 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
-    step = max(1, _BLOCK // max(1, n_items))
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
-    for start in range(0, interactions.n_users, step):
-        end = min(start + step, interactions.n_users)
+    for block in blocks(interactions.n_users, n_items, _BLOCK):
+        start, end = block.start, block.stop
         held = np.diff(table.indptr[start : end + 1])
         own = np.zeros((end - start, n_items), dtype=np.bool_)
         items = table.indices[table.indptr[start] : table.indptr[end]]
         own[np.repeat(np.arange(end - start), held), items] = True
-        keys = _keys(streams.take(np.arange(start, end)), n_items)
+        keys = _keys(Streams(streams.seeds[block]), n_items)
         keys[own] = ~np.uint64(0)  # above every other
         wanted = np.minimum(negatives * held, n_items - held)
         ranked = np.sort(keys, axis=1)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.settings import Checked
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
@@ -49,16 +48,14 @@ class Additive(Checked, ABC):
         return value
 
     @abstractmethod
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Noise of scale 1."""
 
     @abstractmethod
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-density of noise of scale 1."""
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Add noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.spread(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
@@ -78,7 +75,7 @@ class Laplacian(Additive):
 
     __slots__ = ()
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.laplace(size=shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -116,11 +113,9 @@ class NormalCurve(ABC):
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), for the worst pair and exactly so."""
         return gaussian_divergence(self.mu, epsilon)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussian noise of multiplier 1/mu."""
-        from dp_accounting import GaussianDpEvent
-
-        return GaussianDpEvent(1.0 / self.mu)
+        return dp.GaussianDpEvent(1.0 / self.mu)
 
 
 class Normal(NormalCurve, Additive):
@@ -139,7 +134,7 @@ class Normal(NormalCurve, Additive):
         """By default the standard deviation ``sigma``."""
         return self.sigma
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.standard_normal(shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.settings import Checked
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-
-class _HasEpsilon(Protocol):
-    @property
-    def epsilon(self) -> float: ...
 
 
 class PureEpsilon:
@@ -24,11 +17,9 @@ class PureEpsilon:
 
     __slots__ = ()
 
-    def event(self: _HasEpsilon) -> DpEvent:
+    def event(self: Any) -> dp.DpEvent:
         """Any mechanism of this epsilon."""
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
-        return PureDpEvent(self.epsilon)
+        return dp.PureDpEvent(self.epsilon)
 
 
 class OneNumber(Checked):

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
@@ -40,9 +41,7 @@ class Unary(PureEpsilon, Categorical):
         """A bit a category."""
         return (self.categories,)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw reports, bool of shape (*size, k), exactly by the distribution."""
         values = self.domain.spread(value, size)
         out = bernoulli(self.invented, rng, (*values.shape, self.categories))

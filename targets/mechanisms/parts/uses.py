@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
 from fedrec_auditor.targets.settings import Checked, Whole
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,7 @@ class Uses(Checked, ABC):
         """One output of the inner mechanism a use, (count, ...)."""
         return (self.count, *self.mechanism.output_shape)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw outputs, every use by itself."""
         values = self.domain.spread(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
@@ -74,11 +71,9 @@ class Uses(Checked, ABC):
             return None
         return replace(one, copies=one.copies * self.count, part=one.part or self.mechanism)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event of one use, composed ``count`` times."""
-        from dp_accounting import SelfComposedDpEvent
-
-        return SelfComposedDpEvent(self.mechanism.event(), self.count)
+        return dp.SelfComposedDpEvent(self.mechanism.event(), self.count)
 
 
 class NormalUses(Uses, NormalCurve):

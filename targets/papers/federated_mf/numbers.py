@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
@@ -38,9 +38,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
 from fedrec_auditor.targets.systems.base import Population
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
 _R = 5.0
 _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
@@ -49,16 +46,14 @@ TEN = 0.7791  # z for which ten of them are
 _USER = scope_of(Unit.USER)
 
 
-def _epsilon(event: DpEvent, delta: float = DELTA) -> float:
+def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
     return Pld().bound(event, delta=delta, scope=_USER).epsilon
 
 
 def _sampled(z: float, steps: int) -> float:
     """Epsilon of Poisson-sampled Gaussians, as the paper's accountant means them."""
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
-
-    one = PoissonSampledDpEvent(_ETA, GaussianDpEvent(z))
-    return _epsilon(SelfComposedDpEvent(one, steps))
+    one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
+    return _epsilon(dp.SelfComposedDpEvent(one, steps))
 
 
 _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
@@ -103,12 +98,8 @@ def unprojected() -> Iterator[Pair]:
 
 def rows() -> Iterator[Pair]:
     """A rating of a row that is drawn or not."""
-    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-
-    from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
-
-    told = RevealedSamplingDpEvent(_ETA, GaussianDpEvent(EXACT))
-    yield _sampled(EXACT, STEPS), _epsilon(SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
+    told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(EXACT))
+    yield _sampled(EXACT, STEPS), _epsilon(dp.SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
 
 
 def embeddings() -> Iterator[Pair]:
@@ -130,10 +121,6 @@ def drawn() -> Iterator[Pair]:
 
 def root_sum() -> Iterator[Pair]:
     """Ten parties, with the paper's mechanism and with any."""
-    from dp_accounting import SelfComposedDpEvent
-
-    from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
     parties = 10
     one = _sampled(EXACT, STEPS)
     yield math.sqrt(parties) * one, _sampled(EXACT, parties * STEPS)
@@ -141,7 +128,7 @@ def root_sum() -> Iterator[Pair]:
     for by in (accounted, by_tail_bound):
         eps_k = by(EXACT, _ETA, STEPS, DELTA)
         yield math.sqrt(count) * eps_k, _sampled(EXACT, count * STEPS)
-    yield math.sqrt(parties), _epsilon(SelfComposedDpEvent(PureDpEvent(1.0), parties))
+    yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
 def counted() -> Iterator[Pair]:

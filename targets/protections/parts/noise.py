@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Ints, Randomized
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
@@ -68,9 +69,7 @@ class ClippedNoise:
             return out
         width = values.shape[1]
         owners = np.repeat(np.arange(len(streams)), np.diff(indptr))[:, None]
-        step = max(1, _BLOCK // max(1, width))
-        for start in range(0, len(values), step):
-            part = slice(start, start + step)
+        for part in blocks(len(values), width, _BLOCK):
             places = ids[part, None].astype(np.int64) * width + np.arange(width)
             noise = self.scale * streams.normal_at(owners[part], places)
             out[part] = noise + np.clip(values[part], -self.clip, self.clip)
@@ -78,11 +77,10 @@ class ClippedNoise:
 
     def _add_normal(self, flat: NDArray[Any], streams: Streams, out: NDArray[Any]) -> None:
         size = flat.shape[1]
-        clients = max(1, _BLOCK // max(1, size))
-        for first in range(0, len(flat), clients):
-            theirs = streams.take(np.arange(first, min(first + clients, len(flat))))
+        for block in blocks(len(flat), size, _BLOCK):
+            theirs = Streams(streams.seeds[block])
             for start in range(0, size, _BLOCK):
-                part = np.s_[first : first + clients, start : start + _BLOCK]
+                part = np.s_[block, start : start + _BLOCK]
                 noise = theirs.normal(flat[part].shape[1], start)
                 noise *= self.scale
                 noise += np.clip(flat[part], -self.clip, self.clip)

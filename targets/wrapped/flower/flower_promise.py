@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import (
@@ -21,9 +22,6 @@ from fedrec_auditor.accountants.statements.scope import (
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.mods import harmless, masks
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _PROVED = 1.0
 """The largest epsilon of the classical Gaussian mechanism's theorem."""
@@ -78,10 +76,8 @@ class FlowerPromise:
         )
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
-    def event(self, scope: Scope, rounds: int) -> DpEvent | None:
+    def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
         """What the noise costs in a scope; None where it is no protection, or not proved to be."""
-        from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
-
         apart = self.apart
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
@@ -89,10 +85,10 @@ class FlowerPromise:
             return None
         if scope.is_presence != self.scope.is_presence:
             return None
-        parts = [GaussianDpEvent(1.0 / far) for far in apart]
-        event = parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
+        parts = [dp.GaussianDpEvent(1.0 / far) for far in apart]
+        event = parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
         if scope.horizon is Horizon.TRAINING and rounds > 1:
-            return SelfComposedDpEvent(event, rounds)
+            return dp.SelfComposedDpEvent(event, rounds)
         return event
 
     def unproved(self, why: str) -> FlowerPromise:

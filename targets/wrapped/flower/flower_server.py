@@ -70,13 +70,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
 
 
 def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> Arrays | None:
-    from flwr.common import (
-        Code,
-        FitRes,
-        Status,
-        ndarrays_to_parameters,
-        parameters_to_ndarrays,
-    )
+    from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 
     strategy.current_round_params = list(model.values())
     results = []

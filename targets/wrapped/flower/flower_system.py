@@ -7,20 +7,18 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA
 from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _LUCK = 1e-9  # that noise as promised is taken for less
 
@@ -79,7 +77,7 @@ class FlowerSystem(WrappedSystem):
         found = (p.randomizer for p in self.promises if p.scope.vantage is scope.vantage)
         return next((each for each in found if each is not None), None)
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """What the noise of a promise costs; else the caller's event, else non-private."""
         events = (promise.event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)

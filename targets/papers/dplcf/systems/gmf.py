@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf
@@ -26,9 +27,7 @@ class Gmf(CentralMf):
 
         return gmf_epoch, 1 + self.negatives
 
-    def first(
-        self, n_users: int, n_items: int, rng: np.random.Generator
-    ) -> dict[str, NDArray[np.float64]]:
+    def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
         """Also the weights h (1, F), uniform in +-sqrt(3/F), LeCun's rule."""
         vectors = super().first(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)

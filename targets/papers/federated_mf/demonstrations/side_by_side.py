@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -55,7 +56,7 @@ class SideBySide:
         rows = self.block * len(self.ratings)
         return batch_size(rows, self.system.rate) / rows
 
-    def gradients(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def gradients(self, rng: Generator) -> NDArray[np.float64]:
         """What a block's messages say of the noisy sums of gradients: (rounds, block, items, p).
 
         (V - V^(k)) over the length of the round's steps, with V the broadcast: what the server
@@ -78,9 +79,7 @@ class SideBySide:
                 items = system.exchange.merge(system, items, sent, parties, number)
         return seen
 
-    def scores(
-        self, size: int, rng: np.random.Generator, statistic: Statistic
-    ) -> NDArray[np.float64]:
+    def scores(self, size: int, rng: Generator, statistic: Statistic) -> NDArray[np.float64]:
         """``statistic`` of ``size`` runs; the last block's others are dropped."""
         out = np.empty(size)
         for start in range(0, size, self.block):

@@ -24,9 +24,6 @@ from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
-_SHUFFLED_DELTA = 1e-6
-_USERS = 1 << 12  # devices whose projected gradients are computed at once
-
 
 @dataclass(frozen=True, kw_only=True)
 class GdDr(Reporting, LocalMf):
@@ -113,7 +110,7 @@ class GdDr(Reporting, LocalMf):
             index=index[:, None].astype(np.int32),
             positive=positive[:, None],
             magnitude=randomizer.magnitude,
-            matrix=(self.rows, self.factors),
+            shape=(self.rows, self.factors),
         )
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
         size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)

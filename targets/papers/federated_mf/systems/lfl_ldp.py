@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -23,9 +24,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ class LflLdp(PretrainedMf):
         one = EmbeddingGaussian.worst(sigma=self.sigma, bound=self.bound)
         return Repeated(one, self.uses(scope.horizon))
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """T Gaussians: a gradient there or not; for any other change, one for another."""
         apart = Clipping.of_embeddings(self.bound).apart
         z = self.noise_multiplier / (1.0 if scope.is_presence else apart)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
@@ -36,18 +34,14 @@ class LflPretrained(Silent):
         """Steps that fit users."""
         return {"width": self.factors, "passes": self.fitting}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """V is drawn; nothing crosses."""
         explicit(interactions, self.bound)
         items = start(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return Trained(None, {"items": items})
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), each user fitted to V."""
         asked, items = interactions.take(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)

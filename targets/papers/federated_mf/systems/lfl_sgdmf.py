@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Randomized, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -35,9 +36,6 @@ from fedrec_auditor.targets.settings import ProperShare, Range, ShareOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _Overstated = Annotated[
     float,
@@ -132,7 +130,7 @@ class LflSgdmf(PretrainedMf):
             overstated=self.overstated,
         )
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """T Gaussians of what the vantage cannot know of the noise.
 
         A user comes or goes: one gradient there or not. Any other change replaces one gradient by

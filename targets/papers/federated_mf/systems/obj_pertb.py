@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
-from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
@@ -21,9 +22,6 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,23 +56,19 @@ class ObjPertb(System):
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
-        from dp_accounting import NonPrivateDpEvent
-
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
-            return PureDpEvent(self._share)
-        return NonPrivateDpEvent()
+            return dp.PureDpEvent(self._share)
+        return dp.NonPrivateDpEvent()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """A table that the curator publishes, and sweeps over all ratings."""
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Factorise, perturb, publish: one round, in which the curator sends V.
 
         Memory is (n + m) p^2 numbers, for the normal equations.
@@ -110,9 +104,7 @@ class ObjPertb(System):
             sent[block] = items.reshape(len(block), m, self.factors)
         return {"items": Dense(sent, Kind.MODEL)}
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
         with one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
@@ -24,9 +26,6 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.designed_pairs import first_entry
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 """Purposes of a client's randomness."""
@@ -100,7 +99,7 @@ class FedGnn(RatingGraph):
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
         return self.over(row, scope, population)
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Where rows tell, nothing hides it."""
         if self.tells(scope, population):
             return Identity().event()
@@ -133,9 +132,7 @@ class FedGnn(RatingGraph):
         layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1: which users are drawn in a round is chosen by ``rng``."""
         model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
         near, n = None, interactions.n_users

@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
 from scipy import sparse
 from scipy.special import log_ndtr
 
@@ -79,9 +80,7 @@ class FedPerGnn(RatingGraph):
         """What everybody knows: messages are of whole batches."""
         return replace(super().public(interactions), parties=self.parties(interactions.n_users))
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """A batch after the other; which users it has is chosen by ``rng``, anew each epoch."""
         model, everybody = self.initial(interactions.n_items, rng), interactions.ratings
         parties = self.parties(interactions.n_users)

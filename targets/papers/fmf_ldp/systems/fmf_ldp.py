@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
-from fedrec_auditor.targets.components import Floats, Reports
+from fedrec_auditor.targets.components import Floats, Ints, Reports
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
@@ -156,9 +156,7 @@ class FmfLdp(Reporting, ImplicitMf):
         vectors = gradients.vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
-        step = max(1, _BLOCK // (len(items) + 16 * k))
-        for start in range(0, len(users), step):
-            block = slice(start, start + step)
+        for block in blocks(len(users), len(items) + 16 * k, _BLOCK):
             draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
             index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
             entries = self.entries(profiles.ratings, vectors, items, users[block, None], drawn)
@@ -169,7 +167,7 @@ class FmfLdp(Reporting, ImplicitMf):
             index=index,
             positive=positive,
             magnitude=randomizer.magnitude,
-            matrix=(len(items), self.factors),
+            shape=(len(items), self.factors),
             clean=gradients if calls.size == 1 else None,
         )
         return {"reports": reports}
@@ -179,8 +177,8 @@ class FmfLdp(Reporting, ImplicitMf):
         profiles: sparse.csr_array,
         vectors: Floats,
         items: Floats,
-        users: NDArray[np.integer[Any]],
-        index: NDArray[np.integer[Any]],
+        users: Ints,
+        index: Ints,
     ) -> NDArray[np.float64]:
         """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
 

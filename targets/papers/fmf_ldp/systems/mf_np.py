@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
@@ -47,9 +46,7 @@ class MfNp(Central):
         """A pass over all interactions an epoch."""
         return {"width": self.factors, "passes": self.epochs}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Alternating least squares; the item vectors are released."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
@@ -60,9 +57,7 @@ class MfNp(Central):
                 yield None
         return Trained({"items": items}, {"items": items})
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """X V^T for these users, each solved against V."""
         items = model.arrays["items"]
         with one_thread():

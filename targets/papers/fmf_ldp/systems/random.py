@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
@@ -27,15 +26,11 @@ class Random(Silent):
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Draw a stream a user; nothing is released."""
         yield None
         return Trained(None, {"streams": Streams.spawn(rng, interactions.n_users)})
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Uniform scores, the same for a user whenever asked."""
         return np.asarray(model.arrays["streams"].take(users).uniform(interactions.n_items))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -25,9 +27,6 @@ from fedrec_auditor.targets.settings import Positive, ProperShare
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls, Messages
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 CLIP, BIT = "clip", "bit"
 
@@ -69,7 +68,7 @@ class DpPrivRec(PrivRec):
 
     unprotected = "privrec"
 
-    def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
+    def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """The model and the clipping bound."""
         return super().first(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
@@ -94,9 +93,7 @@ class DpPrivRec(PrivRec):
         parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
         return parts
 
-    def step(
-        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
         """Lines 8 to 11. The noise is the server's: it is in the next broadcast, in no upload."""
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
@@ -150,7 +147,7 @@ class DpPrivRec(PrivRec):
             rounds=uses,
         )
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Normal noise of the round, under sampling without replacement, once a round.
 
         Before the server's noise: non-private. Sampling without replacement amplifies if a user is
@@ -160,21 +157,15 @@ class DpPrivRec(PrivRec):
         the adversary; but another client knows of its own draws, so that in each round the M, or
         M - 1, are drawn of the N - 1 others.
         """
-        from dp_accounting import (
-            PoissonSampledDpEvent,
-            SampledWithoutReplacementDpEvent,
-            SelfComposedDpEvent,
-        )
-
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
         one, m = self.round_mechanism(population).event(), self.drawn(population)
         hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
-            one = SampledWithoutReplacementDpEvent(hidden, m, one)
+            one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
         elif m < population.n_users and scope.is_presence:
-            one = PoissonSampledDpEvent(m / hidden, one)
-        return SelfComposedDpEvent(one, self.uses(scope.horizon))
+            one = dp.PoissonSampledDpEvent(m / hidden, one)
+        return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))
 
     def joint_multiplier(self, population: Population) -> float:
         """Noise over sensitivity of both averages of a round together."""
@@ -192,6 +183,4 @@ class DpPrivRec(PrivRec):
 
     def gaussian_epsilon(self, population: Population, delta: float) -> float:
         """That of normal noise of multiplier z, on which the proof builds."""
-        from dp_accounting import get_epsilon_gaussian
-
-        return float(get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
+        return float(dp.get_epsilon_gaussian(self.multiplier, delta)) + 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Kind
@@ -63,8 +63,6 @@ class NnSelf(MetaLearned):
         """Equation 4, in full gradients."""
         return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.local)
 
-    def step(
-        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
         """Equation 5: theta0 + alpha2 times the sum."""
         return self.move(model, uploads, self.server_rate)

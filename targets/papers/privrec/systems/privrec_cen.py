@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
+from numpy.random import Generator
 
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -21,8 +21,6 @@ class PrivRecCen(Central, PrivRec):
     from there. Learning is the same: PrivRec ends in the same model from the same seed.
     """
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """PrivRec's training within the server."""
         return PrivRec(**vars(self)).train(interactions, rng, compute)

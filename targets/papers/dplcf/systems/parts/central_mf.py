@@ -15,12 +15,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
@@ -68,16 +69,14 @@ class CentralMf(CollectedBits):
     def kernel(self) -> tuple[Callable[..., int], int]:
         """The compiled loop over visits, and how many examples it makes of a positive."""
 
-    def first(
-        self, n_users: int, n_items: int, rng: np.random.Generator
-    ) -> dict[str, NDArray[np.float64]]:
+    def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
         """The first user vectors (n, F) and item vectors (M, F), and what else is trained."""
         return {
             name: rng.normal(scale=self.init_scale, size=(count, self.factors))
             for name, count in (("users", n_users), ("items", n_items))
         }
 
-    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
+    def learn(self, uploads: Uploads, rng: Generator) -> Trained:
         """Train on the uploaded 1s. The whole model, users' vectors included, is its release.
 
         The paper's server sends each user a list only; what is released here bounds that.
@@ -103,17 +102,13 @@ class CentralMf(CollectedBits):
         model = {name: part.values for name, part in parts.items()}
         return Trained(model, model)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """The server's scores of users it trained on, by position; the history is not used."""
         vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
-def visit(
-    bits: Component, epochs: int, negatives: int, rng: np.random.Generator
-) -> Iterator[Visits]:
+def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
     """Every 1 once an epoch in a new order, each with ``negatives`` of the same user's 0s.
 
     In chunks of at most 2^18 positives: users (n,), positives (n,), negatives (n, k). Users whose
@@ -121,12 +116,11 @@ def visit(
     1 and 4 bytes a 0 beside the chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
-    step = max(1, _BITS // max(1, width))
-    for start in range(0, len(bits), step):
-        block = bits.dense(np.arange(start, min(start + step, len(bits))))
+    for part in blocks(len(bits), width, _BITS):
+        block = bits.dense(np.arange(part.start, part.stop))
         absent = width - block.sum(axis=1)
         places = np.flatnonzero(block & (absent > 0)[:, None])
-        ones.append(places + start * width)
+        ones.append(places + part.start * width)
         zeros.append(np.nonzero(~block)[1].astype(np.int32))
         totals.append(absent)
     if not ones:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Bits, Component
 from fedrec_auditor.targets.compute import Compute
@@ -24,16 +26,9 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.settings import Range
-from fedrec_auditor.targets.systems.base import (
-    DesignedPair,
-    Evaluation,
-    Population,
-)
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Population
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
@@ -58,7 +53,7 @@ class CollectedBits(System):
         """The distribution of one uploaded bit; None where bits are sent as they are."""
 
     @abstractmethod
-    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
+    def learn(self, uploads: Uploads, rng: Generator) -> Trained:
         """What the server sends out, and what scoring needs, from the uploads alone."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -73,7 +68,7 @@ class CollectedBits(System):
             return Identity()
         return self._before_server(scope, population)
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """The server's event in the unit of ``scope``; weaker vantages are post-processing.
 
         Who takes part is not hidden.
@@ -100,9 +95,7 @@ class CollectedBits(System):
             ),
         )
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """One upload by every user; the server learns from it and sends out the result once."""
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)

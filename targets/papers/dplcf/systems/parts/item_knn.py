@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
@@ -61,9 +60,7 @@ class ItemKnn(CollectedBits):
         release = {"neighbours": nearest.items, "similarity": nearest.similarity}
         return Trained(release, {"nearest": nearest.matrix()})
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Equation 12: the similarities of an item's neighbours that are in the user's history."""
         held = interactions.ratings[users].astype(np.float64)
         held.data[:] = 1.0

@@ -8,7 +8,6 @@ distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component, Ints
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.papers.dplcf.systems.parts.packed_counts import PackedCounts
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
@@ -91,8 +91,8 @@ def pair_counts(bits: Component) -> Counts:
     if width > _WIDE or len(bits) * width**2 > _WORK:
         return PackedCounts(bits)
     both = np.zeros((width, width), dtype=np.float32)
-    for clients in _blocks(len(bits), width):
-        sent = bits.dense(clients).astype(np.float32)
+    for block in blocks(len(bits), width, _BLOCK):
+        sent = bits.dense(np.arange(block.start, block.stop)).astype(np.float32)
         both += sent.T @ sent
     return both
 
@@ -176,13 +176,14 @@ def neighbourhoods(
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
     values = np.empty((len(both), size))
-    for block in _blocks(len(both), len(both)):
-        rows = slice(int(block[0]), int(block[-1]) + 1)
+    for rows in blocks(len(both), len(both), _BLOCK):
         if inverse is None:
             similarity = estimate_jaccard(both, users, p, q, rows)
         else:
             similarity = jaccard_by(both, users, inverse, rows)
-        similarity[np.arange(len(block)), block] = -1.0  # an item is never its own neighbour
+        similarity[
+            np.arange(len(similarity)), np.arange(len(both))[rows]
+        ] = -1.0  # an item is never its own neighbour
         items[rows] = _largest(similarity, size)
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)
     return Neighbourhoods(items, values)
@@ -197,9 +198,3 @@ def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
     order = np.lexsort((columns, -values[rows, columns], rows))
     starts = np.searchsorted(rows, np.arange(len(values)))
     return np.asarray(columns[order][starts[:, None] + np.arange(size)])
-
-
-def _blocks(count: int, width: int) -> Iterator[NDArray[np.intp]]:
-    step = max(1, _BLOCK // max(width, 1))
-    for start in range(0, count, step):
-        yield np.arange(start, min(start + step, count))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, WorstCase
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
 from fedrec_auditor.targets.settings import Checked, Probability, check
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +53,7 @@ class AtLeast(Checked):
         """Shape of one output of ``mechanism``."""
         return self.mechanism.output_shape
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draw outputs of ``mechanism``, (*size, *output_shape)."""
         return self.mechanism.randomize(value, rng, size)
 
@@ -76,6 +73,6 @@ class AtLeast(Checked):
             accidents += self.mistaken * math.exp(min(epsilon, 700.0))
         return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """The event of ``mechanism``, without the accidents."""
         return self.mechanism.event()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import distribution_of_sum
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
 from fedrec_auditor.targets.settings import (
     AboveZero,
@@ -25,9 +27,6 @@ from fedrec_auditor.targets.settings import (
     WholeOrNone,
     check,
 )
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 Floats = NDArray[np.float64]
 _CELLS = 8192  # of mu^2 in one round, rounded down
@@ -95,9 +94,7 @@ class Dropouts(Checked):
         seen = probability > 0.0
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Run all rounds; float64 (*size, count, 4)."""
         values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()
@@ -153,15 +150,13 @@ class Dropouts(Checked):
         far = np.exp(epsilon + log_ndtr(-mu / 2.0 - epsilon / mu))
         return float(probability @ np.maximum(near - far, 0.0))
 
-    def event(self) -> DpEvent:
+    def event(self) -> dp.DpEvent:
         """Gaussians at the worst dropouts for which a round goes on."""
-        from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
-
         left = self._least()
         if left == 0.0:
-            return NonPrivateDpEvent()
-        one = GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
-        return SelfComposedDpEvent(one, self.count)
+            return dp.NonPrivateDpEvent()
+        one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
+        return dp.SelfComposedDpEvent(one, self.count)
 
     def squares(self) -> tuple[Floats, Floats]:
         """mu^2 of a round in which the device is in the sum, and the probabilities."""

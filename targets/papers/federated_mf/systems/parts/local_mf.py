@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
@@ -65,17 +65,15 @@ class LocalMf(System):
 
     @abstractmethod
     def turn(
-        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+        self, number: int, model: Broadcast, send: Any, rng: Generator
     ) -> tuple[Round, Floats]:
         """One round: what crossed, and the next V. ``send(model)`` gives all devices' messages."""
 
-    def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+    def announced(self, n_items: int, rng: Generator) -> dict[str, Any]:
         """What else every broadcast has in it."""
         return {}
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """The broadcasts and messages of all rounds."""
         n, m = interactions.n_users, interactions.n_items
         ratings = explicit(interactions, self.bound)
@@ -106,9 +104,7 @@ class LocalMf(System):
         users = self.begin(ratings, model["first"])[owners]
         return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items), each user fitted to the last V."""
         asked, items = interactions.take(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
@@ -17,9 +18,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import party_sizes
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size, noisy_steps
 from fedrec_auditor.targets.systems.base import Population
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 """Units of one rating."""
@@ -36,7 +34,7 @@ class NoiseOnBoth(GradientNoise):
         """z C on the sum of joint gradients of every ``unit``, scaled to a norm of C at most."""
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
+    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
 
         One rating is with one party. A user is with all parties, with ``trim`` ratings each if
@@ -46,8 +44,6 @@ class NoiseOnBoth(GradientNoise):
         may turn round. Any one round is charged as the training, since parties keep their item
         embeddings.
         """
-        from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
-
         n, m = population.n_users, population.n_items
         single = scope.unit in SINGLE
         presence = scope.adjacency is Adjacency.ADD_REMOVE
@@ -66,7 +62,7 @@ class NoiseOnBoth(GradientNoise):
             if steps == 0:
                 continue
             if not sigma > 0:
-                return NonPrivateDpEvent()
+                return dp.NonPrivateDpEvent()
             alone = sigma / clipping.sensitivity(drawn, joint)
             apart = alone / clipping.apart
             if presence:  # who comes takes the place of a user in another row of U
@@ -79,7 +75,7 @@ class NoiseOnBoth(GradientNoise):
                 apart=apart,
             )
             charged.append(noise.charged(scope, steps * parties))
-        return charged[0] if len(charged) == 1 else ComposedDpEvent(charged)
+        return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +109,7 @@ class NoiseOnItems(GradientNoise):
             moves=moves and follows,
         )
 
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
+    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""
         drawn = replace(
             scope,
@@ -155,7 +151,7 @@ class StepNoise:
     apart: float
     remembers: bool = False
 
-    def charged(self, scope: Scope, steps: int) -> DpEvent:
+    def charged(self, scope: Scope, steps: int) -> dp.DpEvent:
         """``steps`` of it.
 
         Repaired, each is drawn by itself, which amplifies for a change within one of them. Where
@@ -168,37 +164,30 @@ class StepNoise:
         then on their gradients differ, too: all that is known is that a sum is of ``rows`` rows.
         Replaced, a user takes nobody's place; all others are the same, if it is seen who is drawn.
         """
-        from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import (
-            ReplacedSamplingDpEvent,
-            RevealedSamplingDpEvent,
-        )
-
         sampled, rate = self.descent.sampled, self.descent.rate
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         replaced = scope.adjacency is Adjacency.REPLACE
         single = scope.unit in SINGLE
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
-                return noisy_steps(self.alone, steps, partial(PoissonSampledDpEvent, rate))
+                return noisy_steps(self.alone, steps, partial(dp.PoissonSampledDpEvent, rate))
             if replaced and (single or sampled == "user"):
-                return noisy_steps(self.alone, steps, partial(ReplacedSamplingDpEvent, rate))
+                return noisy_steps(self.alone, steps, partial(dp.ReplacedSamplingDpEvent, rate))
             return noisy_steps(self.z, steps)
         n = max(self.sizes, key=lambda size: batch_size(size, rate) / size)
         rows = batch_size(n, rate)
         if scope.unit is not Unit.USER or not (presence or (replaced and not self.remembers)):
-            seen = partial(RevealedSamplingDpEvent, rows / n)
+            seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return noisy_steps(self.z, steps, seen if rows < n else None)
         if replaced:
-            fixed = partial(SampledWithoutReplacementDpEvent, n, rows)
+            fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
             return noisy_steps(self.apart, steps, fixed)
         if self.remembers:
             return noisy_steps(self.apart / rows, steps)
         even = all(batch_size(n, rate) == batch_size(n - 1, rate) for n in self.sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
             return noisy_steps(self.alone, steps)
-        return noisy_steps(self.apart, steps, partial(PoissonSampledDpEvent, rows / n))
+        return noisy_steps(self.apart, steps, partial(dp.PoissonSampledDpEvent, rows / n))
 
 
 def reach(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, StepSampling
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
 from fedrec_auditor.targets.settings import ProperShare, Whole
 from fedrec_auditor.targets.systems.base import Population
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,7 @@ class GradientNoise(ABC):
     in_users: ClassVar[bool]
 
     @abstractmethod
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> DpEvent:
+    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
 
 
@@ -104,7 +102,7 @@ class NoisySteps(PartyMf):
             item_sigma=noise.sigma,
         )
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
         return self.noise(population.n_users).owed(self, scope, population)
 

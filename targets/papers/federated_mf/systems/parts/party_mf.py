@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -51,7 +51,7 @@ class Party:
     full: sparse.csr_array
     ratings: sparse.csr_array
     own: Floats
-    rng: np.random.Generator
+    rng: Generator
     weight: float
     step_scale: float
 
@@ -96,7 +96,7 @@ class Exchange(ABC):
     tuning: int = 0
 
     @abstractmethod
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> Training:
         """The training, a round at a time."""
 
     def messages(self, mf: PartyMf, calls: Calls) -> Messages:
@@ -196,9 +196,7 @@ class PartyMf(System):
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """What the exchange makes of it."""
         return self.exchange.train(self, interactions, rng)
 
@@ -213,9 +211,7 @@ class PartyMf(System):
         """
         return self.exchange.messages(self, calls)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items).
 
         Where parties have versions of their own, a user's "home" predicts with its own V,
@@ -273,7 +269,7 @@ class PartyMf(System):
         return trim(ratings, self.trimmed, streams.fold_in(_TRIM))
 
     def parted(
-        self, interactions: Interactions, shared: Floats | None, rng: np.random.Generator
+        self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
         """The parties, each with randomness from a seed of its own.
 
@@ -283,7 +279,7 @@ class PartyMf(System):
         dealt = self.holding.deal(self, interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
-            own = np.random.Generator(np.random.SFC64(int(rng.integers(1 << 63))))
+            own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             full = ratings = self.holding.held(table, members)
             n, m = full.shape
             if self.trimmed is not None:

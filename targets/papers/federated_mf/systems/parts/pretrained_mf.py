@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.components import Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
@@ -61,12 +62,10 @@ class PretrainedMf(LocalMf):
 
         Theorem 5 has an order with a constant that is none; this is the least epsilon it can mean.
         """
-        from dp_accounting import get_epsilon_gaussian
-
         if self.noise_multiplier == 0:
             return math.inf
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
-        return float(get_epsilon_gaussian(deviation, delta)) + 1e-9
+        return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Fitted to the first V (step c1)."""

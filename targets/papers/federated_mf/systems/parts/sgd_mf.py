@@ -15,19 +15,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets import compute
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 UNITS = ("rating", "user")
 _NUMBERS = 1 << 22  # of parties of one user that are trained at once
@@ -83,9 +82,8 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
 
 def blocks(n: int, size: int) -> Iterator[Ints]:
     """Places of n parties of one user, so many at once as have four million numbers of ``size``."""
-    width = max(1, _NUMBERS // max(1, size))
-    for low in range(0, n, width):
-        yield np.arange(low, min(low + width, n))
+    for block in compute.blocks(n, size, _NUMBERS):
+        yield np.arange(block.start, block.stop)
 
 
 def batch_size(n: int, rate: float) -> int:
@@ -116,13 +114,12 @@ def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) ->
     Renyi curve. Theorem 1 prints a larger bound, ``by_tail_bound``. Propositions 2 and 3 give only
     the order of either, with constants that are none.
     """
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
     if noise_multiplier == 0.0:
         return math.inf
     accountant = RdpAccountant(orders=_ORDERS)
-    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier)), steps)
+    accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier)), steps)
     return float(accountant.get_epsilon(delta))
 
 
@@ -132,24 +129,23 @@ def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float
 
     Of the moments alpha(l) of the same steps, over moments l that are enough to find it.
     """
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
     if noise_multiplier == 0.0:
         return math.inf
     moments = np.concatenate([np.geomspace(0.05, 1.0, 20), np.arange(2.0, 64.0), [96, 128, 256]])
     accountant = RdpAccountant(orders=1.0 + moments)
-    curve = accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier))).rdp
+    curve = accountant.compose(
+        dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier))
+    ).rdp
     return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
 
 
 def noisy_steps(
-    noise_multiplier: float, steps: int, drawn: Callable[[DpEvent], DpEvent] | None = None
-) -> DpEvent:
+    noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
+) -> dp.DpEvent:
     """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity, each ``drawn``."""
-    from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
-
     if noise_multiplier == 0.0:
-        return NonPrivateDpEvent()
-    one = GaussianDpEvent(noise_multiplier)
-    return SelfComposedDpEvent(drawn(one) if drawn else one, steps)
+        return dp.NonPrivateDpEvent()
+    one = dp.GaussianDpEvent(noise_multiplier)
+    return dp.SelfComposedDpEvent(drawn(one) if drawn else one, steps)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
@@ -23,9 +24,6 @@ from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, received
 from fedrec_auditor.targets.transcript import Broadcast
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +110,19 @@ class RatingGraph(System):
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.times(population)) if training else one
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Per message the noise of one number, or of all; who takes part is not hidden.
 
         Of an L2 ball the L1 diameter counts, sqrt(count) times that of L2: corners attain it.
         """
-        from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
-
-        from fedrec_auditor.accountants.events.leaves import PureDpEvent
-
         if scope.is_presence:
-            return NonPrivateDpEvent()
+            return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.number if one else self.message(population).epsilon
         spent += self.extra * (1 if one else population.n_items * self.dimension)
-        return SelfComposedDpEvent(PureDpEvent(spent), self.times(population) if training else 1)
+        return dp.SelfComposedDpEvent(
+            dp.PureDpEvent(spent), self.times(population) if training else 1
+        )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Messages of all numbers of the model."""
@@ -185,9 +181,7 @@ class RatingGraph(System):
             layer=user[:, :, None] * m[:, None, :],
         )
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings from the last model, the history and the neighbours' embeddings."""
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]

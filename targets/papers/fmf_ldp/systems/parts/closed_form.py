@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.components import Floats, Ints, RankOne
 from fedrec_auditor.targets.compute import one_thread
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
@@ -102,7 +102,7 @@ def item_gradients(
     return RankOne(vectors=vectors, items=items, corrections=corrections)
 
 
-def _chosen(kernel: Kernel, indptr: NDArray[np.integer[Any]], factors: int, rounds: int) -> Kernel:
+def _chosen(kernel: Kernel, indptr: Ints, factors: int, rounds: int) -> Kernel:
     """What to use; the constants fit the numpy kernel's time to within a factor of two."""
     if kernel not in get_args(Kernel):
         names = ", ".join(get_args(Kernel))
@@ -154,7 +154,7 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 
 
 def _batches(
-    indptr: NDArray[np.integer[Any]], factors: int
+    indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Users of like activity (b,), positions of their entries (b, width), which of them exist.
 

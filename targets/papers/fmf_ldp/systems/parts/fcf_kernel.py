@@ -4,8 +4,7 @@ With the whitened items Z = V L^-T of ``closed_form`` and a user's rows Z_S, eve
 (I + alpha Z_S^T Z_S) y = Z_S^T 1, whose eigenvalues lie in [1, 1 + alpha]. Conjugate gradients
 (Hestenes and Stiefel 1952) therefore need about log(2 / tolerance) sqrt(1 + alpha) / 2 steps of one
 pass over the history each, and as no eigenvalue is below 1, the distance of y from the solution is
-at most the residual, which they watch: they stop at ``TOLERANCE`` times |Z_S^T 1|. Up to ``NARROW``
-factors a Gram matrix costs less than the steps, and Cholesky solves it.
+at most the residual, which they watch: they stop at ``TOLERANCE`` times |Z_S^T 1|.
 
 Users do not see each other: a user's numbers are the same to the last bit whatever users stand
 beside it, in any order, and however many threads share them out (the interpreter's lock is
@@ -28,7 +27,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.compiled import REORDERED, compiled
 from fedrec_auditor.targets.components import Floats
 
-NARROW = 8
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 PATIENCE = 16  # steps a factor, where in exact arithmetic one is enough
 _LINE = 64  # bytes of a cache line, and of the widest register
@@ -53,21 +51,17 @@ def solve(
         )
     vectors = np.zeros((touched.shape[0], factors), kind)
     predicted = np.empty(len(indices), kind)
-    kernel: Any
-    options: tuple[Any, ...]
-    if factors <= NARROW:
-        rows, kernel = np.ascontiguousarray(whitened.T), _direct
-        options = (alpha, int(np.diff(touched.indptr).max(initial=0)))
-    else:
-        lanes = _LINE // kind.itemsize
-        rows, kernel = _aligned(count, -(-factors // lanes) * lanes, kind), _conjugate
-        rows[:, :factors] = whitened
-        square = kind.type(TOLERANCE[kind] ** 2)
-        options = (kind.type(alpha), square, PATIENCE * (factors + 4))
+    lanes = _LINE // kind.itemsize
+    rows = _aligned(count, -(-factors // lanes) * lanes, kind)
+    rows[:, :factors] = whitened
+    square, limit = kind.type(TOLERANCE[kind] ** 2), PATIENCE * (factors + 4)
 
     def part(start: int, stop: int) -> int:
         starts = touched.indptr[start : stop + 1]
-        late: int = kernel(rows, root, starts, indices, *options, vectors[start:stop], predicted)
+        options = kind.type(alpha), square, limit
+        late: int = _conjugate(
+            rows, root, starts, indices, *options, vectors[start:stop], predicted
+        )
         return late
 
     shares = np.linspace(0, touched.nnz, threads + 1)
@@ -80,7 +74,7 @@ def solve(
             late = sum(pool.map(part, bounds[:-1], bounds[1:]))
     if late:
         raise InputError(
-            f"Expected conjugate gradients to converge in {options[-1]} steps, got {late} users "
+            f"Expected conjugate gradients to converge in {limit} steps, got {late} users "
             f"for whom they did not at alpha={alpha!r}. Choose kernel='numpy'."
         )
     return vectors, predicted
@@ -192,75 +186,6 @@ def _image(
         for f in range(width):
             image[f] += a * rows[i, f]
         k += 1
-
-
-@_compiled
-def _direct(
-    columns: Any,
-    root: Any,
-    indptr: Any,
-    indices: Any,
-    alpha: float,
-    widest: int,
-    vectors: Any,
-    predicted: Any,
-) -> int:
-    """Gram matrix and Cholesky for each user in turn, none left; ``columns`` is Z^T (F, M).
-
-    A user's rows are copied factor by factor, so that sums over its history vectorize.
-    """
-    factors = len(columns)
-    zero = columns.dtype.type(0)
-    held = np.empty((factors, widest), columns.dtype)
-    scores = np.empty(widest, columns.dtype)
-    lower = np.empty((factors, factors))
-    y = np.empty(factors)
-    for user in range(len(indptr) - 1):
-        start, stop = np.intp(indptr[user]), np.intp(indptr[user + 1])
-        count = stop - start
-        for f in range(factors):
-            for k in range(count):
-                held[f, k] = columns[f, indices[start + k]]
-            total = zero
-            for k in range(count):
-                total += held[f, k]
-            y[f] = total
-        for f in range(factors):  # lower lower^T = I + alpha Gram; its diagonal inverted
-            for g in range(f + 1):
-                dot = zero
-                for k in range(count):
-                    dot += held[f, k] * held[g, k]
-                entry = alpha * dot
-                for h in range(g):
-                    entry -= lower[f, h] * lower[g, h]
-                if f == g:
-                    lower[f, f] = 1.0 / np.sqrt(1.0 + entry)
-                else:
-                    lower[f, g] = entry * lower[g, g]
-        for f in range(factors):
-            entry = y[f]
-            for g in range(f):
-                entry -= lower[f, g] * y[g]
-            y[f] = entry * lower[f, f]
-        for f in range(factors - 1, -1, -1):
-            entry = y[f]
-            for g in range(f + 1, factors):
-                entry -= lower[g, f] * y[g]
-            y[f] = entry * lower[f, f]
-        for k in range(count):
-            scores[k] = zero
-        for f in range(0, factors - 1, 2):
-            a, b = columns.dtype.type(y[f]), columns.dtype.type(y[f + 1])
-            for k in range(count):
-                scores[k] += a * held[f, k] + b * held[f + 1, k]
-        if factors % 2:
-            a = columns.dtype.type(y[factors - 1])
-            for k in range(count):
-                scores[k] += a * held[factors - 1, k]
-        for k in range(count):
-            predicted[start + k] = scores[k]
-        _unwhiten(root, y, vectors[user])
-    return 0
 
 
 @_part

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Floats, RankOne
+from fedrec_auditor.targets.components import Floats, Ints, RankOne
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
@@ -64,9 +64,7 @@ class ImplicitMf(System):
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """The server's next V."""
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 2: of the ratings only which entries are there is used (equation 10)."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         with one_thread():
@@ -85,9 +83,7 @@ class ImplicitMf(System):
         """What everybody knows, the distribution of a randomized entry included."""
         return replace(super().public(interactions), channel=self.channel)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """X V^T for these users, (len(users), n_items), each solved against the final V."""
         items = model.arrays["items"]
         with one_thread():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 
@@ -63,7 +63,7 @@ class DeviceExamples:
         keys[np.arange(width) >= self.sizes[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
-    def take(self, devices: NDArray[np.integer[Any]]) -> DeviceExamples:
+    def take(self, devices: Ints) -> DeviceExamples:
         """The examples of these devices."""
         return DeviceExamples(
             items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]

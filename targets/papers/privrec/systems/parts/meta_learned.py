@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
-from fedrec_auditor.targets.components import Floats, Kind
+from fedrec_auditor.targets.components import Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
@@ -128,9 +129,7 @@ class MetaLearned(Unperturbed):
         """How a device trains before it recommends: as it does for the server."""
         return devices.train(self.local)
 
-    def step(
-        self, model: Broadcast, uploads: Uploads, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
         """Equation 6: theta0 + alpha3 times the mean change."""
         return self.move(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
@@ -143,7 +142,7 @@ class MetaLearned(Unperturbed):
             moved[name] = np.asarray(part + change, dtype=np.float32)
         return moved
 
-    def first(self, interactions: Interactions, rng: np.random.Generator) -> dict[str, Any]:
+    def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """What the server broadcasts first."""
         return dict(self.network.initial(interactions, rng))
 
@@ -156,9 +155,7 @@ class MetaLearned(Unperturbed):
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.is_value and (self.network.side or not attribute)
 
-    def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
-    ) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
         model, n = self.first(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
@@ -187,9 +184,7 @@ class MetaLearned(Unperturbed):
                 blocks.append(messages(change, examples, held, model, self.kind, self.step_size))
         return joined(blocks, model, self.kind, self.step_size)
 
-    def score(
-        self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
-    ) -> Floats:
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items after a device's own training on ``interactions`` (section 3.3).
 
         A device's randomness comes from the training's seed and its place: the same in any company.
@@ -212,7 +207,7 @@ class MetaLearned(Unperturbed):
     def _devices(
         self,
         interactions: Interactions,
-        users: NDArray[np.integer[Any]],
+        users: Ints,
         streams: Streams,
         broadcast: Broadcast,
         device: str,

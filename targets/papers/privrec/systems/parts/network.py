@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
@@ -63,9 +64,7 @@ class Network:
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
-    def initial(
-        self, interactions: Interactions, rng: np.random.Generator
-    ) -> dict[str, NDArray[np.float32]]:
+    def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
         """The first model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
         model = {}
         for name, shape in self.shapes(interactions).items():

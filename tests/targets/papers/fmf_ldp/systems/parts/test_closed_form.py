@@ -34,7 +34,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, sparse.csr_array, float, floa
     users, n_items, factors = (
         draw(st.integers(0, 9)),
         draw(st.integers(1, 12)),
-        draw(st.integers(1, 11)),  # the compiled kernel has another way from 9 on
+        draw(st.integers(1, 11)),
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     held = rng.random((users, n_items)) < rng.random((users, 1))  # empty and full users included

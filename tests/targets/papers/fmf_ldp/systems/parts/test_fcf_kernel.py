@@ -58,7 +58,7 @@ def test_it_solves_every_system_to_the_tolerance(
         assert np.abs(predicted[entries] - rows @ y).max(initial=0.0) <= allowed
 
 
-@pytest.mark.parametrize("factors", [5, 8, 9, 16, 64])
+@pytest.mark.parametrize("factors", [5, 9, 64])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_a_user_gets_the_same_bits_in_any_company(factors: int, kind: type) -> None:
     whitened, root, touched = problem(60, 90, factors, 3)
