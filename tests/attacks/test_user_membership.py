@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background, Scores
+from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.user_membership import UserMembership, log_ratios
 from fedrec_auditor.auditor.games import metrics, user_membership
 from fedrec_auditor.auditor.games.game import Game
@@ -107,7 +107,6 @@ def test_unprotected_models_tell_who_was_trained_on(
     target: Target, vantage: Vantage, data: Interactions
 ) -> None:
     found = rows(target, data, vantage)["AUC"]
-    assert found.baseline is not None
     assert found.ci_low > max(found.baseline, 0.52)
     assert found.vantage is vantage
 
@@ -154,8 +153,6 @@ def test_halves_are_fair_coins_and_made_again_by_the_same_seed(data: Interaction
     for vantage in WEAKER:
         for one, two in zip(made[0].views[vantage], made[1].views[vantage], strict=True):
             first, second = one.rounds[-1].broadcast, two.rounds[-1].broadcast
-            assert first is not None
-            assert second is not None
             assert np.array_equal(first["items"], second["items"])
         sizes = [view.public.n_users for view in made[0].views[vantage]]
         assert sizes == made[0].included.sum(axis=1).tolist()
@@ -177,6 +174,5 @@ def test_profiles_without_ratings_are_scored() -> None:
         ),
         np.random.default_rng(0),
     )
-    assert isinstance(guess, Scores)
     assert np.isfinite(guess.values).all()
     assert ((guess.values > 0) & (guess.values <= 1)).all()  # shares of the profiles

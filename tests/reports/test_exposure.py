@@ -12,12 +12,9 @@ from fedrec_auditor.reports.section import Section
 
 def test_each_who_looks_has_the_largest_shown_and_the_least_proved(record: Record) -> None:
     found = exposure(record["fmf-ldp"], Vantage.SERVER)
-    assert found is not None
     assert (found.shown_words, found.proved_words, found.tone) == ("≥ 5,000", "≤ 2.5", Tone.BAD)
-    assert found.shown is not None
     assert str(found.shown.scope).startswith("user")
     shuffled = exposure(record["fmf-ldp"], Vantage.SHUFFLED)
-    assert shuffled is not None
     assert (shuffled.shown_words, shuffled.proved_words) == ("≥ 1.87", "≤ 432")
     assert shuffled.tone is Tone.OPEN
     assert exposure(record["fmf-ldp"], Vantage.PEERS) is None
@@ -26,25 +23,20 @@ def test_each_who_looks_has_the_largest_shown_and_the_least_proved(record: Recor
 def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
     calm = exposure(Section("it", (one,)), Vantage.SERVER)
-    assert calm is not None
     assert calm.tone is Tone.CALM
     unknown = every.model_copy(update={"measured": None})
     both = exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both is not None
     assert both.tone is Tone.OPEN
 
 
 def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) -> None:
     found = exposure(record["fcf"], Vantage.SERVER)
-    assert found is not None
     assert (found.shown_words, found.proved_words, found.tone) == ("∞", "", Tone.BAD)
 
 
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
     one, _ = record["dplcf-sp"].findings
-    assert one.accounted is not None
     assert math.isfinite(one.accounted.epsilon)
     game = one.model_copy(update={"game": "local game over 36 items"})
     found = exposure(Section("it", (game,)), Vantage.SERVER)
-    assert found is not None
     assert (found.proved_words, found.tone) == ("", Tone.OPEN)

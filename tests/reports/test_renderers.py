@@ -27,7 +27,6 @@ def suite(record: Record, fail_on: str = "violated") -> ET.Element:
     root = ET.fromstring(junit.render(record, Gate(FailOn(fail_on))))
     assert root.tag == "testsuites"
     found = root.find("testsuite")
-    assert found is not None
     return found
 
 
@@ -87,7 +86,6 @@ def test_junit_tells_nothing_found_from_nothing_promised(
 ) -> None:
     changed = record.model_copy(update={"findings": (retold(record.findings[0], verdict),)})
     found = ET.fromstring(junit.render(changed, gate)).find("testsuite")
-    assert found is not None
     assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
     totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
     assert found.attrib[totals[tag]] == "1"
@@ -225,9 +223,7 @@ def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) 
 def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:
     cut = {section.target: section for section in sections(record)}
     assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
-    assert cut["dplcf-ap"].headline_finding is not None
     assert cut["dplcf-ap"].headline_finding.verdict is Verdict.VIOLATED
-    assert cut["dplcf-sp"].headline_finding is not None
     assert cut["dplcf-sp"].headline_finding.verdict is Verdict.CONSISTENT
     assert len(cut["dplcf-sp"].others) == 1
 

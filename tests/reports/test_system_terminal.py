@@ -92,8 +92,6 @@ def test_each_finding_says_what_is_proved_and_shown_and_a_claim_is_said_once(
     refuted = [f for f in section.violated if f.measured and f.measured.witness]
     assert text.count("Counterexample:") == len(refuted)
     for finding in refuted:
-        assert finding.measured is not None
-        assert finding.measured.witness is not None
         assert f"output: {finding.measured.witness.output}" in text
 
 

@@ -81,7 +81,6 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
     named = telling(rows)
-    assert named is not None
     assert named.metric == "HR@20"
 
 

@@ -53,7 +53,7 @@ def test_a_model_of_no_known_part_is_not_read() -> None:
 
 
 def test_a_kind_that_nobody_reads_is_refused_and_not_guessed_at() -> None:
-    strange = Wire.of(STEP, "hashes")  # type: ignore[arg-type]
+    strange = Wire.of(STEP, "hashes")
     assert "sent (hashes, 5 x 2)" in InteractionMembership().refusal(view_of(strange))
 
 

@@ -86,8 +86,6 @@ def cosines(run: Run) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
     found = FirstLayer().read(view, senders).vectors
-    assert found is not None
-    assert run.user_vectors is not None
     true = run.user_vectors[senders]
     dots = np.einsum("nf,nf->n", found, true)
     return dots / np.linalg.norm(found, axis=1) / np.linalg.norm(true, axis=1)

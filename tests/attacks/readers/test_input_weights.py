@@ -47,7 +47,6 @@ def test_what_an_autoencoder_is_trained_on_is_plain(hidden: int) -> None:
 
 def test_of_a_device_that_moved_nothing_nothing_is_told() -> None:
     found = InputWeights().read(trained(10, dead=2), np.arange(4)).log_ratio
-    assert found is not None
     assert not found[:2].any()
     assert found[2:].all()
 
@@ -61,5 +60,4 @@ def test_a_first_layer_wider_than_its_output_is_no_stumbling_block() -> None:
     view = trained(10)
     assert not FirstLayer().refusal(view)
     found = FirstLayer().read(view, np.arange(USERS)).vectors
-    assert found is not None
     assert found.shape == (USERS, ITEMS - 10)

@@ -33,7 +33,6 @@ def summed(
 
 def auc(view: View, truth: np.ndarray) -> float:
     ratio = Participation().read(view, np.arange(USERS)).log_ratio
-    assert ratio is not None
     assert np.isfinite(ratio).all()
     return metrics.auc(ratio.ravel(), truth.ravel())
 
@@ -47,7 +46,6 @@ def test_rows_that_stay_where_a_user_takes_part_are_not_its_own(truth: np.ndarra
     """The least evidence of an own item is above 0, and what stayed once is sure to be none."""
     view = summed(truth, np.random.default_rng(1), rounds=40, share=0.2)
     ratio = Participation().read(view, np.arange(USERS)).log_ratio
-    assert ratio is not None
     assert (ratio[truth] >= 0).all()
     assert not truth[ratio < 0].any()
     assert auc(view, truth) > 0.98

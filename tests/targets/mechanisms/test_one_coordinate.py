@@ -86,7 +86,7 @@ def test_either_bit_may_come_from_either_corner_however_large_epsilon(
         def random(self, shape: tuple[int, ...]) -> np.ndarray:
             return np.broadcast_to([0.0, 1.0 - 2.0**-53], shape)
 
-    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())  # type: ignore[arg-type]
+    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())
     assert set(drawn.tolist()) == {False, True}
 
 

@@ -182,7 +182,7 @@ def test_simulated_rounds_leave_what_is_said() -> None:
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
     good = {"n_users": 10, "omega": 0.3, "masked": 10, "replaced": 10}
     with pytest.raises(InputError, match=word):
-        NoiseShares(**{**good, **wrong})  # type: ignore[arg-type]
+        NoiseShares(**{**good, **wrong})
 
 
 @pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding": 1.0}, {"announced": 0.9}])

@@ -111,10 +111,8 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     run = target.run(Interactions.of(np.ones((12, 1))), np.random.default_rng(5)).transcript
     aggregate, population = scope(Vantage.AGGREGATE), Population(n_users=12, n_items=1)
     law = target.mechanism(aggregate, population)
-    assert isinstance(law, Dropouts)
     seen = np.zeros((13, 13))
     for crossed in run.rounds:
-        assert crossed.clear is not None
         there = 0 in crossed.uploads.users
         seen[(len(crossed.uploads.users), len(crossed.clear.users)) if there else (0, 0)] += 1
     expected = np.zeros((13, 13))
@@ -140,7 +138,6 @@ def test_devices_believe_the_number_that_is_announced() -> None:
     idle, spread = Interactions.of(np.zeros((40, 500))), []
     for target in (honest, lying):
         first = target.run(idle, np.random.default_rng(0)).transcript.rounds[0]
-        assert first.clear is not None
         total = first.uploads.components["update"].total()
         total = total + first.clear.components["replacement"].total()
         spread.append(float(np.square(total).sum()) / target.sigma**2)
@@ -207,7 +204,6 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
     target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, as_published=as_published)
     run = target.run(data(), np.random.default_rng(3))
     glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
-    assert run.transcript.release is not None
     following = [g.broadcast["items"] for g in glimpses[1:]] + [run.transcript.release["items"]]
     for number, (glimpse, after) in enumerate(zip(glimpses, following, strict=True)):
         crossed = run.transcript.rounds[number]
@@ -225,9 +221,7 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
 def test_too_many_dropouts_halt_a_round_and_teach_nothing() -> None:
     run = LflSgdmf(dropout=0.9, rounds=2).run(data(), np.random.default_rng(0))
     first = run.transcript.rounds[0]
-    assert first.clear is not None
     assert len(first.uploads.users) == len(first.clear.users) == 0
-    assert run.transcript.release is not None
     np.testing.assert_array_equal(run.transcript.release["items"], first.broadcast["items"])
     assert not first.uploads.components["update"].total().any()
 

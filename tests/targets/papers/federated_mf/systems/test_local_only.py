@@ -40,7 +40,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     assert one.broadcast is None
     users = one.uploads.components["users"].dense(np.arange(3))
     items = one.uploads.components["items"]
-    sent = items.sent(np.arange(3))  # type: ignore[attr-defined]
+    sent = items.sent(np.arange(3))
     np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
     assert sorted(sent.sum(axis=1)) == [3, 3, 4]
     tables = items.dense(np.arange(3))
@@ -54,7 +54,7 @@ def test_parties_do_not_hear_of_each_other() -> None:
     """With ratings of one party's items changed, the others publish the same."""
     interactions, target = data(), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
-    mine = before.components["items"].sent(np.arange(2))[0]  # type: ignore[attr-defined]
+    mine = before.components["items"].sent(np.arange(2))[0]
     dense = interactions.ratings.toarray()
     other = Interactions.of(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
     after = target.run(other, np.random.default_rng(0)).transcript.rounds[0].uploads

@@ -78,7 +78,6 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     assert stats.kstest(noise, "norm").pvalue > 1e-9
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
-    assert isinstance(found.mechanism, RevealedGaussian)
     share = (own / sigma >= 1 / found.mechanism.noise_multiplier).mean()
     assert share > found.share - 6 * 0.5 / math.sqrt(2 * runs)
     assert 1 / found.mechanism.noise_multiplier == pytest.approx(
@@ -88,10 +87,8 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
 
 def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
     found = bound_of(system()).mechanism
-    assert isinstance(found, RevealedGaussian)
     assert (found.sampling_probability, found.count) == (0.01, 1000)
     found = bound_of(system(), Population(n_users=943, n_items=1682)).mechanism
-    assert isinstance(found, RevealedGaussian)
     assert found.sampling_probability == 9 / 943
 
 

@@ -42,5 +42,4 @@ def test_epsilon_is_zero_for_everybody() -> None:
             horizon=scoped.scope.horizon,
         )
         bound = least_upper_bound(Random(), scope, population, 0.0, all_accountants())
-        assert bound is not None
         assert bound.epsilon == 0.0

@@ -17,16 +17,14 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0, tastes=2).load()
     settings = {"rounds": 3, "clients": 5, "local_epochs": 2, "embedding": 4, "width": 16}
     steps: list[tuple[int, int]] = []
-    central = PrivRecCen(**settings).run(  # type: ignore[arg-type]
+    central = PrivRecCen(**settings).run(
         data, np.random.default_rng(4), lambda done, of: steps.append((done, of))
     )
-    federated = PrivRec(**settings).run(data, np.random.default_rng(4))  # type: ignore[arg-type]
+    federated = PrivRec(**settings).run(data, np.random.default_rng(4))
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert central.transcript.rounds == ()
     assert central.transcript.public.route is Vantage.RELEASE
     one, two = central.transcript.release, federated.transcript.release
-    assert one is not None
-    assert two is not None
     assert one.keys() == two.keys()
     for name, part in one.items():
         np.testing.assert_array_equal(part, two[name])

@@ -94,9 +94,7 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
     own, user = target.scoped_claims(POPULATION)
     for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
         mechanism = target.mechanism(scoped.scope, POPULATION)
-        assert mechanism is not None
         bound = exact_lower_bound(mechanism, scoped.scope)
-        assert bound is not None
         assert bound.epsilon == pytest.approx(epsilon)
     assert isinstance(target.mechanism(user.scope, POPULATION), Product)
     assert user.scope.unit is Unit.USER
@@ -108,15 +106,11 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
     target = kind(epsilon=1.0)
     own, _ = target.scoped_claims(POPULATION)
     mechanism = target.mechanism(own.scope, POPULATION)
-    assert mechanism is not None
     bound = exact_lower_bound(mechanism, own.scope)
-    assert bound is not None
     assert math.isinf(bound.epsilon)
-    assert bound.witness is not None
     assert bound.witness.output == "uploaded bit 0"
     possible, impossible = bound.witness.probability_a, bound.witness.probability_b
     assert (possible, impossible) == (pytest.approx(1 - math.exp(-1)), 0.0)
-    assert target.randomizer is not None
     assert delta_at(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
@@ -133,9 +127,7 @@ def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
     assert math.isinf(scoped.claim.epsilon)
     assert type(LcfUb().event(scoped.scope, POPULATION)).__name__ == "NonPrivateDpEvent"
     mechanism = LcfUb().mechanism(scoped.scope, POPULATION)
-    assert mechanism is not None
     bound = exact_lower_bound(mechanism, scoped.scope)
-    assert bound is not None
     assert math.isinf(bound.epsilon)
     assert LcfUb().designed_pairs() == ()
 

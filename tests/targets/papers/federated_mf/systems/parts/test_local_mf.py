@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
-from fedrec_auditor.targets.components import Reports, Rows
+from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
@@ -57,7 +57,6 @@ def test_fmf_lfl_learns_and_its_model_is_the_mean() -> None:
     ratings = data()
     run = FmfLfl(factors=4, rounds=100, learning_rate=1.0).run(ratings, np.random.default_rng(0))
     rounds, release = run.transcript.rounds, run.transcript.release
-    assert release is not None
     last = rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
     np.testing.assert_allclose(release["items"], last, rtol=1e-4, atol=1e-5)
     scores = FmfLfl().score(run.model, ratings, np.arange(60))
@@ -77,7 +76,6 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
     count = 60_000
     sent = target.upload(profile, {"items": items, "projection": phi}, rng, count)
     reports = sent.components["signs"]
-    assert isinstance(reports, Reports)
     u, gradient = neutral(2, 5.0), np.zeros((4, 2))
     for j, x in ((1, 3.0), (2, 1.0)):
         gradient[j] = 2 * (u @ items[j] - x) * u
@@ -91,14 +89,11 @@ def test_the_server_descends_along_the_reports() -> None:
     target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
     run = target.run(data(), np.random.default_rng(1))
     glimpses, release = run.transcript.rounds, run.transcript.release
-    assert release is not None
     following = [one.broadcast for one in glimpses[1:]] + [release]
     for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
-        assert one.broadcast is not None
-        assert after is not None
         phi = one.broadcast["projection"]
         assert phi.shape == (7, 20)
-        np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])  # type: ignore[index]
+        np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])
         mean = one.uploads.components["signs"].dense(np.arange(60)).mean(axis=0)
         rate = 1e-4 * (1 - 0.48 * min(1, number / 2.4))
         moved = np.maximum(one.broadcast["items"] - rate * phi.T @ mean, 0)
@@ -120,10 +115,8 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
     )
     assert (local.scope.unit, local.scope.vantage) == (Unit.USER, Vantage.SERVER)
     assert local.verdict is Verdict.CONSISTENT
-    assert local.measured is not None
     assert local.measured.epsilon == pytest.approx(10.0)
     assert shuffled.scope.vantage is Vantage.SHUFFLED
-    assert shuffled.accounted is not None
     assert shuffled.accounted.epsilon < 1.0
 
 
@@ -132,7 +125,6 @@ def test_the_designed_pairs_worlds_reach_both_corners() -> None:
         (pair,) = GdDr(bound=bound, epsilon=200.0).designed_pairs()
         sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
         signs = sent.components["signs"]
-        assert isinstance(signs, Reports)
         assert signs.positive[:, 0].tolist() == [True] * 50 + [False] * 50
 
 
