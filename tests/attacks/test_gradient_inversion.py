@@ -23,8 +23,7 @@ D, H, M, EPOCHS = 8, 16, 60, 3
 
 def view_of(name: str, **settings: Any) -> View:
     target: Any = FAMILIES["targets"].member(name)(rounds=2, **settings)
-    view: View = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    return view
+    return target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

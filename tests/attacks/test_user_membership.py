@@ -52,13 +52,14 @@ def test_references_that_tell_nothing_score_nobody() -> None:
         assert not log_ratios(values[0], values[1:], included).any()
 
 
+def shown(vantage: Vantage, items: np.ndarray) -> View:
+    """A model of items, trained on two users."""
+    public = Public(algorithm="made", n_users=2, n_items=len(items))
+    return View(vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": items}),))
+
+
 def test_it_needs_references() -> None:
-    public = Public(algorithm="made", n_users=2, n_items=3)
-    view = View(
-        vantage=Vantage.RELEASE,
-        public=public,
-        rounds=(RoundView(broadcast={"items": np.eye(3, 2)}),),
-    )
+    view = shown(Vantage.RELEASE, np.eye(3, 2))
     assert UserMembership().refusal(view) == ""
     with pytest.raises(InputError, match="at least 2 references"):
         UserMembership().infer(view, Background(), np.random.default_rng(0))
@@ -66,12 +67,9 @@ def test_it_needs_references() -> None:
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE])
 def test_who_knows_the_senders_has_nothing_to_infer(vantage: Vantage) -> None:
-    public = Public(algorithm="made", n_users=2, n_items=3)
-    view = View(
-        vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": np.eye(3, 2)}),)
-    )
+    view = shown(vantage, np.eye(3, 2))
     assert "knows who takes part" in UserMembership().refusal(view)
-    parties = replace(view, public=replace(public, parties=2))
+    parties = replace(view, public=replace(view.public, parties=2))
     assert UserMembership().refusal(parties) == ""
 
 
@@ -159,11 +157,7 @@ def test_halves_are_fair_coins_and_made_again_by_the_same_seed(data: Interaction
 
 
 def test_profiles_without_ratings_are_scored() -> None:
-    view = View(
-        vantage=Vantage.RELEASE,
-        public=Public(algorithm="made", n_users=2, n_items=4),
-        rounds=(RoundView(broadcast={"items": np.random.default_rng(0).normal(size=(4, 2))}),),
-    )
+    view = shown(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
     guess = UserMembership().infer(
         view,

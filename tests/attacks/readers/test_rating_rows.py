@@ -26,8 +26,7 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
 
 
 def told(view: View) -> np.ndarray:
-    found = RatingRows().read(view, EVERYBODY).ratings
-    return found
+    return RatingRows().read(view, EVERYBODY).ratings
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])
