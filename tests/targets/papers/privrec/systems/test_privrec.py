@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
@@ -18,7 +16,6 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceE
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population
 
 SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
@@ -98,20 +95,6 @@ def test_the_proximal_term_holds_devices_back() -> None:
     assert moved[1] < 0.5 * moved[0]
 
 
-def test_learning_beats_chance_on_new_users() -> None:
-    """A new user's device ranks unmet items of its own taste above those of the other."""
-    rng = np.random.default_rng(0)
-    same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
-    data = Interactions.of((rng.random((60, 40)) < np.where(same, 0.5, 0.02)) * 1.0)
-    system = PrivRec(rounds=15, clients=20, embedding=16, width=32, local_epochs=10)
-    model = system.run(data.take(np.arange(50)), rng).model
-    scores = system.score(model, data, np.arange(50, 60))
-    rest = data.ratings.toarray()[50:] == 0
-    own = [scores[u][rest[u] & same[50 + u]].mean() for u in range(10)]
-    other = [scores[u][rest[u] & ~same[50 + u]].mean() for u in range(10)]
-    assert np.mean(np.array(own) > np.array(other)) >= 0.8
-
-
 @pytest.mark.parametrize("kind", [PrivRec, PrivRecCen, DpPrivRec, NnSelf])
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[PrivRec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a switch."""
@@ -131,17 +114,6 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     twins = replace(data, genres=genres)
     scores = system.score(run.model, twins, np.arange(20))
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
-
-
-def test_no_epsilon_is_claimed_and_none_accounted() -> None:
-    population = Population(n_users=10, n_items=20)
-    (scoped,) = SMALL.scoped_claims(population)
-    assert math.isinf(scoped.claim.epsilon)
-    for vantage in Vantage:
-        scope = replace(scoped.scope, vantage=vantage)
-        assert type(SMALL.event(scope, population)).__name__ == "NonPrivateDpEvent"
-    assert SMALL.mechanism(scoped.scope, population) is not None
-    assert SMALL.designed_pairs() == ()
 
 
 @pytest.mark.parametrize(("setting", "value"), [("batch", 50), ("width", 15)])

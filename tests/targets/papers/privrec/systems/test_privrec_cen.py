@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
-from fedrec_auditor.targets.systems.base import Population
 
 
 def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
@@ -30,10 +27,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
         np.testing.assert_array_equal(part, two[name])
 
 
-def test_nothing_is_promised_and_nothing_sent() -> None:
-    (scoped,) = PrivRecCen().scoped_claims(Population(n_users=5, n_items=5))
-    assert math.isinf(scoped.claim.epsilon)
-    assert scoped.scope.vantage is Vantage.RELEASE
+def test_nothing_is_sent() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0).load()
     sent = PrivRecCen().upload(data, None, np.random.default_rng(0), size=2)
     assert not sent.components

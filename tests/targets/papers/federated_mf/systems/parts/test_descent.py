@@ -23,17 +23,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
 from fedrec_auditor.targets.streams import Streams
+from tests.targets.papers.made import table
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = Descent(
     learning_rate=0.2, steps=10, rate=0.4, item_sigma=0.7, clipping=Clipping.of_embeddings(5.0)
 )
-
-
-def table(rng: np.random.Generator, users: int = 8, items: int = 6) -> sparse.csr_array:
-    dense = (rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items))
-    made: sparse.csr_array = sparse.csr_array(dense.astype(np.float32))
-    return made
 
 
 def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:

@@ -17,20 +17,14 @@ from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral
 from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import stars
 
 POPULATION = Population(n_users=2000, n_items=300)
 
 
-def data(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
-    rng = np.random.default_rng(seed)
-    same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
-    stars = np.clip(np.where(same, 5, 1) + rng.integers(-1, 2, (users, items)), 1, 5)
-    return Interactions.of((rng.random((users, items)) < 0.6) * stars)
-
-
 def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     """Equation 5 with s = n and the projection, rating by rating."""
-    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), data(4, 6)
+    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), stars(4, 6)
     items = (0.2 + np.random.default_rng(0).random((6, 3))).astype(np.float32)
     sent = target.upload(
         ratings, {"items": items, "users": np.array(4)}, np.random.default_rng(0)
@@ -53,18 +47,10 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
         np.testing.assert_allclose(sent.dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
 
 
-def test_fmf_lfl_learns_and_its_model_is_the_mean() -> None:
-    ratings = data()
-    run = FmfLfl(factors=4, rounds=100, learning_rate=1.0).run(ratings, np.random.default_rng(0))
-    rounds, release = run.transcript.rounds, run.transcript.release
-    last = rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
-    np.testing.assert_allclose(release["items"], last, rtol=1e-4, atol=1e-5)
-    scores = FmfLfl().score(run.model, ratings, np.arange(60))
-    same = np.arange(60)[:, None] % 2 == np.arange(20) % 2
-    assert scores[same].mean() > scores[~same].mean() + 1.5
-    (scoped,) = FmfLfl().scoped_claims(POPULATION)
-    assert math.isinf(scoped.claim.epsilon)
-    assert FmfLfl().mechanism(scoped.scope, POPULATION) is not None
+def test_the_model_of_fmf_lfl_is_the_mean() -> None:
+    run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
+    last = run.transcript.rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
+    np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
 
 
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
@@ -87,7 +73,7 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
 
 def test_the_server_descends_along_the_reports() -> None:
     target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
-    run = target.run(data(), np.random.default_rng(1))
+    run = target.run(stars(), np.random.default_rng(1))
     glimpses, release = run.transcript.rounds, run.transcript.release
     following = [one.broadcast for one in glimpses[1:]] + [release]
     for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
@@ -136,4 +122,4 @@ def test_an_epsilon_that_leaves_a_report_no_rate_is_refused(epsilon: float) -> N
 
 def test_a_broadcast_without_its_projection_is_refused() -> None:
     with pytest.raises(InputError, match=r'"projection" of shape \(50, 20\)'):
-        GdDr(factors=2).upload(data(), {"items": np.ones((20, 2))}, np.random.default_rng(0))
+        GdDr(factors=2).upload(stars(), {"items": np.ones((20, 2))}, np.random.default_rng(0))
