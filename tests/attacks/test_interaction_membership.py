@@ -51,10 +51,10 @@ def test_bits_add_to_popularity() -> None:
 def test_reports_tell_members() -> None:
     """Alike users, as the attack assumes: items held by most of them, and many by few."""
     rng = np.random.default_rng(0)
-    truth = rng.random((500, 200)) < 0.9 / (1 + np.arange(200) / 8)
+    truth = rng.random((300, 60)) < 0.9 / (1 + np.arange(60) / 8)
     found = scores(reported(truth, rng, reports=1000, alpha=2.0), truth)
     # Within an item the users' own reports decide, not the item's popularity.
-    users = np.repeat(np.arange(500), 200)
+    users = np.repeat(np.arange(300), 60)
     for values in (found, found - found.mean(axis=0)):
         measured = roc(values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng)
         assert measured.auc.low > 0.5
