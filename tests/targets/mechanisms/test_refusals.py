@@ -40,7 +40,7 @@ CASES = [  # how it is made, of what, and a word of what is said
     (BitFlip.asymmetric, (-1.0, math.nan), "epsilon"),
     (lambda n: BitFlip(0.8, 0.3).randomize(np.zeros(n, bool), RNG, (4,)), (3,), "broadcasts to"),
     (Clipped, (BitFlip(0.8, 0.2), Clipped(LAPLACE)), "interval"),
-    (lambda x: Clipped(LAPLACE).randomize(x, RNG), NO_LENGTH[2:] + (-math.inf,), "an input"),
+    (lambda x: Clipped(LAPLACE).randomize(x, RNG), (*NO_LENGTH[2:], -math.inf), "an input"),
     (lambda x: ComponentLaplace(x, 0.5), ((), TWICE), "different names"),
     (lambda x: DiscreteLaplace(scale=1, low=0, high=x), (0, 0.2, 2.0**60), "low < high"),
     (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
