@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
@@ -19,6 +17,7 @@ from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding, FurtherFigure
 from fedrec_auditor.reports.section import sections
+from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
 
@@ -138,15 +137,12 @@ def test_markdown_has_a_column_of_further_figures_where_a_row_has_some(record: R
 
 
 def shown(record: Record, width: int, *, fancy: bool) -> str:
-    console = Console(file=io.StringIO(), width=width, force_terminal=fancy, no_color=True)
-    terminal.render(record, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 200])
 def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None:
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(record, width, fancy=True)).split("\n")
+    lines = shown(record, width, fancy=True).split("\n")
     assert max(cell_len(line) for line in lines) <= width
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in glances(record):
@@ -161,8 +157,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
 def test_no_word_is_cut(record: Record) -> None:
     words_ = {word for line in shown(record, 200, fancy=False).split("\n") for word in line.split()}
     for width in (40, 60, 81):
-        narrow = re.sub(r"\x1b\[[0-9;]*m", "", shown(record, width, fancy=True))
-        assert set(narrow.split()) == words_
+        assert set(shown(record, width, fancy=True).split()) == words_
 
 
 def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -> None:
@@ -184,10 +179,11 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
 
 def test_findings_alone_can_be_printed(record: Record) -> None:
     for fancy in (True, False):
-        console = Console(file=io.StringIO(), width=120, force_terminal=fancy, no_color=True)
-        findings_terminal.render_findings(record.findings, console)
-        assert isinstance(console.file, io.StringIO)
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
+        lines = printed(
+            lambda c: findings_terminal.render_findings(record.findings, c),
+            width=120,
+            terminal=fancy,
+        ).splitlines()
         assert " VIOLATED" in lines[0]
         assert "The claim of epsilon" in "".join(lines[:2])
         assert not fancy or max(map(cell_len, lines)) <= 120
