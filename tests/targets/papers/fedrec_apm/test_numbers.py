@@ -72,7 +72,7 @@ def test_two_epochs_cost_no_more_than_one(
     The second epoch moves what the first left a share of the way to an end that the data choose.
     """
     (number,) = of("18")
-    scale, x, z = 1 / 30, np.linspace(-1, 1, 81), np.linspace(-1.5, 1.5, 3001)
+    scale, x, z = 1 / 30, np.linspace(-1, 1, 81), np.linspace(-1.5, 1.5, 1501)
     densities = []
     for start, end, share in ((one, 0.5, stay), (other, -0.5, leave)):
         left = np.clip(z, -0.5, 0.5)
