@@ -32,7 +32,6 @@ from fedrec_auditor.auditor.judging.accounting import (
 )
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
-from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Learner
@@ -320,20 +319,6 @@ def test_features_are_perturbed_once_a_training() -> None:
 
     Small(protection=Counting(features=True)).run(data(), np.random.default_rng(0))
     assert prepared == [12]
-
-
-def test_uploads_beyond_the_bound_of_memory_read_the_same_from_disk() -> None:
-    system = Small(protection=LaplaceProtection())
-    kept, mapped = (
-        system.run(data(), np.random.default_rng(0), compute=Compute(memory=memory)).transcript
-        for memory in (1 << 30, 0)
-    )
-    for one, two in zip(kept.rounds, mapped.rounds, strict=True):
-        for name, component in one.uploads.components.items():
-            every = np.arange(len(component))
-            np.testing.assert_array_equal(
-                component.dense(every), two.uploads.components[name].dense(every)
-            )
 
 
 def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:

@@ -11,7 +11,7 @@ from dp_accounting import NonPrivateDpEvent, get_epsilon_gaussian
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements.scope import Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Randomized
@@ -19,6 +19,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
 
@@ -27,9 +28,7 @@ DATA = rated(40, 15, 0.4)
 
 
 def scope(vantage: Vantage, unit: Unit = Unit.USER) -> Scope:
-    return Scope(
-        unit=unit, adjacency=Adjacency.ADD_REMOVE, vantage=vantage, horizon=Horizon.TRAINING
-    )
+    return scope_of(unit, vantage)
 
 
 def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:

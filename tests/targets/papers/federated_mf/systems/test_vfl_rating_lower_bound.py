@@ -17,6 +17,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls
@@ -26,12 +27,7 @@ ITEMS = 400
 
 
 def scope(vantage: Vantage = Vantage.SERVER, unit: Unit = Unit.RATING) -> Scope:
-    return Scope(
-        unit=unit,
-        adjacency=Adjacency.ADD_REMOVE,
-        vantage=vantage,
-        horizon=Horizon.TRAINING,
-    )
+    return scope_of(unit, vantage)
 
 
 def system(**more: Any) -> VflSgdmf:
