@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -190,31 +191,37 @@ def sampled_cdf(rate: float, noise: float) -> Callable[[Vector], Vector]:
     return cdf
 
 
-@pytest.mark.parametrize("row", MOMENTS, ids=lambda row: row.source)
-def test_moments_accountants(row: Moments) -> None:
-    classic = min(
+@functools.cache
+def sampled_from_below(
+    rate: float, noise: float, steps: int, delta: float, reach: float = 4.0
+) -> float:
+    return from_below(sampled_cdf(rate, noise), steps, delta, 4e-6, reach)
+
+
+def classic(row: Moments | Printed) -> float:
+    """By the moments accountant, at whole orders."""
+    return min(
         row.steps * sampled_renyi(row.rate, row.noise, order)
         + math.log(1 / row.delta) / (order - 1)
         for order in range(2, 65)
     )
-    assert round(classic, row.digits) == row.printed, row.source
-    shown = from_below(sampled_cdf(row.rate, row.noise), row.steps, row.delta, 4e-6, 4.0)
+
+
+@pytest.mark.parametrize("row", MOMENTS, ids=lambda row: row.source)
+def test_moments_accountants(row: Moments) -> None:
+    assert round(classic(row), row.digits) == row.printed, row.source
+    shown = sampled_from_below(row.rate, row.noise, row.steps, row.delta)
     tight = epsilon(Pld(), row.event, row.delta, PRESENCE)
     renyi = epsilon(Rdp(), row.event, row.delta, PRESENCE)
-    assert 0 < shown <= tight <= renyi <= classic + 1e-9
+    assert 0 < shown <= tight <= renyi <= classic(row) + 1e-9
     assert tight <= shown * 1.06 + 0.02, "the tight accountant is not tight"
 
 
 @pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.source)
 def test_what_other_libraries_print(row: Printed) -> None:
     """From below without our accountants; what is printed must be above that, and not far."""
-    shown = from_below(sampled_cdf(row.rate, row.noise), row.steps, row.delta, 4e-6, 8.0)
-    classic = min(
-        row.steps * sampled_renyi(row.rate, row.noise, order)
-        + math.log(1 / row.delta) / (order - 1)
-        for order in range(2, 65)
-    )
-    assert shown <= row.epsilon <= max(classic, shown) * 1.02
+    shown = sampled_from_below(row.rate, row.noise, row.steps, row.delta, 4 + 4 * (row.epsilon > 3))
+    assert shown <= row.epsilon <= max(classic(row), shown) * 1.02
 
 
 # --- Rényi curves -----------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_knn import AttributeKnn
 from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
 from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
@@ -19,16 +17,10 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import SUMMARY, Input, condense
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
 
-Maker = Callable[..., Any]
-ATTACKS = [
-    AttributeMlp(),
-    AttributeTree(),
-    AttributeSvc(),
-    AttributeKnn(),
-    AttributeLogistic(),
-]
+ATTACKS = [AttributeMlp(), AttributeTree(), AttributeSvc(), AttributeKnn(), AttributeLogistic()]
 
 
 def planted(signal: float) -> tuple[View, np.ndarray]:
@@ -37,11 +29,7 @@ def planted(signal: float) -> tuple[View, np.ndarray]:
     codes = rng.integers(2, size=200)
     chance = np.where(np.arange(60) < 30, 0.5 + signal * (codes[:, None] - 0.5), 0.5)
     bits = (rng.random((200, 60)) < chance).astype(np.int8)
-    transcript = Transcript(
-        public=Public(algorithm="bits", n_users=200, n_items=60),
-        rounds=(Round(None, Uploads(np.arange(200), {"bits": Dense(bits, Kind.BITS)})),),
-    )
-    return transcript.view(Vantage.SERVER), codes
+    return view_of(sent({"bits": Dense(bits, Kind.BITS)}), users=200, items=60), codes
 
 
 def everybody(view: View) -> np.ndarray:
@@ -90,15 +78,13 @@ def test_labels_are_asked_for(attack: Any) -> None:
         attack.infer(view, Background(), np.random.default_rng(1))
 
 
-def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
-    fcf: Maker, flipped: Maker, skewed: np.ndarray
-) -> None:
-    bits = flipped(skewed, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
-    total = sum(sent.dense(np.arange(120)).astype(float) for _, sent in bits.component("bits"))
+def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
+    bits = flipped(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
+    total = sum(one.dense(np.arange(120)).astype(float) for _, one in bits.component("bits"))
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
-    first, _ = fcf(skewed, np.random.default_rng(0))
-    second, _ = fcf(skewed, np.random.default_rng(1))
+    first, _ = fcf(SKEWED, np.random.default_rng(0))
+    second, _ = fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(everybody(both), everybody(second))
     condensed = condense(both)
@@ -106,15 +92,11 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient(
     np.testing.assert_array_equal(everybody(condensed), everybody(both))
 
 
-def test_absent_users_have_the_mean(skewed: np.ndarray) -> None:
+def test_absent_users_have_the_mean() -> None:
     rng = np.random.default_rng(0)
-    uploads = Uploads(
-        np.arange(0, 100, 2), {"bits": Dense(rng.integers(2, size=(50, 7)), Kind.BITS)}
-    )
-    view = Transcript(
-        public=Public(algorithm="bits", n_users=100, n_items=7), rounds=(Round(None, uploads),)
-    ).view(Vantage.SERVER)
-    found = everybody(view)
+    bits = Dense(rng.integers(2, size=(50, 7)), Kind.BITS)
+    one = sent({"bits": bits}, users=np.arange(0, 100, 2))
+    found = everybody(view_of(one, users=100, items=7))
     assert not found[1::2].any()
     np.testing.assert_allclose(found[::2].mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(found[::2].std(axis=0), 1, atol=1e-5)
@@ -132,10 +114,7 @@ def test_features_take_no_more_than_themselves_and_their_summary(
 ) -> None:
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
-    uploads = Uploads(np.arange(400), {"update": Dense(values, Kind.MODEL)})
-    view = Transcript(
-        public=Public(algorithm="any", n_users=400, n_items=7), rounds=(Round(None, uploads),)
-    ).view(Vantage.SERVER)
+    view = view_of(sent({"update": Dense(values, Kind.MODEL)}), users=400, items=7)
     tracemalloc.start()
     try:
         everybody(view)
@@ -147,16 +126,14 @@ def test_features_take_no_more_than_themselves_and_their_summary(
 
 def test_of_many_users_fewer_messages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """And none of the others is looked at."""
-    sent = np.random.default_rng(0).random((90, 30), dtype=np.float32)
-    uploads = Uploads(np.arange(90), {"update": Dense(sent, Kind.CHANGE)})
-    public = Public(algorithm="any", n_users=90, n_items=7)
-    view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+    moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
+    view = view_of(sent({"update": Dense(moved, Kind.CHANGE)}), users=90, items=7)
     whole = condense(view).inputs[SUMMARY]
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY", 89)
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.SENDERS", 12 * 20)
     some = condense(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
-    expected = np.corrcoef(sent[some.users].T)
+    expected = np.corrcoef(moved[some.users].T)
     np.testing.assert_allclose(np.corrcoef(some.values().T), expected, atol=0.02)
 
 
@@ -166,14 +143,12 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
     """Of all their messages that are read; of a round that does not fit, of users far apart."""
     rng = np.random.default_rng(0)
     senders = (np.arange(0, 60), np.arange(20, 60), np.arange(50, 90))
-    sent = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
-    rounds = tuple(
-        Round(None, Uploads(users, {"update": Dense(part, Kind.CHANGE)}))
-        for users, part in zip(senders, sent, strict=True)
-    )
-    view = Transcript(public=Public(algorithm="any", n_users=200, n_items=7), rounds=rounds).view(
-        Vantage.SERVER
-    )
+    moved = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
+    rounds = [
+        sent({"update": Dense(part, Kind.CHANGE)}, users=users)
+        for users, part in zip(senders, moved, strict=True)
+    ]
+    view = view_of(*rounds, users=200, items=7)
 
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # a user a block
 
@@ -191,7 +166,7 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
         int(user): np.mean(
             [
                 part[users == user][0]
-                for users, part in zip(senders, sent, strict=True)
+                for users, part in zip(senders, moved, strict=True)
                 if user in users
             ],
             axis=0,
@@ -222,11 +197,11 @@ def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scal
         return np.arange(40)
 
     expected = np.zeros((50, 500))
-    sent = np.concatenate([table[:40], table[:40, :200]], axis=1).astype(np.float64)
-    expected[:40] = sent - sent.mean(axis=0)
+    whole = np.concatenate([table[:40], table[:40, :200]], axis=1).astype(np.float64)
+    expected[:40] = whole - whole.mean(axis=0)
     if scaled:
         deviations = expected[:40].std(axis=0)
-        kept = deviations > 1e-6 * np.abs(sent.mean(axis=0))
+        kept = deviations > 1e-6 * np.abs(whole.mean(axis=0))
         expected[:40, kept] /= deviations[kept]
         expected = expected.clip(-5, 5)
     else:

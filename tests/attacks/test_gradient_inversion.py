@@ -23,8 +23,7 @@ D, H, M, EPOCHS = 8, 16, 60, 3
 
 def view_of(name: str, **settings: Any) -> View:
     target: Any = FAMILIES["targets"].member(name)(rounds=2, **settings)
-    view: View = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    return view
+    return target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
@@ -70,7 +69,6 @@ def test_slopes_are_derivatives_of_scores(deep: bool) -> None:
     if not deep:
         np.testing.assert_allclose(score.detach(), rows @ x, rtol=1e-5)
         return
-    assert scorer.first is not None
     both = np.concatenate([np.repeat(x[None], M, axis=0), rows], axis=1)
     hidden = np.maximum(both @ scorer.first.T + scorer.bias, 0)
     np.testing.assert_allclose(score.detach(), hidden @ scorer.output + 0.7, rtol=1e-4, atol=1e-5)

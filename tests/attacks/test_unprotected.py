@@ -122,8 +122,6 @@ def test_what_messages_are_called_does_not_matter(name: str) -> None:
 
 
 def _renamed(one: RoundView) -> RoundView:
-    assert one.uploads is not None
-    assert one.broadcast is not None
     components = {f"X.{key}": part for key, part in one.uploads.components.items()}
     return RoundView(
         broadcast={f"X.{key}": part for key, part in one.broadcast.items()},

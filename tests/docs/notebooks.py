@@ -31,7 +31,6 @@ def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]
     tree = ast.parse(source)
     if isinstance(tree.body[-1], ast.Expr):
         ending = ast.parse("_ = None").body[0]
-        assert isinstance(ending, ast.Assign)
         ending.value = tree.body[-1].value
         tree.body[-1] = ending
     names["_"] = None

@@ -20,7 +20,6 @@ from typing import Any, Self
 from unittest import mock
 
 import typer
-from typer.core import TyperGroup
 
 from fedrec_auditor.auditor.commands.command_line import app, main
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -192,7 +191,6 @@ def check(line: str) -> None:
 def _parse(words: list[str]) -> None:
     """Options, their values and arguments, by the command line's own parser; names of targets."""
     group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
     above = group.make_context("auditor", list(words))
     name, command, rest = group.resolve_command(above, words)
     found = command.make_context(name, rest, parent=above).params

@@ -28,7 +28,6 @@ def test_the_table_names_every_system() -> None:
 
 def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
     found = re.search(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.S)
-    assert found is not None
     path = tmp_path / "plan.toml"
     path.write_text(found.group(1), "utf-8")
     target = make_target("fedncf", read_plan(path))

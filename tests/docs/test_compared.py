@@ -47,7 +47,6 @@ def test_bounds_from_one_training(row: list[str]) -> None:
         r"jax_privacy 2.0.0: guesses, one side ([\d.]+)",
         line,
     )
-    assert said is not None
     assert list(said.groups()) == row[1:]
 
 

@@ -128,6 +128,5 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
         horizon=Horizon.TRAINING,
     )
     bound = least_upper_bound(DpPrivRec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
-    assert bound is not None
     proved = bound.epsilon
     assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.testing.targets import SCOPES
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import (
     AttackRow,
@@ -26,14 +27,6 @@ from fedrec_auditor.reports.rows import (
     SkippedRow,
     TrialRow,
     UtilityRow,
-)
-
-SCOPES = tuple(
-    Scope(unit=u, adjacency=a, vantage=v, horizon=h)
-    for u in Unit
-    for a in Adjacency
-    for v in Vantage
-    for h in Horizon
 )
 
 

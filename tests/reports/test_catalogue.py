@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +20,7 @@ from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import between, settings_words, short
+from tests.reports.printing import printed
 
 SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
 PAPER = PaperRow(
@@ -109,13 +108,14 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
     )
 
 
-def printed(
+def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
 ) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, no_color=True)
-    catalogue_terminal.render_catalogue(rows, console, only)
-    assert isinstance(console.file, io.StringIO)
-    return re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
+    return printed(
+        lambda console: catalogue_terminal.render_catalogue(rows, console, only),
+        width=width,
+        terminal=terminal,
+    )
 
 
 @pytest.mark.parametrize("width", [50, 80, 119, 120, 160, 220])
@@ -126,7 +126,7 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
         verdict=Verdict.UNSUBSTANTIATED,
         claimed="the epsilon of Kasiviswanathan's composition of subsampled Gaussians",
     )
-    text = printed(True, row(), long, width=width)
+    text = listed(True, row(), long, width=width)
     assert max(map(len, text.splitlines())) <= width
     words = [*long.statement.split(), *long.claimed.split(), *PAPER.title.split(), "12b", "WRONG"]
     assert set(words) <= set(text.replace(";", " ").split())
@@ -135,9 +135,9 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
 
 def test_a_pipe_gets_one_line_an_entry_and_how_many_there_are() -> None:
     rows = [row(), row(number="12", target="fedlightgcn-apm", verdict=Verdict.UNSUBSTANTIATED)]
-    lines = printed(False, *rows).splitlines()
+    lines = listed(False, *rows).splitlines()
     assert len(lines) == 3
-    assert "claimed x | y (1); holds z (2); " in printed(False, row(figures=[figure(2.0, False)]))
+    assert "claimed x | y (1); holds z (2); " in listed(False, row(figures=[figure(2.0, False)]))
     assert lines[0].startswith("3b fmf-ldp: A statement")
     assert lines[0].endswith("claimed x | y; holds z; verdict WRONG")
     assert lines[2] == "2 printed statements: 1 UNSUBSTANTIATED, 2 WRONG."
@@ -146,20 +146,20 @@ def test_a_pipe_gets_one_line_an_entry_and_how_many_there_are() -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
-    text = " ".join(printed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
+    text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
     assert "1 printed statement: 1 VIOLATED. Hidden, as --only violated asks: 1 printed" in text
     assert "Hidden, as --only no-claim asks: 2 printed" in " ".join(
-        printed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
+        listed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
     )
 
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, no_color=True)
-    for each in rows:
-        catalogue_terminal.render_entry(each, console)
-    assert isinstance(console.file, io.StringIO)
-    return re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
+    def render(console: Console) -> None:
+        for each in rows:
+            catalogue_terminal.render_entry(each, console)
+
+    return printed(render, terminal=terminal, width=width)
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -30,6 +30,12 @@ def with_findings(record: Record, *findings: Finding) -> Record:
     return record.model_copy(update={"findings": findings})
 
 
+def measured(record: Record, value: float, margin: float = 0.03) -> AttackRow:
+    """The second attack, with this figure."""
+    figures = {"value": value, "ci_low": value - margin, "ci_high": value + margin}
+    return record.attacks[1].model_copy(update=figures)
+
+
 @pytest.mark.parametrize("fail_on", list(FailOn))
 def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
     same = of(record, record, fail_on)
@@ -76,12 +82,9 @@ def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> No
     ids=["within both intervals", "lower", "beyond both"],
 )
 def test_a_leak_got_worse_beyond_both_intervals(record: Record, value: float, worse: bool) -> None:
-    def row(value: float) -> AttackRow:
-        return record.attacks[1].model_copy(
-            update={"value": value, "ci_low": value - 0.03, "ci_high": value + 0.03}
-        )
-
-    found = of(with_rows(record, row(value)), with_rows(record, row(0.62))).worse
+    found = of(
+        with_rows(record, measured(record, value)), with_rows(record, measured(record, 0.62))
+    ).worse
     assert bool(found) is worse
     assert all("was 0.62 [0.59, 0.65]" in line for line in found)
 
@@ -103,12 +106,13 @@ def test_under_another_seed_an_attack_is_neither_worse_nor_better(record: Record
 
 
 def test_a_rise_to_no_more_than_guessing_is_no_leak(record: Record) -> None:
-    def row(value: float) -> AttackRow:
-        return record.attacks[1].model_copy(
-            update={"value": value, "ci_low": value, "ci_high": value}
-        )
-
-    assert of(with_rows(record, row(0.5)), with_rows(record, row(0.3))).worse == ()
+    assert (
+        of(
+            with_rows(record, measured(record, 0.5, 0.0)),
+            with_rows(record, measured(record, 0.3, 0.0)),
+        ).worse
+        == ()
+    )
 
 
 def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
@@ -119,12 +123,7 @@ def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
 
 @pytest.mark.parametrize(("was", "better"), [(0.75, True), (0.66, False), (0.57, False)])
 def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: bool) -> None:
-    def row(value: float) -> AttackRow:
-        return record.attacks[1].model_copy(
-            update={"value": value, "ci_low": value - 0.03, "ci_high": value + 0.03}
-        )
-
-    found = of(with_rows(record, row(0.6)), with_rows(record, row(was)))
+    found = of(with_rows(record, measured(record, 0.6)), with_rows(record, measured(record, was)))
     assert found.worse == ()
     assert [change.now for change in found.changes] == ([0.6] if better else [])
 
@@ -216,7 +215,6 @@ def test_a_tight_calculation_is_an_upper_end(record: Record) -> None:
 def test_a_proof_at_a_larger_delta_than_is_asked_is_none(record: Record) -> None:
     strict = asked(record, None, 5.0)
     (finding,) = strict.findings
-    assert finding.accounted is not None
     at = Finding.of(
         "one", CLAIM, SCOPE, delta=0.0, accounted=replace(finding.accounted, delta=1e-5)
     )

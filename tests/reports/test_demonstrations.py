@@ -95,7 +95,7 @@ def test_outcomes_are_told_apart() -> None:
 
 @pytest.mark.parametrize("render", [html.render, markdown.render])
 def test_claim_worlds_statistic_bound_and_control_are_said(record: Record, render: object) -> None:
-    page = text_of(render(with_rows(record, ROW)))  # type: ignore[operator]
+    page = text_of(render(with_rows(record, ROW)))
     for words in (
         "rounds (claims 2b, 2c)",
         "fmf-ldp (epsilon=0.25, rounds=10)",

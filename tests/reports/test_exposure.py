@@ -12,13 +12,11 @@ from fedrec_auditor.reports.section import Section, sections
 
 def test_both_figures_of_a_cell_are_of_the_widest_scope_asked(record: Record) -> None:
     found = exposure(record["fmf-ldp"], Vantage.SERVER)
-    assert found is not None
     (told,) = found.told
     assert told.lines == ("user, training", "shown ≥ 5,000", "proved ≤ 5,000")
     assert found.tone is Tone.BAD
     assert [each.label for each in found.others] == ["user, round", "report, report"]
     shuffled = exposure(record["fmf-ldp"], Vantage.SHUFFLED)
-    assert shuffled is not None
     assert shuffled.told[0].proved is not None
     assert shuffled.tone is Tone.OPEN
     assert exposure(record["fmf-ldp"], Vantage.PEERS) is None
@@ -30,8 +28,6 @@ def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
     both = [asked for asked in told if asked.shown and asked.proved]
     assert both
     for asked in both:
-        assert asked.shown is not None
-        assert asked.proved is not None
         if asked.shown.delta >= asked.proved.delta:
             assert asked.shown.epsilon <= asked.proved.epsilon * (1 + 1e-9)
 
@@ -39,17 +35,14 @@ def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
 def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
     calm = exposure(Section("it", (one,)), Vantage.SERVER)
-    assert calm is not None
     assert calm.tone is Tone.CALM
     unknown = every.model_copy(update={"measured": None})
     both = exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both is not None
     assert both.tone is Tone.OPEN
 
 
 def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) -> None:
     found = exposure(record["fcf"], Vantage.SERVER)
-    assert found is not None
     (told,) = found.told
     assert (told.shown_words, told.proved_words) == ("shown ∞", "nothing proved")
     assert found.tone is Tone.BAD
@@ -57,10 +50,8 @@ def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) ->
 
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
     one, _ = record["dplcf-sp"].findings
-    assert one.accounted is not None
     assert math.isfinite(one.accounted.epsilon)
     game = one.model_copy(update={"game": "local game over 36 items"})
     found = exposure(Section("it", (game,)), Vantage.SERVER)
-    assert found is not None
     assert all(each.proved is None for each in found.told)
     assert found.tone is Tone.OPEN

@@ -17,7 +17,6 @@ def with_one(record: Record, finding: Finding) -> Record:
 
 def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
     one = record["dplcf-sp"].findings[0]
-    assert one.measured is not None
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, one.model_copy(update={"measured": doubtful}))
     (glance,) = glances(changed)
@@ -28,7 +27,6 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
 
 def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
     every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
-    assert every.accounted is not None
     proof = replace(every.accounted, epsilon=1.0)
     sure = every.model_copy(update={"accounted": proof, "measured": None})
     assumed = sure.model_copy(update={"accounted": replace(proof, assumptions=("luck",))})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
-from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
@@ -22,6 +20,7 @@ from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding, FurtherFigure
 from fedrec_auditor.reports.section import sections
+from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
 
@@ -30,7 +29,6 @@ def suite(record: Record, fail_on: str = "violated") -> ET.Element:
     root = ET.fromstring(junit.render(record, Gate(FailOn(fail_on))))
     assert root.tag == "testsuites"
     found = root.find("testsuite")
-    assert found is not None
     return found
 
 
@@ -90,7 +88,6 @@ def test_junit_tells_nothing_found_from_nothing_promised(
 ) -> None:
     changed = record.model_copy(update={"findings": (retold(record.findings[0], verdict),)})
     found = ET.fromstring(junit.render(changed, gate)).find("testsuite")
-    assert found is not None
     assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
     totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
     assert found.attrib[totals[tag]] == "1"
@@ -161,15 +158,12 @@ def test_markdown_has_a_column_of_further_figures_where_a_row_has_some(record: R
 
 
 def shown(record: Record, width: int, *, fancy: bool) -> str:
-    console = Console(file=io.StringIO(), width=width, force_terminal=fancy, no_color=True)
-    terminal.render(record, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 200])
 def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None:
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown(record, width, fancy=True)).split("\n")
+    lines = shown(record, width, fancy=True).split("\n")
     assert max(cell_len(line) for line in lines) <= width
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in glances(record):
@@ -184,8 +178,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
 def test_no_word_is_cut(record: Record) -> None:
     words_ = {word for line in shown(record, 200, fancy=False).split("\n") for word in line.split()}
     for width in (40, 60, 81):
-        narrow = re.sub(r"\x1b\[[0-9;]*m", "", shown(record, width, fancy=True))
-        assert set(narrow.split()) == words_
+        assert set(shown(record, width, fancy=True).split()) == words_
 
 
 def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -> None:
@@ -207,10 +200,11 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
 
 def test_findings_alone_can_be_printed(record: Record) -> None:
     for fancy in (True, False):
-        console = Console(file=io.StringIO(), width=120, force_terminal=fancy, no_color=True)
-        findings_terminal.render_findings(record.findings, console)
-        assert isinstance(console.file, io.StringIO)
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
+        lines = printed(
+            lambda c: findings_terminal.render_findings(record.findings, c),
+            width=120,
+            terminal=fancy,
+        ).splitlines()
         assert " VIOLATED" in lines[0]
         assert "The claim of epsilon" in "".join(lines[:2])
         assert not fancy or max(map(cell_len, lines)) <= 120
@@ -246,9 +240,7 @@ def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) 
 def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:
     cut = {section.target: section for section in sections(record)}
     assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
-    assert cut["dplcf-ap"].headline_finding is not None
     assert cut["dplcf-ap"].headline_finding.verdict is Verdict.VIOLATED
-    assert cut["dplcf-sp"].headline_finding is not None
     assert cut["dplcf-sp"].headline_finding.verdict is Verdict.CONSISTENT
     assert len(cut["dplcf-sp"].others) == 1
 

@@ -133,7 +133,6 @@ def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Re
     """What it wins on worst inputs is the epsilon again; an assumption may be wrong."""
     upheld = judged(record, 1.0, 1.0, 1.0)
     assert seen(record, upheld, won(record, 0.9, "distinguisher")).severity is Severity.MEDIUM
-    assert upheld.measured is not None
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = upheld.model_copy(update={"measured": assumed})
     assert seen(record, doubtful).leak_severity is None

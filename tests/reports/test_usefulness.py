@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from html import unescape
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from fedrec_auditor.reports import html, job_summary, markdown, terminal
 from fedrec_auditor.reports.notebook import first_screen
@@ -22,6 +19,7 @@ from fedrec_auditor.reports.usefulness import (
 )
 from fedrec_auditor.reports.words import OVER
 from tests.reports.conftest import utility
+from tests.reports.printing import printed
 
 
 def of(record: Record, *rows: UtilityRow) -> str:
@@ -81,7 +79,6 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
     named = telling(rows)
-    assert named is not None
     assert named.metric == "HR@20"
 
 
@@ -161,16 +158,12 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
 def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None:
     rows = (ahead(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
     changed = record.model_copy(update={"utility": rows})
-    console = Console(file=StringIO(), width=80, force_terminal=True, no_color=True)
-    terminal.render(changed, console)
-    assert isinstance(console.file, StringIO)
-    printed = console.file.getvalue()
     texts = {
         "html": html.render(changed),
         "notebook": first_screen(changed),
         "markdown": unescape(markdown.render(changed)),
         "summary": job_summary.render(changed),
-        "terminal": " ".join(re.sub(r"\x1b\[[0-9;]*m", "", printed).split()),
+        "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
     said = f"Utility: HR@10 0.28, by popularity 0.33. It is not better than popularity: {NOTHING}"
     for name, text in texts.items():

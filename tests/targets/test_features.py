@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import count_user_features, user_features
 
 STARS = [0.5 * half for half in range(11)]
@@ -57,15 +56,6 @@ def test_every_number_is_that_of_a_loop(stars: list[list[float]], best: float) -
     assert len(found.names) == len(set(found.names)) == 18
     assert found.values.dtype == np.float32
     np.testing.assert_allclose(found.values, [oracle(row, best) for row in stars], atol=1e-6)
-
-
-def test_a_device_needs_no_other_user() -> None:
-    data = Synthetic(n_users=30, n_items=20, profile=5).load()
-    whole = user_features(data)
-    for user in range(data.n_users):
-        alone = user_features(data.take(np.array([user])))
-        assert alone.names == whole.names
-        np.testing.assert_allclose(alone.values[0], whole.values[user], rtol=1e-6)
 
 
 @given(st.sets(st.sampled_from([*ATTRIBUTES, "age_group", "region"])))

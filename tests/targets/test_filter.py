@@ -70,11 +70,9 @@ def test_what_is_left_is_what_dropping_one_by_one_leaves(
     times = data.ratings.copy()
     times.data = np.arange(1.0, times.nnz + 1, dtype=np.float32)
     expected = times.toarray()[np.ix_(users, items)]
-    assert left.timestamps is not None
     assert (left.timestamps + 1).tolist() == expected[expected > 0].tolist()
     assert left.attributes["gender"].codes.tolist() == [user % 2 for user in users]
     assert left.titles == tuple(f"item {item}" for item in items)
-    assert left.genres is not None
     assert left.genres.argmax(axis=1).tolist() == [item % 3 for item in items]
 
 

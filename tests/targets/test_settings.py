@@ -94,7 +94,7 @@ def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> Non
     assert Further(count=2, rate=0.1).free == 0.0
     for wrong in ({"count": 0}, {"rate": 1.1}):
         with pytest.raises(InputError, match="Expected"):
-            Further(**wrong)  # type: ignore[arg-type]
+            Further(**wrong)
     assert types(Further)["rate"] is float
     assert types(Further)["unknown"] == "Decimal | None"
 

@@ -45,7 +45,6 @@ def test_a_senseless_parameter_is_refused_by_name(event: DpEvent) -> None:
     with pytest.raises(InputError) as caught:
         check_parameters(event)
     named = re.match(r"Expected (\w+) .*, got (\1=.*)\. Correct the event", str(caught.value))
-    assert named is not None
     assert named[2] in repr(event)
 
 

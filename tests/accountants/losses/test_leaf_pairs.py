@@ -51,18 +51,15 @@ def test_shuffled_bits_are_those_enumerated(
 def test_a_flip_has_its_own_pair_either_way() -> None:
     """Not the symmetric one that dominates it in both directions at once."""
     pairs = attained_pairs(BitFlipDpEvent(0.9, 0.2))
-    assert pairs is not None
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
         assert epsilon_below(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
     certain = attained_pairs(BitFlipDpEvent(1.0, 0.2))
-    assert certain is not None
     assert [pair.infinite for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
 def test_a_report_alone_is_not_hidden() -> None:
     pairs = attained_pairs(ShuffledDpEvent(1.0, 1))
-    assert pairs is not None
     assert epsilon_below(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
 

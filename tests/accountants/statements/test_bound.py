@@ -79,7 +79,7 @@ def test_every_error_is_of_the_one_family() -> None:
 
 def test_a_bound_is_frozen() -> None:
     with pytest.raises(AttributeError):
-        bound().epsilon = 2.0  # type: ignore[misc]
+        bound().epsilon = 2.0
 
 
 @given(st.floats(0, 30), st.floats(0, 0.999))

@@ -7,12 +7,9 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.testing.targets import SCOPES
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 
-SCOPES = [
-    Scope(unit=u, adjacency=a, vantage=v, horizon=h)
-    for u, a, v, h in itertools.product(Unit, Adjacency, Vantage, Horizon)
-]
 WIDEST = Scope(
     unit=Unit.USER,
     adjacency=Adjacency.ANY_PAIR,

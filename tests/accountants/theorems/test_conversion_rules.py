@@ -164,7 +164,7 @@ def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
     for count in (0, -1, 1.5, True, math.nan):
         for kind in (Group, Total):
             with pytest.raises(InputError, match="count"):
-                kind(count)  # type: ignore[arg-type]
+                kind(count)
     rules_of_two: tuple[ConversionRule, ...] = (Group(2), Total(2))
     for rule in rules_of_two:
         for move in (rule.forward, rule.backward):

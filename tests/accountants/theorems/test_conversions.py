@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from copy import copy
 from dataclasses import replace
@@ -17,12 +16,9 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
 from fedrec_auditor.accountants.theorems.conversions import convert
+from fedrec_auditor.auditor.testing.targets import SCOPES
 
 SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
-SCOPES = [
-    Scope(unit=u, adjacency=a, vantage=v, horizon=h)
-    for u, a, v, h in itertools.product(Unit, Adjacency, Vantage, Horizon)
-]
 USER, RATING, BIT, ITEM = Unit.USER, Unit.RATING, Unit.BIT, Unit.INTERACTION
 REPORT, COORDINATE, ATTRIBUTE = Unit.REPORT, Unit.COORDINATE, Unit.ATTRIBUTE
 REPLACE, PRESENCE, ANY = Adjacency.REPLACE, Adjacency.ADD_REMOVE, Adjacency.ANY_PAIR

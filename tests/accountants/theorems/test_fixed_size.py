@@ -102,45 +102,35 @@ def test_both_laws_of_the_pair_are_laws(rate: float) -> None:
             )
 
 
+KEEP = 0.75
+CELLS = np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]])
+
+
+def sampled(data: tuple[int, ...]) -> np.ndarray:
+    """The outputs of randomized response on two sampled bits, in order, sample unknown."""
+    flip, found = np.array([[KEEP, 1 - KEEP], [1 - KEEP, KEEP]]), np.zeros((2, 2))
+    for one, two in itertools.permutations(data, 2):
+        found += np.outer(flip[one], flip[two])
+    return found.ravel() / math.perm(len(data), 2)
+
+
 def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
-    """All samples of 2 of 4, bits with noise on the sum, one bit replaced, by enumeration."""
-    keep, size, n = 0.75, 2, 4
-    flip = np.array([[keep, 1 - keep], [1 - keep, keep]])
-
-    def law(data: tuple[int, ...]) -> np.ndarray:
-        """The outputs of randomized response on every sampled bit, in order, sample unknown."""
-        found = np.zeros((2, 2))
-        for chosen in itertools.permutations(range(n), size):
-            found += np.outer(flip[data[chosen[0]]], flip[data[chosen[1]]])
-        return found.ravel() / math.perm(n, size)
-
-    loss = math.log(keep / (1 - keep))
-    pair = FixedSize(AtomicPair.pure(loss), size / n)
-    dominating = curve_of(pair, np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]]))
-    for rest in itertools.product((0, 1), repeat=n - 1):
-        laws = law((0, *rest)), law((1, *rest))
+    """All samples of 2 of 4, one bit replaced, by enumeration."""
+    pair = FixedSize(AtomicPair.pure(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    dominating = curve_of(pair, CELLS)
+    for rest in itertools.product((0, 1), repeat=3):
+        laws = sampled((0, *rest)), sampled((1, *rest))
         for p, q in (laws, laws[::-1]):
             for x in np.geomspace(0.1, 10, 41):
                 assert np.maximum(p - x * q, 0).sum() <= dominating(x) + 1e-6
 
 
 def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> None:
-    """All samples of 2, of 4 records or of 3, with randomized response, by enumeration."""
-    keep, size = 0.75, 2
-    flip = np.array([[keep, 1 - keep], [1 - keep, keep]])
-
-    def law(data: tuple[int, ...]) -> np.ndarray:
-        found = np.zeros((2, 2))
-        for chosen in itertools.permutations(range(len(data)), size):
-            found += np.outer(flip[data[chosen[0]]], flip[data[chosen[1]]])
-        return found.ravel() / math.perm(len(data), size)
-
-    loss = math.log(keep / (1 - keep))
-    pair = Poisson(AtomicPair.pure(loss), size / 4)
-    edges = np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]])
-    curves = curve_of(pair, edges), curve_of(Reversed(pair), edges)
+    """All samples of 2, of 4 records or of 3, by enumeration."""
+    pair = Poisson(AtomicPair.pure(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    curves = curve_of(pair, CELLS), curve_of(Reversed(pair), CELLS)
     for rest in itertools.product((0, 1), repeat=3):
-        with_it, without = law((1, *rest)), law(rest)
+        with_it, without = sampled((1, *rest)), sampled(rest)
         for (p, q), dominating in zip(
             ((with_it, without), (without, with_it)), curves, strict=True
         ):

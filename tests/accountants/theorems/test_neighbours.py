@@ -84,7 +84,6 @@ def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> Non
     """With the noise of a replacement: half the multiplier."""
     event = under(SelfComposedDpEvent(FIXED, 50), adjacency)
     scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
-    assert event is not None
     found = Pld().bound(event, delta=1e-5, scope=scope).epsilon
     expected = fixed_size_above(
         n_users=100, sample=10, rounds=50, multiplier=1.0, delta=1e-5, adjacency=adjacency
@@ -112,7 +111,6 @@ def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
 def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
     """dp-accounting 0.6.0: its PLD accountant says so; its RDP accountant forgets it."""
     event = under(GaussianDpEvent(1.0), Adjacency.REPLACE)
-    assert event is not None
     exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
     theirs = {}
     for kind in (PLDAccountant, RdpAccountant):

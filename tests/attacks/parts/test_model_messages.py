@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.model_messages import item_messages, model_messages
 from fedrec_auditor.attacks.parts.uploads import kept
-from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View, Wire
+from fedrec_auditor.targets.transcript import Kind, View, Wire
+from tests.attacks.made import sent, view_of
 
 BASE = np.arange(10.0).reshape(5, 2)
 STEP = np.zeros((3, 5, 2))
@@ -21,13 +21,9 @@ STEP[:, 1] = 0.5
 STEP[1, 4] = -0.25
 
 
-def view_of(*messages: Wire, base: str = "V", n_users: int = 3) -> View:
-    rounds = tuple(
-        Round({base: BASE, "other": np.zeros((2, 2))}, Uploads(np.arange(3), {"sent": wire}))
-        for wire in messages
-    )
-    public = Public(algorithm="any", n_users=n_users, n_items=5)
-    return Transcript(public=public, rounds=rounds).view(Vantage.SERVER)
+def seen(*messages: Wire, users: int = 3) -> View:
+    model = {"V": BASE, "other": np.zeros((2, 2))}
+    return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
 
 
 @pytest.mark.parametrize(
@@ -40,44 +36,44 @@ def view_of(*messages: Wire, base: str = "V", n_users: int = 3) -> View:
     ],
 )
 def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None:
-    (table,) = item_messages(view_of(wire))
+    (table,) = item_messages(seen(wire))
     ((_, change, moved),) = table.changes()
     np.testing.assert_array_equal(change, sign * STEP)
     np.testing.assert_array_equal(moved, STEP != 0)
 
 
 def test_a_model_of_no_known_part_is_not_read() -> None:
-    view = view_of(Wire.of(np.zeros((3, 5, 3)), Kind.MODEL))
+    view = seen(Wire.of(np.zeros((3, 5, 3)), Kind.MODEL))
     assert not model_messages(view)
     assert "sent (model, 5 x 3)" in InteractionMembership().refusal(view)
 
 
 def test_a_kind_that_nobody_reads_is_refused_and_not_guessed_at() -> None:
-    strange = Wire.of(STEP, "hashes")  # type: ignore[arg-type]
-    assert "sent (hashes, 5 x 2)" in InteractionMembership().refusal(view_of(strange))
+    strange = Wire.of(STEP, "hashes")
+    assert "sent (hashes, 5 x 2)" in InteractionMembership().refusal(seen(strange))
 
 
 def test_as_many_rounds_are_read_as_bring_no_more_messages_than_users() -> None:
     wires = [Wire.of(STEP, Kind.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
-        assert len(kept(view_of(*wires, n_users=users), "sent")) == rounds
+        assert len(kept(seen(*wires, users=users), "sent")) == rounds
     bits = [Wire.of(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
-    assert len(kept(view_of(*bits), "sent")) == 5
+    assert len(kept(seen(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
     ratings = Wire.of(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
     pairs = np.array([[0, 1], [2, 0], [1, 3]])
     found = InteractionMembership().infer(
-        view_of(ratings), Background(candidates=pairs), np.random.default_rng(0)
+        seen(ratings), Background(candidates=pairs), np.random.default_rng(0)
     )
     assert found.values[0] == found.values[2] > found.values[1]
-    told = reading.evidence(view_of(ratings), np.array([0])).ratings
+    told = reading.evidence(seen(ratings), np.array([0])).ratings
     np.testing.assert_array_equal(told, [[0, 5, 0, 3, 0]])
 
 
 def test_messages_that_move_nothing_score_nothing() -> None:
-    still = view_of(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
+    still = seen(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
     pairs = np.array([[0, 1], [2, 0]])
     for negatives in (0, 1, 4):
         public = replace(still.public, settings={"negatives": negatives})

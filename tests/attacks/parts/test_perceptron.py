@@ -60,18 +60,18 @@ def test_gradients_are_those_of_the_loss() -> None:
     network = Perceptron((6, 4), epochs=1, seed=0).fit(x, y)
     truth = np.eye(3)[np.unique(y, return_inverse=True)[1]]
     layers = [(w.astype(np.float64), b.astype(np.float64)) for w, b in network._layers]
-    network._layers = layers  # type: ignore[assignment]
+    network._layers = layers
     slopes = [(np.zeros_like(w), np.zeros_like(b)) for w, b in layers]
     spare = [(np.zeros_like(w), np.zeros_like(b)) for w, b in layers]
     rows = x.astype(np.float64)
-    network._slope(rows, truth, slopes)  # type: ignore[arg-type]
+    network._slope(rows, truth, slopes)
     for layer, found in zip(layers, slopes, strict=True):
         for part, slope in zip(layer, found, strict=True):
             for place in list(np.ndindex(part.shape))[:40]:
                 losses = []
                 for sign in (1, -1):
                     part[place] += sign * 1e-5
-                    losses.append(network._slope(rows, truth, spare))  # type: ignore[arg-type]
+                    losses.append(network._slope(rows, truth, spare))
                     part[place] -= sign * 1e-5
                 expected = (losses[0] - losses[1]) / 2e-5
                 assert slope[place] == pytest.approx(expected, rel=1e-4, abs=1e-7)

@@ -12,16 +12,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts.item_steps import item_steps, popularity
 from fedrec_auditor.attacks.parts.profile_fit import fits, reads
-from fedrec_auditor.targets.transcript import (
-    Kind,
-    Public,
-    Round,
-    RoundView,
-    Transcript,
-    Uploads,
-    View,
-    Wire,
-)
+from fedrec_auditor.targets.transcript import Kind, Public, RoundView, View, Wire
+from tests.attacks.made import sent, view_of
 
 N, M, D = 6, 15, 3
 RNG = np.random.default_rng(0)
@@ -93,20 +85,18 @@ def test_nothing_is_read_without_items() -> None:
 def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
     """Whatever is sent, models or changes; a sum does not say which of the two it is of."""
     changes = 0.1 * RNG.normal(size=(4, M, D))
-    sent = changes + TABLES[0] if kind is Kind.MODEL else changes
-    wire = Uploads(np.arange(4), {"items": Wire.of(sent, kind)})
-    transcript = Transcript(public=PUBLIC, rounds=(Round({"items": TABLES[0]}, wire),))
-    ((table, (step,)),) = item_steps(transcript.view(vantage, np.random.default_rng(1)))
+    moved = changes + TABLES[0] if kind is Kind.MODEL else changes
+    one = sent({"items": Wire.of(moved, kind)}, {"items": TABLES[0]})
+    rng = np.random.default_rng(1)
+    ((table, (step,)),) = item_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
     np.testing.assert_allclose(table, TABLES[0])
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
 
 
 def test_messages_of_parties_are_steps_of_their_own() -> None:
     changes = RNG.normal(size=(2, M, D))
-    wire = Uploads(np.arange(2), {"items": Wire.of(changes + TABLES[0], Kind.MODEL)})
-    public = replace(PUBLIC, parties=2)
-    transcript = Transcript(public=public, rounds=(Round({"items": TABLES[0]}, wire),))
-    ((_, steps),) = item_steps(transcript.view(Vantage.SERVER))
+    one = sent({"items": Wire.of(changes + TABLES[0], Kind.MODEL)}, {"items": TABLES[0]})
+    ((_, steps),) = item_steps(view_of(one, users=N, items=M, parties=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
 

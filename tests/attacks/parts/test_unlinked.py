@@ -19,22 +19,22 @@ from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
-from tests.attacks.conftest import Flip
+from fedrec_auditor.targets.transcript import Kind, View
+from tests.attacks.made import SKEWED, Flip, reported, sent, view_of
 
 
 def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
     """Bits of each user, each wrong with probability ``flip``, without names."""
     bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
-    public = Public(
-        algorithm="bits",
-        n_users=truth.shape[0],
-        n_items=truth.shape[1],
+    return view_of(
+        sent({"bits": Dense(bits, Kind.BITS)}),
+        users=truth.shape[0],
+        items=truth.shape[1],
+        vantage=Vantage.SHUFFLED,
+        rng=rng,
         channel=Flip(1 - flip, flip),
         route=Vantage.SHUFFLED,
     )
-    sent = Uploads(np.arange(len(truth)), {"bits": Dense(bits, Kind.BITS)})
-    return Transcript(public=public, rounds=(Round(None, sent),)).view(Vantage.SHUFFLED, rng)
 
 
 def played(
@@ -62,12 +62,12 @@ def test_a_message_is_found_by_what_it_must_have() -> None:
     np.testing.assert_allclose(found, [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]])
 
 
-def test_sets_and_memberships_come_back_and_weaken_with_flipping(skewed: np.ndarray) -> None:
+def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
     sets, areas = [], []
     for flip in (0.001, 0.05, 0.2, 0.5):
-        view = shuffled(skewed, np.random.default_rng(2), flip)
-        sets.append(played(skewed, view, reconstruction.play).value)
-        areas.append(played(skewed, view, membership.play).value)
+        view = shuffled(SKEWED, np.random.default_rng(2), flip)
+        sets.append(played(SKEWED, view, reconstruction.play).value)
+        areas.append(played(SKEWED, view, membership.play).value)
     assert sets[0] > 0.8
     assert sets == sorted(sets, reverse=True)
     assert areas[0] > 0.95
@@ -75,62 +75,52 @@ def test_sets_and_memberships_come_back_and_weaken_with_flipping(skewed: np.ndar
     assert sets[-1] == 0
 
 
-def test_messages_of_others_do_not_beat_popularity(skewed: np.ndarray) -> None:
+def test_messages_of_others_do_not_beat_popularity() -> None:
     """The same popularity of items, and nobody's set."""
     rng = np.random.default_rng(3)
-    other = np.stack([rng.permutation(column) for column in skewed.T], axis=1)
-    row = played(skewed, shuffled(other, rng, 0.01), membership.play)
-    assert row.baseline is not None
+    other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
+    row = played(SKEWED, shuffled(other, rng, 0.01), membership.play)
     assert row.ci_low <= row.baseline
     assert "Of each user 5 items are known" in row.note
-    assert played(skewed, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
+    assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
 
 
-def test_messages_are_numbered_and_reports_are_none(
-    skewed: np.ndarray, reported: Callable[..., View]
-) -> None:
-    hidden = pseudonymous(shuffled(skewed, np.random.default_rng(4), 0.1))
-    assert hidden is not None
+def test_messages_are_numbered_and_reports_are_none() -> None:
+    hidden = pseudonymous(shuffled(SKEWED, np.random.default_rng(4), 0.1))
     (only,) = hidden.rounds
-    assert only.uploads is not None
-    assert only.uploads.users.tolist() == list(range(len(skewed)))
-    assert pseudonymous(reported(skewed, np.random.default_rng(0))) is None
+    assert only.uploads.users.tolist() == list(range(len(SKEWED)))
+    assert pseudonymous(reported(SKEWED, np.random.default_rng(0))) is None
 
 
-def test_known_items_are_no_candidates(skewed: np.ndarray) -> None:
-    data = Interactions.of(skewed.astype(np.float32))
+def test_known_items_are_no_candidates() -> None:
+    data = Interactions.of(SKEWED.astype(np.float32))
     met, rest = membership.known(data, np.random.default_rng(5))
     assert ((met + rest.ratings) != data.ratings).nnz == 0
     sizes = np.diff(data.ratings.indptr)
     assert np.array_equal(np.diff(met.indptr), np.minimum(membership.MET, sizes // 2))
 
 
-def test_no_items_known_is_bad_input(skewed: np.ndarray) -> None:
-    view = shuffled(skewed, np.random.default_rng(6), 0.1)
+def test_no_items_known_is_bad_input() -> None:
+    view = shuffled(SKEWED, np.random.default_rng(6), 0.1)
     with pytest.raises(InputError, match="Expected items met"):
         InteractionMembership().infer(
             view, Background(candidates=np.array([[0, 0]])), np.random.default_rng(0)
         )
 
 
-def test_messages_of_several_rounds_are_read_where_few_users_send_in_each(
-    skewed: np.ndarray,
-) -> None:
+def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> None:
     """A sixth of the users a round: whoever sent in the last six is found, not the last sixth."""
     rng = np.random.default_rng(8)
-    rounds, sent = [], set[int]()
-    for _ in range(6):
-        users = np.sort(rng.permutation(len(skewed))[: len(skewed) // 6])
-        sent |= set(users.tolist())
-        bits = {"bits": Dense(skewed[users].astype(np.int8), Kind.BITS)}
-        rounds.append(Round(None, Uploads(users, bits)))
-    public = Public(algorithm="bits", n_users=skewed.shape[0], n_items=skewed.shape[1])
-    transcript = Transcript(public=public, rounds=tuple(rounds))
-    view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(9))
+    senders = [np.sort(rng.permutation(120)[:20]) for _ in range(6)]
+    rounds = [
+        sent({"bits": Dense(SKEWED[users].astype(np.int8), Kind.BITS)}, users=users)
+        for users in senders
+    ]
+    rng = np.random.default_rng(9)
+    view = view_of(*rounds, users=120, items=150, vantage=Vantage.SHUFFLED, rng=rng)
     hidden = pseudonymous(view)
-    assert hidden is not None
     assert len(hidden.rounds) == 6
-    assert hidden.public.n_users == 6 * (len(skewed) // 6)
-    row = played(skewed, view, reconstruction.play)
-    assert row.value == pytest.approx(len(sent) / len(skewed), abs=0.01)
+    assert hidden.public.n_users == 6 * 20
+    row = played(SKEWED, view, reconstruction.play)
+    assert row.value == pytest.approx(len(set().union(*senders)) / 120, abs=0.01)
     assert "of the last 6 rounds" in row.note

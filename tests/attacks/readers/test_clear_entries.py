@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.clear_entries import ClearEntries
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+from tests.attacks.made import sent, view_of
 
 N, M = 30, 50
 
@@ -24,13 +23,10 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     own = rng.random((N, M)) < 0.2
     values = own + 0.3 * rng.normal(size=(N, M))
     values.flat[rng.permutation(N * M)[:zeros]] = 0
-    rated = Uploads(np.arange(N - silent), {"r": Dense(values[: N - silent], Kind.RATINGS)})
-    other = Uploads(np.arange(N), {"b": Dense(rng.normal(size=(N, 4)), Kind.CHANGE)})
-    public = Public(algorithm="planted", n_users=N, n_items=M)
-    transcript = Transcript(public=public, rounds=(Round(None, rated), Round(None, other)))
-    view = transcript.view(Vantage.SERVER)
+    rated = sent({"r": Dense(values[: N - silent], Kind.RATINGS)})
+    other = sent({"b": Dense(rng.normal(size=(N, 4)), Kind.CHANGE)})
+    view = view_of(rated, other, users=N, items=M)
     assert [type(each) for each in reading.reading(view)] == [ClearEntries]
     found = reading.evidence(view, np.arange(N)).log_ratio
-    assert found is not None
     assert auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()

@@ -42,8 +42,6 @@ def view(**settings: Any) -> View:
 def renamed(seen: View) -> View:
     """Every part of the model under another name."""
     (one,) = seen.rounds
-    assert one.uploads is not None
-    assert one.broadcast is not None
     names = {name: f"part {k}" for k, name in enumerate(reversed(list(one.broadcast)))}
     sent = {names[name]: part for name, part in one.uploads.components.items()}
     model = {names[name]: part for name, part in one.broadcast.items()}
@@ -55,7 +53,6 @@ def renamed(seen: View) -> View:
 @pytest.mark.parametrize("mean", [False, True])
 def test_taste_is_read_and_items_of_the_same_features_are_one(mean: bool) -> None:
     found = FeatureNetwork().read(view(averaged_genres=mean), EVERYBODY)
-    assert found.log_ratio is not None
     by_genre = found.log_ratio[:, :GENRES]
     np.testing.assert_array_equal(found.log_ratio, by_genre[:, GENRE])
     np.testing.assert_array_equal(by_genre.argmax(axis=1), TASTE)
@@ -64,8 +61,6 @@ def test_taste_is_read_and_items_of_the_same_features_are_one(mean: bool) -> Non
 def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
     """Its mean over what negatives are drawn from is 1."""
     found = FeatureNetwork().read(view(), np.array([7]))
-    assert found.log_ratio is not None
-    assert found.items is not None
     assert np.exp(found.log_ratio[0] + found.items).mean() == pytest.approx(1.0)
 
 
@@ -73,10 +68,9 @@ def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
 def test_logits_are_those_of_the_target(mean: bool) -> None:
     seen = view(averaged_genres=mean)
     form = _form(seen)
-    assert form is not None
     assert form.mean == mean
     rng = np.random.default_rng(1)
-    model = {k: rng.normal(size=(3, *np.shape(v))) for k, v in seen.rounds[0].broadcast.items()}  # type: ignore[union-attr]
+    model = {k: rng.normal(size=(3, *np.shape(v))) for k, v in seen.rounds[0].broadcast.items()}
     model["user.gender"] = model["user.gender"][:, 0]
     flags = rng.integers(2, size=(5, GENRES)).astype(np.float64)
     theirs = {k: torch.from_numpy(v) for k, v in model.items() if k != "user.gender"}
@@ -108,9 +102,7 @@ def test_sets_are_not_guessed_from_features() -> None:
 def test_a_network_that_is_no_number_tells_nothing() -> None:
     seen = view()
     (one,) = seen.rounds
-    assert one.broadcast is not None
     huge = {k: np.full_like(v, 1e38) for k, v in one.broadcast.items()}
     broken = replace(seen, rounds=(replace(one, broadcast=huge),))
     found = FeatureNetwork().read(broken, EVERYBODY)
-    assert found.log_ratio is not None
     assert np.isfinite(found.log_ratio).all()

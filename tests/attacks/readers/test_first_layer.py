@@ -14,7 +14,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import sent, view_of
 
 DATA = Synthetic(n_users=120, n_items=60, profile=12, seed=3).load()
 USERS = np.arange(120)
@@ -48,9 +49,8 @@ def planted(
         "d": table,
     }
     shapes = {name: np.zeros(part.shape) for name, part in parts.items()}
-    public = Public(algorithm="planted", n_users=N, n_items=ITEMS, settings={"negatives": 4})
-    rounds = (Round(shapes, Uploads(np.arange(N), parts)),)
-    return Transcript(public=public, rounds=rounds).view(Vantage.SERVER), x[:, 0]
+    one = sent(parts, shapes)
+    return view_of(one, users=N, items=ITEMS, settings={"negatives": 4}), x[:, 0]
 
 
 @pytest.mark.parametrize("upright", [True, False])
@@ -78,16 +78,13 @@ def test_the_input_of_a_layer_is_scale_free_and_zero_of_nothing() -> None:
 
 def trained(**settings: Any) -> Run:
     target: Any = FAMILIES["targets"].member("fedncf")(rounds=2, **settings)
-    run: Run = target.run(DATA, np.random.default_rng(0))
-    return run
+    return target.run(DATA, np.random.default_rng(0))
 
 
 def cosines(run: Run) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
     found = FirstLayer().read(view, senders).vectors
-    assert found is not None
-    assert run.user_vectors is not None
     true = run.user_vectors[senders]
     dots = np.einsum("nf,nf->n", found, true)
     return dots / np.linalg.norm(found, axis=1) / np.linalg.norm(true, axis=1)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
 from fedrec_auditor.auditor.games.metrics import set_f1
+from tests.attacks.made import SKEWED, flipped
 
-Maker = Callable[..., Any]
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
 
@@ -24,32 +23,32 @@ def infer(view: Any) -> Any:
     return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
-def test_asymmetric_flipping_proves_every_reported_zero(flipped: Maker, skewed: np.ndarray) -> None:
-    view = flipped(skewed, np.random.default_rng(0), p=1.0, q=np.exp(-1))
+def test_asymmetric_flipping_proves_every_reported_zero() -> None:
+    view = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
     bits = view.rounds[0].uploads.components["bits"].dense(np.arange(120))
     found = infer(view)
     np.testing.assert_array_equal(found.certain, bits == 0)
     assert not found.items[found.certain].any()
-    assert not skewed[found.certain].any()
+    assert not SKEWED[found.certain].any()
 
 
-def test_no_flipping_gives_the_truth(flipped: Maker, skewed: np.ndarray) -> None:
-    found = infer(flipped(skewed, np.random.default_rng(0), p=1.0, q=0.0))
-    np.testing.assert_array_equal(found.items, skewed)
+def test_no_flipping_gives_the_truth() -> None:
+    found = infer(flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
+    np.testing.assert_array_equal(found.items, SKEWED)
     assert found.certain.all()
 
 
-def test_log_odds_add_up_over_uploads(flipped: Maker, skewed: np.ndarray) -> None:
+def test_log_odds_add_up_over_uploads() -> None:
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
-    view = flipped(skewed, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
+    view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
     mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.component("bits")], axis=0)
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
-    once = infer(flipped(skewed, np.random.default_rng(0), p=P1, q=Q1))
+    once = infer(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = infer(view)
-    assert set_f1(often.items, skewed).mean() > set_f1(once.items, skewed).mean()
+    assert set_f1(often.items, SKEWED).mean() > set_f1(once.items, SKEWED).mean()
 
 
-def test_posteriors_are_calibrated(flipped: Maker) -> None:
+def test_posteriors_are_calibrated() -> None:
     """Among entries of posterior about r, a share of about r are interactions."""
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
@@ -64,8 +63,8 @@ def test_posteriors_are_calibrated(flipped: Maker) -> None:
         assert error < 4 * np.sqrt(0.25 / count) + 0.03
 
 
-def test_a_channel_that_says_nothing_leaves_the_prior(flipped: Maker, skewed: np.ndarray) -> None:
-    found = evidence(flipped(skewed, np.random.default_rng(0), p=0.5, q=0.5))
+def test_a_channel_that_says_nothing_leaves_the_prior() -> None:
+    found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
     assert not found.items.any()
     assert not found.activity.any()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import sent, view_of
 
 ITEMS, USERS = 40, 12
 HISTORIES = np.random.default_rng(0).random((USERS, ITEMS)) < 0.2
@@ -30,11 +30,9 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
         models["a"].append(first - 0.1 * step)
         models["b"].append(-0.1 * back)
         models["c"].append(last - 0.1 * np.outer(error, active * (first @ x)))
-    sent = {name: Dense(np.stack(parts), Kind.MODEL) for name, parts in models.items()}
+    messages = {name: Dense(np.stack(parts), Kind.MODEL) for name, parts in models.items()}
     model = {"a": first, "b": np.zeros(hidden), "c": last}
-    public = Public(algorithm="planted", n_users=USERS, n_items=ITEMS)
-    rounds = (Round(model, Uploads(np.arange(USERS), sent)),)
-    return Transcript(public=public, rounds=rounds).view(Vantage.SERVER)
+    return view_of(sent(messages, model), users=USERS, items=ITEMS)
 
 
 @pytest.mark.parametrize("hidden", [10, 60])
@@ -47,7 +45,6 @@ def test_what_an_autoencoder_is_trained_on_is_plain(hidden: int) -> None:
 
 def test_of_a_device_that_moved_nothing_nothing_is_told() -> None:
     found = InputWeights().read(trained(10, dead=2), np.arange(4)).log_ratio
-    assert found is not None
     assert not found[:2].any()
     assert found[2:].all()
 
@@ -61,5 +58,4 @@ def test_a_first_layer_wider_than_its_output_is_no_stumbling_block() -> None:
     view = trained(10)
     assert not FirstLayer().refusal(view)
     found = FirstLayer().read(view, np.arange(USERS)).vectors
-    assert found is not None
     assert found.shape == (USERS, ITEMS - 10)

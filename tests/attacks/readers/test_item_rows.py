@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -24,7 +23,8 @@ from fedrec_auditor.targets.features import user_features
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import Round, View
+from tests.attacks.made import sent, view_of
 
 DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 
@@ -40,22 +40,19 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
     streams = Streams.spawn(rng, 50)
     clients = Clients(interactions=DATA.take(users), features=features[users], streams=streams)
     local = LocalTraining(negatives=negatives)
-    sent = learner.train(model, clients, local, Compute(kernel="torch"))
+    messages = learner.train(model, clients, local, Compute(kernel="torch"))
     if noise:
-        sent["item"] = Randomized(
-            sent["item"],
+        messages["item"] = Randomized(
+            messages["item"],
             lambda values, s: values + noise * s.laplace(960).reshape(values.shape),
             streams.fold_in(9),
         )
-    public = Public(algorithm=name, n_users=60, n_items=120, settings={"negatives": negatives})
-    transcript = Transcript(public=public, rounds=(Round(model, Uploads(users, sent)),))
-    return transcript.view(Vantage.SERVER)
+    one = sent(messages, model, users)
+    return view_of(one, users=60, items=120, settings={"negatives": negatives})
 
 
 def scores(view: View) -> np.ndarray:
-    found = reading.evidence(view, np.arange(60)).log_ratio
-    assert found is not None
-    return found
+    return reading.evidence(view, np.arange(60)).log_ratio
 
 
 @pytest.mark.parametrize("negatives", [1, 4])
@@ -84,33 +81,25 @@ def test_the_attack_scores_candidates_by_it() -> None:
         view, Background(candidates=pairs), np.random.default_rng(0)
     )
     told = reading.evidence(view, np.arange(60))
-    assert told.log_ratio is not None
     expected = told.log_ratio + prior(told)[0]
     np.testing.assert_allclose(found.values, expected[pairs[:, 0], pairs[:, 1]], rtol=1e-6)
     assert "user" in InteractionMembership().refusal(view.only("user"))
 
 
-def planted(sent: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
+def planted(moved: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
     """A round of messages (n, M, d) of one item table."""
-    table = np.random.default_rng(7).normal(size=sent.shape[1:]).astype(np.float32)
-    senders = np.arange(len(sent)) if users is None else users
-    return Round({"v": table}, Uploads(senders, {"v": Dense(sent.astype(np.float32), kind)}))
-
-
-def of(rounds: Sequence[Round], n: int) -> View:
-    items = rounds[0].uploads.components["v"].shape[0]
-    public = Public(algorithm="planted", n_users=n, n_items=items)
-    return Transcript(public=public, rounds=tuple(rounds)).view(Vantage.SERVER)
+    table = np.random.default_rng(7).normal(size=moved.shape[1:]).astype(np.float32)
+    return sent({"v": Dense(moved.astype(np.float32), kind)}, {"v": table}, users)
 
 
 @pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.GRADIENT])
 def test_rows_that_move_are_read_whether_they_are_called_a_gradient_or_not(kind: Kind) -> None:
     rng = np.random.default_rng(0)
     own = rng.random((30, 50)) < 0.2
-    view = of([planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)], 30)
+    one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
+    view = view_of(one, users=30, items=50)
     assert [type(each) for each in reading.reading(view)] == [ItemRows]
     found = reading.evidence(view, np.arange(30)).log_ratio
-    assert found is not None
     np.testing.assert_array_equal(found > 0, own)
 
 
@@ -124,8 +113,7 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
         part = own[users] & (rng.random((10, 60)) < 0.5)
         moved[users] |= part
         rounds.append(planted(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
-    found = reading.evidence(of(rounds, 40), np.arange(40)).log_ratio
-    assert found is not None
+    found = reading.evidence(view_of(*rounds, users=40, items=60), np.arange(40)).log_ratio
     np.testing.assert_array_equal(found > 0, moved)
 
 
@@ -133,14 +121,13 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
 def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> None:
     rng = np.random.default_rng(2)
     own = rng.random((30, 80)) < 0.15
-    sent = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
-    whole = reading.evidence(of([planted(sent)], 30), np.arange(30)).log_ratio
-    sent[idle] = 0
-    view = of([planted(sent)], 30)
+    moved = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
+    view = view_of(planted(moved), users=30, items=80)
+    whole = reading.evidence(view, np.arange(30)).log_ratio
+    moved[idle] = 0
+    view = view_of(planted(moved), users=30, items=80)
     assert [type(each) for each in reading.reading(view)] == [NoisyRows]
     found = reading.evidence(view, np.arange(30)).log_ratio
-    assert found is not None
-    assert whole is not None
     assert not found[idle].any()
     others = np.arange(30) != idle
     np.testing.assert_allclose(found[others], whole[others], rtol=1e-4, atol=1e-3)
@@ -154,7 +141,6 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     for rounds in (1, 4):
         run = FedGnn(dimension=2, pseudo=60, rounds=rounds).run(data, np.random.default_rng(0))
         ratio = ItemRows().read(run.transcript.view(Vantage.SERVER), users).log_ratio
-        assert ratio is not None
         assert np.isfinite(ratio[met]).all()
         left = np.isfinite(ratio)
         found[rounds] = 2 * (left & met).sum() / (left.sum() + met.sum())

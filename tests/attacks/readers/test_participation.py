@@ -9,7 +9,8 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.participation import Participation
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View, Wire
+from fedrec_auditor.targets.transcript import Kind, View, Wire
+from tests.attacks.made import sent, view_of
 
 USERS, ITEMS, WIDTH = 40, 60, 4
 
@@ -20,20 +21,18 @@ def summed(
     """Each user's own rows move by a vector of its own, in each round it is drawn for."""
     items = rng.normal(size=(ITEMS, WIDTH))
     vectors = 1 + rng.normal(size=(USERS, WIDTH))
-    sent = truth[:, :, None] * vectors[:, None, :]
+    own = truth[:, :, None] * vectors[:, None, :]
     seen = []
     for _ in range(rounds):
         users = np.sort(rng.permutation(USERS)[: int(share * USERS)])
-        moved = items + sent[users] + noise * rng.normal(size=(len(users), ITEMS, WIDTH))
-        sent_now = Uploads(users, {"items": Wire.of(moved, Kind.MODEL)})
-        seen.append(Round({"items": items}, sent_now))
-    public = Public(algorithm="made", n_users=USERS, n_items=ITEMS, route=Vantage.AGGREGATE)
-    return Transcript(public=public, rounds=tuple(seen)).view(Vantage.AGGREGATE)
+        moved = items + own[users] + noise * rng.normal(size=(len(users), ITEMS, WIDTH))
+        seen.append(sent({"items": Wire.of(moved, Kind.MODEL)}, {"items": items}, users))
+    where = Vantage.AGGREGATE
+    return view_of(*seen, users=USERS, items=ITEMS, vantage=where, route=where)
 
 
 def auc(view: View, truth: np.ndarray) -> float:
     ratio = Participation().read(view, np.arange(USERS)).log_ratio
-    assert ratio is not None
     assert np.isfinite(ratio).all()
     return metrics.auc(ratio.ravel(), truth.ravel())
 
@@ -47,7 +46,6 @@ def test_rows_that_stay_where_a_user_takes_part_are_not_its_own(truth: np.ndarra
     """The least evidence of an own item is above 0, and what stayed once is sure to be none."""
     view = summed(truth, np.random.default_rng(1), rounds=40, share=0.2)
     ratio = Participation().read(view, np.arange(USERS)).log_ratio
-    assert ratio is not None
     assert (ratio[truth] >= 0).all()
     assert not truth[ratio < 0].any()
     assert auc(view, truth) > 0.98

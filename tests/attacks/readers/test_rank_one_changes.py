@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
 from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import sent, view_of
 
 ITEMS, USERS, D = 50, 20, 6
 SETS = np.random.default_rng(0).random((USERS, ITEMS)) < 0.2
@@ -36,19 +35,16 @@ def trained(
     """Models, or changes, after steps of a device's vector and the items on (r, V u)."""
     rng = np.random.default_rng(1)
     table = 0.3 * rng.normal(size=(ITEMS, D))
-    sent = []
+    moved = []
     for own in SETS.astype(float):
         items, user = table.copy(), 0.3 * rng.normal(size=D)
         for _ in range(steps):
             error = own - predicted(items @ user)
             items, user = items + 0.1 * np.outer(error, user), user + 0.1 * error @ items
         items += noise * rng.normal(size=items.shape)
-        sent.append(items if kind is Kind.MODEL else items - table)
-    public = Public(
-        algorithm="planted", n_users=USERS, n_items=ITEMS, settings={"negatives": negatives}
-    )
-    uploads = Uploads(np.arange(USERS), {"a": Dense(np.stack(sent), kind)})
-    return Transcript(public=public, rounds=(Round({"a": table}, uploads),)).view(Vantage.SERVER)
+        moved.append(items if kind is Kind.MODEL else items - table)
+    one = sent({"a": Dense(np.stack(moved), kind)}, {"a": table})
+    return view_of(one, users=USERS, items=ITEMS, settings={"negatives": negatives})
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -57,7 +53,6 @@ def test_sets_are_read_from_training_on_all_items(loss: str, kind: Kind) -> None
     view = trained(LOSSES[loss], kind=kind)
     assert [type(each) for each in reading.reading(view)] == [RankOneChanges]
     found = reading.evidence(view, np.arange(USERS)).log_ratio
-    assert found is not None
     np.testing.assert_array_equal(found > 0, SETS)
 
 
@@ -81,13 +76,12 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     """Sent by a device that says nothing but "gradient", or which way it points."""
     view = trained(LOSSES[loss], steps=1, kind=Kind.CHANGE)
     (one,) = view.rounds
-    assert one.uploads is not None
     values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].dense(np.arange(USERS))
-    sent = Uploads(np.arange(USERS), {"a": Dense(values, Kind.GRADIENT, rate)})
-    view = replace(view, rounds=(replace(one, uploads=sent),))
+    view = view_of(
+        sent({"a": Dense(values, Kind.GRADIENT, rate)}, one.broadcast), users=USERS, items=ITEMS
+    )
     squared = loss == "squared error"
     reader = RankOneGradients if squared else RankOneChanges
     assert [type(each) for each in reading.reading(view)] == [reader]
     found = reading.evidence(view, np.arange(USERS)).log_ratio
-    assert found is not None
     np.testing.assert_array_equal(found > 0, SETS)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
@@ -13,15 +12,14 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.rank_one_gradients import directions
 from fedrec_auditor.auditor.games.metrics import set_f1
-
-Maker = Callable[..., tuple[Any, np.ndarray]]
+from tests.attacks.made import SKEWED, fcf
 
 
 def infer(view: Any) -> Any:
     return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(2, 16),
@@ -29,7 +27,7 @@ def infer(view: Any) -> Any:
     st.sampled_from([np.float32, np.float64]),
 )
 def test_a_clean_upload_gives_everything_back(
-    fcf: Maker, seed: int, factors: int, alpha: float, dtype: Any
+    seed: int, factors: int, alpha: float, dtype: Any
 ) -> None:
     rng = np.random.default_rng(seed)
     share = rng.uniform(0.02, 0.7, 25)
@@ -43,7 +41,7 @@ def test_a_clean_upload_gives_everything_back(
 
 
 @pytest.mark.parametrize("touched", [1, 150, 240, 268])
-def test_few_untouched_items_suffice(fcf: Maker, touched: int) -> None:
+def test_few_untouched_items_suffice(touched: int) -> None:
     """Up to about nine tenths of 300 items touched; the docstring states where it breaks down."""
     rng = np.random.default_rng(touched)
     truth = rng.permuted(np.tile(np.arange(300) < touched, (20, 1)), axis=1)
@@ -51,18 +49,18 @@ def test_few_untouched_items_suffice(fcf: Maker, touched: int) -> None:
     np.testing.assert_array_equal(infer(view).items, truth)
 
 
-def test_noise_costs_little(fcf: Maker, skewed: np.ndarray) -> None:
+def test_noise_costs_little() -> None:
     """F1 at noise of .1, .3 and 1.0 standard deviations of the entries is no less than the .999,
     .980 and .642 that a first prototype of the rank-one attack reached.
     """
-    wide = np.tile(skewed, (1, 6))
+    wide = np.tile(SKEWED, (1, 6))
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
     for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
         view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
         assert set_f1(infer(view).items, wide).mean() > reached
 
 
-def test_a_user_without_items_has_none(fcf: Maker) -> None:
+def test_a_user_without_items_has_none() -> None:
     truth = np.zeros((3, 40), dtype=bool)
     truth[1, [3, 5]] = True
     view, _ = fcf(truth, np.random.default_rng(0))
@@ -80,8 +78,8 @@ def test_directions_are_singular_vectors() -> None:
         assert abs(direction @ expected) == pytest.approx(1, abs=1e-10)
 
 
-def test_nothing_to_read_is_refused(fcf: Maker, skewed: np.ndarray) -> None:
-    view, _ = fcf(skewed, np.random.default_rng(0))
+def test_nothing_to_read_is_refused() -> None:
+    view, _ = fcf(SKEWED, np.random.default_rng(0))
     assert "no message" in InteractionReconstruction().refusal(view.without_uploads())
     with pytest.raises(InputError, match="no message"):
         infer(view.without_uploads())

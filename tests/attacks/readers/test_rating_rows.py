@@ -21,14 +21,12 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
     """One round of devices that rate about half of the items evenly from 1 to 5."""
     rng = np.random.default_rng(0)
     held = (rng.random((USERS, ITEMS)) < 0.5) * rng.integers(1, 6, (USERS, ITEMS))
-    run = FmfLfl(rounds=1, **settings).run(Interactions.of(held.astype(float)), rng)  # type: ignore[arg-type]
+    run = FmfLfl(rounds=1, **settings).run(Interactions.of(held.astype(float)), rng)
     return run.transcript.view(Vantage.SERVER), held
 
 
 def told(view: View) -> np.ndarray:
-    found = RatingRows().read(view, EVERYBODY).ratings
-    assert found is not None
-    return found
+    return RatingRows().read(view, EVERYBODY).ratings
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])

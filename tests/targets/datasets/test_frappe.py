@@ -61,7 +61,6 @@ def test_counts_are_summed_and_the_usual_place_is_the_users(rows: list[Row]) -> 
             best = [word for word, number in places[key, user].items() if number == most]
             assert attribute.categories[code] == min(best, key=str.encode)
     assert data.genre_names == ("paid",)
-    assert data.genres is not None
     assert data.genres[:, 0].tolist() == [costs[item] > 0 for item in data.items]
 
 
@@ -73,7 +72,6 @@ def test_categories_come_from_the_second_file(tmp_path: Path) -> None:
     (tmp_path / "meta.csv").write_text('item\tname\tcategory\n3\t"a\nb"\tTools\n9\tc\tGames\n')
     data = Frappe().load(tmp_path)
     assert data.genre_names == ("paid", "Tools")
-    assert data.genres is not None
     assert data.genres.tolist() == [[False, True], [True, False]]
     (tmp_path / "meta.csv").write_text("item\tname\n3\ta\n")
     with pytest.raises(InputError, match=r"item and category in meta\.csv"):

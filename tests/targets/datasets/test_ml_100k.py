@@ -167,7 +167,6 @@ def test_small_files(tmp_path: Path, layout: str, packed: bool) -> None:
     assert data.users.tolist() == [2, 3, 5, 7]  # 9 rated nothing
     assert data.items.tolist() == [10, 20, 30]  # nobody rated 40
     assert data.ratings.toarray().tolist() == [[0, 1, 0], [3, 0, 0], [0, 0, 4], [2, 0, 5]]
-    assert data.timestamps is not None
     assert data.timestamps.tolist() == [30, 50, 20, 10, 40]
     groups = data.attributes["age_group"]
     assert [groups.categories[code] for code in groups.codes] == [
@@ -176,7 +175,6 @@ def test_small_files(tmp_path: Path, layout: str, packed: bool) -> None:
         "35 to 45",
         "under 35",
     ]
-    assert data.genres is not None
     assert [[GENRE_NAMES[at] for at in np.flatnonzero(row)] for row in data.genres] == [
         [],
         ["unknown"],
@@ -260,7 +258,6 @@ def test_the_first_load_fetches_and_says_the_terms(
         assert len(caplog.records) == index.calls == 1
     assert first.digest() == second.digest() == SMALL.interactions().digest()
     place = cached("ml-100k")
-    assert place is not None
     assert sorted(file.name for file in place.iterdir()) == sorted(HEADERS)
 
 
@@ -295,6 +292,5 @@ def test_the_whole_data_set() -> None:
     assert np.bincount(data.attributes["gender"].codes).tolist() == [273, 670]
     assert (np.bincount(data.attributes["occupation"].codes, minlength=21) > 0).all()
     assert np.diff(data.ratings.indptr).min() == 20
-    assert data.genres is not None
     assert data.genres.any(axis=1).all()
     assert data.genres[:, 0].sum() == 2  # unknown

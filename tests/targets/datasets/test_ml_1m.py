@@ -159,5 +159,4 @@ def test_the_shared_pairs() -> None:
     assert data.timestamps is None
     assert (data.ratings.data == 1).all()
     assert np.diff(data.ratings.indptr).min() == 20
-    assert data.genres is not None
     assert data.genres.any(axis=1).all()

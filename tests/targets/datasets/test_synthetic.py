@@ -30,7 +30,6 @@ def law(model: Synthetic) -> NDArray[np.float64]:
 
 
 def first_choices(data: Interactions) -> NDArray[np.int64]:
-    assert data.timestamps is not None
     starts, ends = data.ratings.indptr[:-1], data.ratings.indptr[1:]
     return np.array(
         [
@@ -155,11 +154,9 @@ def test_shapes_at_every_size(n_users: int, n_items: int, profile: float) -> Non
     sizes = np.diff(data.ratings.indptr)
     assert sizes.min() >= min(5, n_items)
     assert sizes.max() <= min(n_items, max(5, n_items // 2))
-    assert data.timestamps is not None
     assert len(data.timestamps) == data.ratings.nnz
     rows = np.split(data.timestamps, data.ratings.indptr[1:-1])
     assert all(len(np.unique(times)) == len(times) for times in rows)
-    assert data.genres is not None
     assert (data.genres.sum(axis=1) == 1).all()
 
 

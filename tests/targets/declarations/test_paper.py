@@ -143,7 +143,6 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     *_, curved = paper().scoped_claims("one", system, POPULATION)
     assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
     again = curved.at(0.01)
-    assert again is not None
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
 
 
@@ -253,7 +252,7 @@ data = "small"
 
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Its attackers, figures and cutoff are those that it names."""
-    one, two = (part.measure.args[0] for part in attacked.parts(paper(printed=ATTACKS)))  # type: ignore[attr-defined]
+    one, two = (part.measure.args[0] for part in attacked.parts(paper(printed=ATTACKS)))
     assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
     assert two.hits == ("Figure 7", None)
     (cell,), (drawn,) = two.cells, two.components

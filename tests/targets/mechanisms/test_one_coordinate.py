@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST
 
@@ -38,10 +37,6 @@ def test_without_the_projection_the_formula_is_no_probability() -> None:
     assert printed(limit, epsilon) == pytest.approx(1.0)
     assert printed(limit + 0.01, epsilon) > 1
     mechanism = OneCoordinate(epsilon, 2)
-    with pytest.raises(InputError, match="Project it first"):
-        mechanism.randomize([1.01, 0.0], np.random.default_rng())
-    with pytest.raises(InputError, match="Project it first"):
-        mechanism.bits(np.array([1.01]), np.random.default_rng())
     assert mechanism.randomize(mechanism.project([3.0, -7.0]), np.random.default_rng()).shape == (
         2,
     )
@@ -86,19 +81,13 @@ def test_either_bit_may_come_from_either_corner_however_large_epsilon(
         def random(self, shape: tuple[int, ...]) -> np.ndarray:
             return np.broadcast_to([0.0, 1.0 - 2.0**-53], shape)
 
-    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())  # type: ignore[arg-type]
+    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())
     assert set(drawn.tolist()) == {False, True}
 
 
 @pytest.mark.parametrize("output", [[3, 1], [-1, 0], [0, 2], [1, -1]])
 def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
     assert np.isneginf(OneCoordinate(1.0, 3).log_prob(output, np.zeros(3)))
-
-
-def test_an_epsilon_that_doubles_cannot_hold_is_refused() -> None:
-    for epsilon in (745.0, 1e-10):
-        with pytest.raises(InputError, match=rf"in \[1e-09, 700\], got epsilon={epsilon}"):
-            OneCoordinate(epsilon, 3)
 
 
 def test_the_largest_epsilon_keeps_every_bit_possible() -> None:

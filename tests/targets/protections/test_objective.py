@@ -84,16 +84,6 @@ def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
     assert (after != before.features).mean() > 0.5
 
 
-def test_each_devices_features_depend_on_its_own_stream_only() -> None:
-    whole = clients(6)
-    together = Objective(features=True).prepare(whole).features
-    for i in range(6):
-        one = whole.take(np.array([i]))
-        np.testing.assert_array_equal(
-            Objective(features=True).prepare(one).features[0], together[i]
-        )
-
-
 @pytest.mark.parametrize("every_round", [False, True])
 def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
     """What a step of rate 1 adds to a row with no slope is minus the coefficients drawn for it."""

@@ -288,7 +288,6 @@ def test_truth_comes_back_as_it_was_and_is_never_unpickled(
     found = Truth.read(tmp_path / "truth.npz")
     assert found.interactions.digest() == data.digest()
     assert (found.interactions.name, found.interactions.titles) == (data.name, data.titles)
-    assert found.user_vectors is not None
     assert np.array_equal(found.user_vectors, vectors)
     np.savez(tmp_path / "bad.npz", users=np.array([Harm()], dtype=object))
     with pytest.raises(InputError, match="Record it again"):

@@ -1,16 +1,27 @@
-"""The version without protection of a system is measured alike and claims nothing."""
+"""Who claims nothing: the versions without protection, and all that is charged without bound."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
+from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population
 
 TARGETS = FAMILIES["targets"]
 PROTECTED = [name for name in TARGETS.names() if TARGETS.member(name)().unprotected]
+MANY = Population(n_users=943, n_items=1682)
+SENT = (
+    "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
+)
+SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
+"""Nothing of a user leaves it."""
+UNPROMISED = [*SENT.split(), "fmf-vfl", "mf-np", "privrec-cen", *sorted(SILENT)]
 
 
 def test_most_papers_have_one() -> None:
@@ -23,5 +34,28 @@ def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
     plain = TARGETS.member(target.unprotected)()
     assert plain.name == target.unprotected
     assert plain.evaluation == target.evaluation
-    claims = plain.scoped_claims(Population(n_users=943, n_items=1682))
+    claims = plain.scoped_claims(MANY)
     assert all(math.isinf(scoped.claim.epsilon) for scoped in claims)
+
+
+@pytest.mark.parametrize("name", UNPROMISED)
+def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: str) -> None:
+    target = TARGETS.member(name)()
+    (scoped,) = target.scoped_claims(MANY)
+    scope, central = scoped.scope, name in ("mf-np", "privrec-cen")
+    assert math.isinf(scoped.claim.epsilon)
+    assert scope.vantage is (Vantage.RELEASE if central else Vantage.SERVER)
+    event = NoOpDpEvent() if name in SILENT else NonPrivateDpEvent()
+    for vantage in Vantage:
+        assert target.event(replace(scope, vantage=vantage), MANY) == event
+    mechanism = target.mechanism(scope, MANY)
+    assert (mechanism is not None) == (name in SENT.split())
+    assert mechanism is None or math.isinf(exact_lower_bound(mechanism, scope).epsilon)
+    assert target.mechanism(replace(scope, vantage=Vantage.PEERS), MANY) is None
+    assert target.designed_pairs() == ()
+
+
+def test_all_that_promise_nothing_are_here() -> None:
+    made = {name: TARGETS.member(name)().scoped_claims(MANY) for name in TARGETS.names()}
+    none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
+    assert none == {*UNPROMISED, "fedrec-gn"}  # whose Gaussian noise has an epsilon at a delta

@@ -81,6 +81,6 @@ def test_a_device_without_data_sends_what_it_got() -> None:
 
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(InputError, match="a torch module"):
-        wrap_torch(3, loss, sgd)  # type: ignore[arg-type]
+        wrap_torch(3, loss, sgd)
     with pytest.raises(InputError, match="local_steps >= 1"):
         wrap_torch(Factors, loss, sgd, 0)

@@ -59,7 +59,7 @@ def test_own_items_and_others_alone_as_in_company(
         assert of(alone, 0) == (own, others)
 
 
-def test_blocks_of_devices_change_nothing(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
     held = np.random.default_rng(0).random((20, 30)) < 0.2
     interactions, flips = Interactions.of(held.astype(float)), streams(20)
     whole = draw_examples(interactions, flips, 2)

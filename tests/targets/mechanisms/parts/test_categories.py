@@ -140,7 +140,6 @@ def test_witnesses_are_in_words() -> None:
         (OptimalUnary(1.0, 3), "bits 0, 1 of categories 0 and 1"),
     ):
         witness = exact_lower_bound(oracle, SCOPE).witness
-        assert witness is not None
         assert {witness.input_a, witness.input_b} == {"true category 0", "true category 1"}
         assert witness.output == words
 

@@ -46,10 +46,10 @@ def test_a_coin_compares_every_digit_of_its_rate(rate: float) -> None:
         digits.append(math.floor(rest * 2**53))
         rest = rest * 2**53 - digits[-1]
     digits = digits or [0]
-    assert not bernoulli(rate, Digits(*digits, 0), (1,))[0]  # type: ignore[arg-type]
+    assert not bernoulli(rate, Digits(*digits, 0), (1,))[0]
     if rate > 0:
         digits[-1] -= 1
-        assert bernoulli(rate, Digits(*digits), (1,))[0]  # type: ignore[arg-type]
+        assert bernoulli(rate, Digits(*digits), (1,))[0]
 
 
 def test_certain_coins_never_fail() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,11 +26,8 @@ def runs(draw: st.DrawFn) -> NoiseShares:
     # Not a rounding error above the fewest, where nothing could be taken back.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     replaced = draw(st.integers(0, masked))
-    return NoiseShares(
-        n_users=n,
-        omega=omega,
-        masked=masked,
-        replaced=replaced,
+    return replace(
+        shares(n, omega, masked, replaced),
         colluding=draw(st.integers(0, min(replaced, masked - 1))),
         announced=draw(st.one_of(st.none(), st.floats(1, 4).map(lambda lie: lie * masked))),
         repaired=draw(st.booleans()),
@@ -99,19 +97,8 @@ def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseShares) -> 
 
 @given(runs())
 def test_accomplices_and_lies_never_leave_more(run: NoiseShares) -> None:
-    def left(colluding: int, announced: float | None) -> float:
-        return NoiseShares(
-            n_users=run.n_users,
-            omega=run.omega,
-            masked=run.masked,
-            replaced=run.replaced,
-            colluding=colluding,
-            announced=announced,
-            repaired=run.repaired,
-        ).variance
-
-    assert run.variance <= left(run.colluding, None) * (1 + 1e-12)
-    assert run.variance <= left(0, run.announced) * (1 + 1e-12)
+    for less in ({"announced": None}, {"colluding": 0}):
+        assert run.variance <= replace(run, **less).variance * (1 + 1e-12)
 
 
 @given(runs())
@@ -130,15 +117,8 @@ def test_the_least_variance_is_least_over_all_dropouts(run: NoiseShares) -> None
 @pytest.mark.parametrize("repaired", [False, True])
 def test_the_least_variance_is_reached_in_the_limit(repaired: bool) -> None:
     n, lie = 100_000, 1.5
-    worst = NoiseShares(
-        n_users=n,
-        omega=0.4,
-        masked=60_001,
-        replaced=60_001,
-        colluding=10_000,
-        announced=lie * 60_001,
-        repaired=repaired,
-    )
+    told = {"colluding": 10_000, "announced": lie * 60_001, "repaired": repaired}
+    worst = replace(shares(n, 0.4, 60_001, 60_001), **told)
     least = least_variance(omega=0.4, colluding=0.1, announced=lie, repaired=repaired)
     assert worst.variance == pytest.approx(least, rel=1e-4)
 
@@ -146,6 +126,8 @@ def test_the_least_variance_is_reached_in_the_limit(repaired: bool) -> None:
 def test_the_known_values() -> None:
     assert shares(omega=0.3).variance == pytest.approx(1 / 1.7)
     assert shares(omega=0.6).variance == pytest.approx(1 / 1.4)
+    for fewest in (shares(masked=7, replaced=7), shares(omega=0.0)):
+        assert (fewest.variance, fewest.claimed_variance) == pytest.approx((0.5, 1.0))
     assert least_variance(omega=0.3) == least_variance(omega=0.01) == 0.5
     assert least_variance(omega=0.3, repaired=True) == 1.0
     assert least_variance(omega=0.3, colluding=0.8) == 0.0
@@ -153,9 +135,7 @@ def test_the_known_values() -> None:
 
 def test_simulated_rounds_leave_what_is_said() -> None:
     """The regression residual of 10^5 rounds, within a chance of 2e-9 of either side."""
-    run = NoiseShares(
-        n_users=10, omega=0.3, masked=9, replaced=7, colluding=2, announced=14, repaired=False
-    )
+    run = replace(shares(masked=9, replaced=7), colluding=2, announced=14)
     rows, n = seen(run), 100_000
     drawn = np.random.default_rng(0).standard_normal((n, rows.shape[1])) @ rows.T
     slopes = np.linalg.lstsq(drawn[:, 1:], drawn[:, 0], rcond=None)[0]
@@ -180,9 +160,8 @@ def test_simulated_rounds_leave_what_is_said() -> None:
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
-    good = {"n_users": 10, "omega": 0.3, "masked": 10, "replaced": 10}
     with pytest.raises(InputError, match=word):
-        NoiseShares(**{**good, **wrong})  # type: ignore[arg-type]
+        replace(shares(), **wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding": 1.0}, {"announced": 0.9}])

@@ -103,7 +103,6 @@ def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
     """8.8 times 2 R^(3/2) for 100 other ratings; the statistic has that over ten steps."""
     shown = DEMONSTRATIONS["hfl-fitted-embeddings"]()
     side = shown.violation
-    assert isinstance(side.draw, Beyond)
     turned: Any = side.draw.scores
     there, missing, first = turned.worlds()
     far = np.linalg.norm(turned.expected(there, first) - turned.expected(missing, first))
@@ -118,7 +117,6 @@ def test_one_rating_moves_the_gradient_as_far_as_nine() -> None:
 def test_without_noise_the_expected_gradient_is_the_systems() -> None:
     """The adversary's own computation of it, in either world."""
     side = DEMONSTRATIONS["hfl-fitted-embeddings"](others=5).violation
-    assert isinstance(side.draw, Beyond)
     turned: Any = side.draw.scores
     quiet = replace(turned.system, noise_multiplier=1e-6)
     there, missing, first = turned.worlds()
@@ -133,7 +131,6 @@ def test_one_rating_moves_the_sum_by_root_three_halves() -> None:
     """Whichever is drawn; a rating alone by 1. 6 standard errors."""
     shown = DEMONSTRATIONS["lfl-turned-gradient"]()
     for side, far in ((shown.violation, math.sqrt(1.5)), (shown.control, 1.0)):
-        assert isinstance(side.draw, Beyond)
         turned: Any = side.draw.scores
         there, missing, first = turned.worlds()
         (old,) = turned.gradients(missing, first)
@@ -149,7 +146,6 @@ def test_one_rating_moves_the_sum_by_root_three_halves() -> None:
 def test_without_noise_either_gradient_is_drawn_as_often() -> None:
     """What the adversary expects is what the system sends, at 6 standard errors of a coin."""
     side = DEMONSTRATIONS["lfl-turned-gradient"]().violation
-    assert isinstance(side.draw, Beyond)
     turned: Any = side.draw.scores
     there, _, first = turned.worlds()
     ratings = sparse.csr_array(np.repeat(there[:1], 400, axis=0))

@@ -52,7 +52,7 @@ def test_rows_of_a_thousand_users_have_the_least_provable_epsilon_of_the_derivat
     rows: dict[str, CatalogueRow],
 ) -> None:
     assert rows["23"].proved_epsilon == pytest.approx(14.45, abs=0.01)
-    assert rows["23"].exact_lower_epsilon > 2 * rows["23"].claimed_epsilon  # type: ignore[operator]
+    assert rows["23"].exact_lower_epsilon > 2 * rows["23"].claimed_epsilon
 
 
 def test_theorem_5_is_off_as_derived() -> None:
@@ -144,7 +144,6 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
     mechanism = system.mechanism(scope_of(Unit.RATING), sizes)
-    assert mechanism is not None
     shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
     assert f"at least {least}" in f"{plain_words(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)

@@ -97,5 +97,5 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
 def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
     protection = LaplaceProtection(epsilon=3.0)
     law, noise = protection.coordinate("item"), protection.noise("item")
-    assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)  # type: ignore[attr-defined]
-    assert law.mechanism.high == noise.clip  # type: ignore[attr-defined]
+    assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)
+    assert law.mechanism.high == noise.clip

@@ -33,8 +33,6 @@ def test_one_copy_is_the_systems_own_training(monkeypatch: pytest.MonkeyPatch) -
     assert copies.block == 1
     seen = copies.gradients(again)
     for number, glimpse in enumerate(rounds):
-        assert glimpse.uploads is not None
-        assert glimpse.broadcast is not None
         sent = glimpse.uploads.components["items"].dense(np.arange(1))[0]
         length = sum(rate_at(2 * number + k, 6, SYSTEM.learning_rate) for k in (0, 1)) / 4
         moved = (glimpse.broadcast["items"].astype(float) - sent) / length

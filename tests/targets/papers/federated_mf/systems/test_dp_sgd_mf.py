@@ -8,6 +8,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
+from tests.targets.papers.made import low_rank
 
 
 def test_a_central_system_has_one_party() -> None:
@@ -16,9 +17,7 @@ def test_a_central_system_has_one_party() -> None:
 
 
 def test_noise_costs_accuracy_and_little_noise_costs_little() -> None:
-    rng = np.random.default_rng(0)
-    truth = np.clip(rng.gamma(1.0, 1.0, (200, 2)) @ rng.gamma(1.0, 0.7, (2, 50)), 0.5, 5.0)
-    seen = rng.random(truth.shape) < 0.6
+    truth, seen = low_rank(np.random.default_rng(0))
     interactions = Interactions.of(truth * seen)
     errors = []
     for z in (0.0, 0.01, 3.0):

@@ -42,7 +42,6 @@ def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str)
     target = DpSgld(unit=unit)
     (scoped,) = target.scoped_claims(SOME)
     bound = least_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
-    assert bound is not None
     assert scoped.claim.epsilon == 1.0
     assert 0.02 < bound.epsilon < 0.5
     # drawn in every step instead of seldom, as much noise would not do

@@ -11,22 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from tests.targets.papers.made import rated
 
 N, M, P, ROUNDS, RATE = 15, 11, 3, 3, 0.05
+DATA = rated(N, M, 0.4, seed=8)
+"""Fifteen users do not divide by two parties: weights differ."""
 NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}
-
-
-def data() -> Interactions:
-    """Fifteen users do not divide by two parties: weights differ."""
-    rng = np.random.default_rng(8)
-    return Interactions.of((rng.random((N, M)) < 0.4) * rng.integers(1, 6, (N, M)))
 
 
 def made(kind: Any, local_steps: int, **more: float) -> Any:
@@ -62,7 +58,7 @@ def slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.
 
 @pytest.mark.parametrize(("kind", "more"), [(FmfVfl, {}), (VflSgdmf, NOISELESS)])
 def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, float]) -> None:
-    target, table, x = made(kind, 2, **more), data(), data().ratings.toarray()
+    target, table, x = made(kind, 2, **more), DATA, DATA.ratings.toarray()
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
@@ -109,7 +105,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     kind: Any, local_steps: int, more: dict[str, float]
 ) -> None:
     """HFL-synSGD sends sums of gradients (section 5.3) and the server takes the step."""
-    target, table, x = made(kind, local_steps, **more), data(), data().ratings.toarray()
+    target, table, x = made(kind, local_steps, **more), DATA, DATA.ratings.toarray()
     project = np.asarray if kind is FmfHfl else clip
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)

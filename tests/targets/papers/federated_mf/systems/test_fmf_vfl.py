@@ -14,13 +14,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from tests.targets.papers.made import low_rank, rated
 
-
-def data(seed: int = 0, users: int = 30, items: int = 20, share: float = 0.4) -> Interactions:
-    rng = np.random.default_rng(seed)
-    return Interactions.of(
-        (rng.random((users, items)) < share) * rng.integers(1, 6, (users, items))
-    )
+DATA = rated(30, 20, 0.4)
 
 
 def sent(target: Any, interactions: Interactions, seed: int = 1, **how: Any) -> np.ndarray:
@@ -29,11 +25,10 @@ def sent(target: Any, interactions: Interactions, seed: int = 1, **how: Any) -> 
 
 
 def test_one_step_of_one_party_is_equation_4() -> None:
-    interactions = data()
+    interactions = DATA
     target = FmfVfl(parties=1, rate=1.0, rounds=1, local_steps=1, factors=3)
     run = target.run(interactions, np.random.default_rng(5))
     (one,) = run.transcript.rounds
-    assert one.broadcast is not None
     u = one.broadcast["users"]
     moved = one.uploads.components["users"].dense(np.array([0]))[0]
     x = interactions.ratings.toarray()
@@ -50,11 +45,10 @@ def test_one_step_of_one_party_is_equation_4() -> None:
 
 
 def test_the_next_broadcast_is_the_mean_weighted_by_items_and_the_release_the_last() -> None:
-    interactions = data(items=7)
+    interactions = rated(30, 7, 0.4)
     run = FmfVfl(parties=3, rounds=3).run(interactions, np.random.default_rng(1))
     weights = np.array([3, 2, 2]) / 7
     models = [r.broadcast["users"] for r in run.transcript.rounds[1:] if r.broadcast]
-    assert run.transcript.release is not None
     models.append(run.transcript.release["users"])
     for one, after in zip(run.transcript.rounds, models, strict=True):
         messages = one.uploads.components["users"].dense(np.arange(3))
@@ -64,7 +58,7 @@ def test_the_next_broadcast_is_the_mean_weighted_by_items_and_the_release_the_la
 
 def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
     """The naive leakage of section 4, and that noise on every row closes it."""
-    interactions = data(share=0.15)
+    interactions = rated(30, 20, 0.15)
     for target, shown in (
         (FmfVfl(rate=1.0, rounds=1), True),
         (VflSgdmf(rate=1.0, rounds=1), False),
@@ -73,18 +67,16 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         rng = np.random.default_rng(3)
         rng.random((30, 20))  # the first user embeddings
         parties = target.parted(interactions, None, rng)
-        rated = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
-        assert not rated.all()
+        known = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
+        assert not known.all()
         (first, *_) = run.transcript.rounds
-        assert first.broadcast is not None
         moved = first.uploads.components["users"].dense(np.arange(10)) != first.broadcast["users"]
-        np.testing.assert_array_equal(moved.any(axis=2), rated if shown else True)
+        np.testing.assert_array_equal(moved.any(axis=2), known if shown else True)
 
 
 def test_predictions_of_a_low_rank_table_beat_the_mean_by_far() -> None:
     rng = np.random.default_rng(0)
-    truth = np.clip(rng.gamma(1.0, 1.0, (300, 3)) @ rng.gamma(1.0, 0.6, (3, 60)), 0.5, 5.0)
-    seen = rng.random(truth.shape) < 0.5
+    truth, seen = low_rank(rng, 300, 60, 3, 0.5)
     target = FmfVfl(factors=6, parties=3, rate=0.1, learning_rate=0.05)
     run = target.run(Interactions.of(truth * seen), rng)
     guess = target.score(run.model, Interactions.of(truth * seen), np.arange(300))
@@ -95,7 +87,7 @@ def test_predictions_of_a_low_rank_table_beat_the_mean_by_far() -> None:
 def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     genres = np.zeros((20, 4), dtype=bool)
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
-    interactions = replace(data(), genres=genres)
+    interactions = replace(DATA, genres=genres)
     target = FmfVfl(parties=3, split="category", rounds=1)
     shares = target.holding.deal(target, interactions, np.random.default_rng(0))
     # movie 19 has no genre and joins the smallest
@@ -106,27 +98,26 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     with pytest.raises(InputError, match="Give parties=3"):
         FmfVfl(split="category").run(interactions, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected items with genres"):
-        target.run(data(), np.random.default_rng(0))
+        target.run(DATA, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("target", [FmfVfl(rounds=3), VflSgdmf(rounds=3, unit="user", trim=2)])
 def test_memory_and_disk_keep_the_same_messages(target: Any, tmp_path: Any) -> None:
-    rich = sent(target, data())
-    np.testing.assert_array_equal(rich, sent(target, data(), memory=0, folder=tmp_path))
-    assert not np.array_equal(rich, sent(target, data(), seed=2))
+    rich = sent(target, DATA)
+    np.testing.assert_array_equal(rich, sent(target, DATA, memory=0, folder=tmp_path))
+    assert not np.array_equal(rich, sent(target, DATA, seed=2))
 
 
 @pytest.mark.parametrize("repaired", [{}, {"as_published": False}])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any) -> None:
-    interactions = data(users=6)
+    interactions = rated(6, 20, 0.4)
     for target in (
         FmfVfl(unit=unit, trim=3, rounds=2),
         VflSgdmf(unit=unit, trim=3, rate=0.3, rounds=2, **repaired),
     ):
         run = target.run(interactions, np.random.default_rng(0))
         broadcast = run.transcript.rounds[-1].broadcast
-        assert broadcast is not None
         together = target.upload(interactions, broadcast, np.random.default_rng(8), size=2)
         assert together.components["users"].shape == (1, 20)
         rng, alone = np.random.default_rng(8), []
@@ -140,7 +131,7 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
 
 
 def test_a_broadcast_that_is_not_of_these_users_is_refused() -> None:
-    interactions = data(users=3)
+    interactions = rated(3, 20, 0.4)
     for bad in (None, {}, {"users": np.zeros((4, 20))}, {"users": np.zeros((3, 2))}):
         with pytest.raises(InputError, match="Expected"):
             FmfVfl().upload(interactions, bad, np.random.default_rng(0))

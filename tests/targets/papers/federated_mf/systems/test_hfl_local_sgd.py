@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_local_sgd import HflLocalSgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import rated
 
 N, M, P, RATE = 9, 7, 3, 0.05
-
-
-def data(seed: int = 0) -> Interactions:
-    rng = np.random.default_rng(seed)
-    return Interactions.of((rng.random((N, M)) < 0.6) * rng.integers(1, 6, (N, M)))
+DATA = rated(N, M, 0.6)
 
 
 def test_each_party_descends_on_its_own_loss_alone() -> None:
@@ -25,7 +20,7 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
     target = HflLocalSgd(
         rounds=2, local_steps=3, factors=P, parties=2, rate=1.0, learning_rate=RATE
     )
-    table = data()
+    table = DATA
     run = target.run(table, np.random.default_rng(4))
     rng = np.random.default_rng(4)
     first = start(rng.random((M, P)), 5.0)
@@ -41,7 +36,7 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
 
 
 def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
-    target, one = HflLocalSgd(parties=3, factors=P), data()
+    target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
     members = target.parted(one, start(rng.random((M, P)), 5.0), rng)[0].members
     others = np.setdiff1d(np.arange(N), members)
@@ -56,12 +51,6 @@ def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     np.testing.assert_array_equal(scores[0][others], scores[1][others])
 
 
-def test_it_promises_nothing_and_costs_nothing() -> None:
-    population = Population(n_users=N, n_items=M)
-    (scoped,) = HflLocalSgd().scoped_claims(population)
-    bound = least_upper_bound(HflLocalSgd(), scoped.scope, population, 0.0, all_accountants())
-    assert bound is not None
-    assert bound.epsilon == 0.0
-    assert HflLocalSgd().mechanism(scoped.scope, population) is None
+def test_there_is_nothing_to_tune() -> None:
     with pytest.raises(InputError, match="got tuning=5"):
         HflLocalSgd(tuning=5)

@@ -7,19 +7,12 @@ import pytest
 from scipy import optimize
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_pretrained import LflPretrained
-from fedrec_auditor.targets.systems.base import Population
-
-
-def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    return Interactions.of((rng.random((12, 30)) < 0.5) * rng.integers(1, 6, (12, 30)))
+from tests.targets.papers.made import rated
 
 
 def test_every_user_is_fitted_to_the_same_random_items() -> None:
-    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), data()
+    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), rated(12, 30)
     run = target.run(table, np.random.default_rng(1))
     items = run.model.arrays["items"].astype(float)
     assert (items >= 0).all()
@@ -30,14 +23,13 @@ def test_every_user_is_fitted_to_the_same_random_items() -> None:
 
 
 def test_devices_are_silent() -> None:
-    run = LflPretrained().run(data(), np.random.default_rng(0))
+    data, rng = rated(12, 30), np.random.default_rng(0)
+    run = LflPretrained().run(data, rng)
     assert run.transcript.rounds == ()
     assert run.transcript.release is None
-    assert LflPretrained().upload(data(), None, np.random.default_rng(0), size=2).components == {}
-    (scoped,) = LflPretrained().scoped_claims(Population(n_users=12, n_items=30))
-    assert scoped.scope.vantage is Vantage.SERVER
+    assert LflPretrained().upload(data, None, rng, size=2).components == {}
 
 
 def test_ratings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="Expected ratings in"):
-        LflPretrained(bound=4.0).run(data(), np.random.default_rng(0))
+        LflPretrained(bound=4.0).run(rated(12, 30), np.random.default_rng(0))

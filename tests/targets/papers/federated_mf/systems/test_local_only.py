@@ -20,17 +20,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import sc
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import rated
 
 SOME = Population(n_users=900, n_items=100)
 
 
-def data(users: int = 12, items: int = 10) -> Interactions:
-    rng = np.random.default_rng(0)
-    return Interactions.of((rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items)))
-
-
 def test_parties_publish_once_and_predict_their_own_items_with_their_own_users() -> None:
-    interactions, target = data(), LocalOnly(parties=3, rounds=2)
+    interactions, target = rated(12, 10), LocalOnly(parties=3, rounds=2)
     told: list[tuple[int, int]] = []
     run = target.run(
         interactions, np.random.default_rng(0), lambda done, total: told.append((done, total))
@@ -40,7 +36,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     assert one.broadcast is None
     users = one.uploads.components["users"].dense(np.arange(3))
     items = one.uploads.components["items"]
-    sent = items.sent(np.arange(3))  # type: ignore[attr-defined]
+    sent = items.sent(np.arange(3))
     np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
     assert sorted(sent.sum(axis=1)) == [3, 3, 4]
     tables = items.dense(np.arange(3))
@@ -52,9 +48,9 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
 
 def test_parties_do_not_hear_of_each_other() -> None:
     """With ratings of one party's items changed, the others publish the same."""
-    interactions, target = data(), LocalOnly(parties=2, rounds=2)
+    interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
-    mine = before.components["items"].sent(np.arange(2))[0]  # type: ignore[attr-defined]
+    mine = before.components["items"].sent(np.arange(2))[0]
     dense = interactions.ratings.toarray()
     other = Interactions.of(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
     after = target.run(other, np.random.default_rng(0)).transcript.rounds[0].uploads

@@ -17,13 +17,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb, _least_squares
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import low_rank, rated
 
 SOME = Population(n_users=30, n_items=20)
-
-
-def data(users: int = 12, items: int = 10) -> Interactions:
-    rng = np.random.default_rng(0)
-    return Interactions.of((rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items)))
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -77,7 +73,7 @@ def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most
 
 def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
     target = ObjPertb(factors=3, regularization=1.0)
-    dense = data().ratings.toarray()
+    dense = rated(12, 10).ratings.toarray()
     other = dense.copy()
     other[0, np.flatnonzero(dense[0])[0]] = 0.5
     one, two = (
@@ -102,9 +98,7 @@ def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
 
 
 def test_with_little_noise_a_low_rank_table_is_found() -> None:
-    rng = np.random.default_rng(0)
-    truth = np.clip(rng.gamma(1.0, 1.0, (200, 2)) @ rng.gamma(1.0, 0.7, (2, 50)), 0.5, 5.0)
-    seen = rng.random(truth.shape) < 0.6
+    truth, seen = low_rank(np.random.default_rng(0))
     interactions = Interactions.of(truth * seen)
     errors = []
     for epsilon in (1e6, 0.1):

@@ -59,7 +59,7 @@ def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
 
 @pytest.mark.parametrize("largest", ["max", "l2"])
 def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
-    system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)  # type: ignore[arg-type]
+    system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
     uploads = system.upload(
         DATA, system.initial(9, np.random.default_rng(0)), np.random.default_rng(1)
     )

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast
-
-
-def interactions(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
-    """Two groups of users, each with its own half of the items and some noise."""
-    rng = np.random.default_rng(seed)
-    same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
-    return Interactions.of((rng.random((users, items)) < np.where(same, 0.4, 0.02)).astype(float))
+from tests.targets.papers.made import liked
 
 
 def released(system: Fcf, data: Interactions, seed: int) -> np.ndarray:
     release = system.run(data, np.random.default_rng(seed)).transcript.release
-    assert release is not None
     return release["items"]
 
 
@@ -40,7 +28,7 @@ def loss(system: Fcf, data: Interactions, items: np.ndarray) -> float:
 
 def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
     """By the envelope theorem dL/dV at the best X is equation 3: compared with differences."""
-    ratings, rng = interactions(12, 9), np.random.default_rng(3)
+    ratings, rng = liked(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
     moved = system.step(items, system.upload(ratings, {"items": items}, rng)) - items
@@ -54,21 +42,16 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
         assert moved[i, f] == pytest.approx(-system.learning_rate * slope, rel=1e-5)
 
 
-def test_training_lowers_the_loss_and_learns_the_groups() -> None:
-    ratings = interactions()
+def test_training_lowers_the_loss() -> None:
+    ratings = liked()
     system = Fcf(factors=2, init_scale=0.3)
     run = system.run(ratings, np.random.default_rng(0))
     first, last = run.transcript.rounds[0].broadcast, run.transcript.release
-    assert first is not None
-    assert last is not None
     assert loss(system, ratings, last["items"]) < loss(system, ratings, first["items"])
-    scores = system.score(run.model, ratings, np.arange(60))
-    same = np.arange(60)[:, None] % 2 == np.arange(40) % 2
-    assert scores[same].mean() > scores[~same].mean() + 0.1
 
 
 def test_transcript_holds_every_round_and_replays() -> None:
-    ratings, system = interactions(), Fcf(rounds=3)
+    ratings, system = liked(), Fcf(rounds=3)
     steps: list[tuple[int, int]] = []
     run = system.run(ratings, np.random.default_rng(5), lambda done, of: steps.append((done, of)))
     assert steps == [(1, 3), (2, 3), (3, 3)]
@@ -81,29 +64,16 @@ def test_transcript_holds_every_round_and_replays() -> None:
             again.components["gradient"].dense(np.arange(60)), gradient.dense(np.arange(60))
         )
         following = broadcasts[number + 1]
-        assert following is not None
-        assert round_.broadcast is not None
         moved = system.step(round_.broadcast["items"], round_.uploads)
         np.testing.assert_array_equal(moved, following["items"])
 
 
 def test_values_of_ratings_do_not_matter() -> None:
-    ratings, system = interactions(), Fcf(rounds=2)
+    ratings, system = liked(), Fcf(rounds=2)
     table = ratings.ratings.copy()
     table.data = np.random.default_rng(0).integers(1, 6, size=table.nnz).astype(np.float32)
     a, b = (released(system, data, 1) for data in (ratings, Interactions.of(table)))
     np.testing.assert_array_equal(a, b)
-
-
-def test_no_epsilon_is_claimed_and_none_accounted() -> None:
-    system, population = Fcf(), Population(n_users=10, n_items=20)
-    (scoped,) = system.scoped_claims(population)
-    assert math.isinf(scoped.claim.epsilon)
-    assert type(system.event(scoped.scope, population)).__name__ == "NonPrivateDpEvent"
-    assert system.mechanism(scoped.scope, population) is not None
-    peers = replace(scoped.scope, vantage=Vantage.PEERS)
-    assert system.mechanism(peers, population) is None
-    assert system.designed_pairs() == ()
 
 
 @pytest.mark.parametrize(
@@ -112,4 +82,4 @@ def test_no_epsilon_is_claimed_and_none_accounted() -> None:
 )
 def test_a_broadcast_of_the_wrong_shape_is_refused(broadcast: Broadcast | None) -> None:
     with pytest.raises(InputError, match=r"shape \(8, 5\)"):
-        Fcf().upload(interactions(4, 8), broadcast, np.random.default_rng(0))
+        Fcf().upload(liked(4, 8), broadcast, np.random.default_rng(0))

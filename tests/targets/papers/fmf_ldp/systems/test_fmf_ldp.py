@@ -37,8 +37,7 @@ def scope(vantage: Vantage, horizon: Horizon) -> Scope:
 
 
 def reports(uploads: object) -> Reports:
-    component = uploads.components["reports"]  # type: ignore[attr-defined]
-    assert isinstance(component, Reports)
+    component = uploads.components["reports"]
     return component
 
 
@@ -97,7 +96,6 @@ def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) ->
     channel, values, size = ReportDistribution(epsilon, 2), (1.0, -1.0), 200_000
     uploads = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(2), size)
     reports = uploads.components["reports"]
-    assert isinstance(reports, Reports)
     symbols = (2 * reports.index[:, 0] + reports.positive[:, 0]).reshape(2, size)
     for world, value in enumerate(values):
         law = np.exp(channel.log_prob(np.arange(4), value))
@@ -129,7 +127,6 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert FmfLdp().corner_items() == 1
     (pair,) = FmfLdp(regularization=1.0).designed_pairs()
     game, half = pair.target, pair.profiles.n_items // 2
-    assert isinstance(game, FmfLdp)
     assert half == game.corner_items() > 1
     with pytest.raises(InputError, match="at least"):
         game.opposite_rows(2 * half - 1)
@@ -169,9 +166,7 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
     for horizon, count in ((Horizon.REPORT, 1), (Horizon.ROUND, 3), (Horizon.TRAINING, 12)):
         asked = scope(Vantage.SERVER, horizon)
         mechanism = system.mechanism(asked, population)
-        assert mechanism is not None
         bound = exact_lower_bound(mechanism, scope=asked)
-        assert bound is not None
         assert bound.epsilon == pytest.approx(count * 0.5)
         assert system.event(asked, population).count == count
         shuffled = scope(Vantage.SHUFFLED, horizon)
@@ -221,7 +216,6 @@ def test_each_vantage_sees_its_own() -> None:
     assert sent.index.shape == sent.positive.shape == (30, 5)
     shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[1]
     assert shuffled.uploads is None
-    assert shuffled.shuffled is not None
     batch = shuffled.shuffled["reports"]
     assert len(batch) == 150
     received = batch.dense(np.arange(150)).reshape(150, -1)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.random import Random
-from fedrec_auditor.targets.systems.base import Population
 
 
 def test_scores_are_uniform_fixed_and_the_users_own() -> None:
@@ -29,18 +26,3 @@ def test_scores_depend_on_no_interaction() -> None:
         for d in (one, two)
     ]
     np.testing.assert_array_equal(*scores)
-
-
-def test_epsilon_is_zero_for_everybody() -> None:
-    population = Population(n_users=10, n_items=20)
-    (scoped,) = Random().scoped_claims(population)
-    for vantage in Vantage:
-        scope = type(scoped.scope)(
-            unit=scoped.scope.unit,
-            adjacency=scoped.scope.adjacency,
-            vantage=vantage,
-            horizon=scoped.scope.horizon,
-        )
-        bound = least_upper_bound(Random(), scope, population, 0.0, all_accountants())
-        assert bound is not None
-        assert bound.epsilon == 0.0

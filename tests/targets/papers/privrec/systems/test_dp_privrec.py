@@ -102,7 +102,7 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     )
     sent, _ = uploads(system, 2.0)
     model = system.first(some_data(), np.random.default_rng(0))
-    at_0, at_1 = (system.step(model, sent, Fixed(v)) for v in (0.0, 1.0))  # type: ignore[arg-type]
+    at_0, at_1 = (system.step(model, sent, Fixed(v)) for v in (0.0, 1.0))
     mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
     step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
@@ -133,7 +133,7 @@ def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
     for _ in range(rounds):
         bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Kind.BITS)
         sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Kind.CHANGE), BIT: bits})
-        model = system.step(model, sent, Fixed(0.0))  # type: ignore[arg-type, assignment]
+        model = system.step(model, sent, Fixed(0.0))
         bounds.append(float(model[CLIP]))
     return bounds
 
@@ -158,8 +158,6 @@ def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> No
     data = some_data()
     run = SMALL.run(data, np.random.default_rng(0))
     first, second = run.transcript.rounds
-    assert first.broadcast is not None
-    assert second.broadcast is not None
     mean = first.uploads.components["mlp1.weight"].total() / 6
     noise = second.broadcast["mlp1.weight"] - first.broadcast["mlp1.weight"] - mean
     scale = 2 * 40.0 / 6 / math.sqrt(0.3)
@@ -201,11 +199,8 @@ def test_events_by_vantage_and_sampling() -> None:
 def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     system, everyone = replace(SMALL, rounds=7), Population(n_users=6, n_items=20)
     mechanism = system.mechanism(PEERS, everyone)
-    assert mechanism is not None
     mu = math.sqrt(7 * 0.3)
-    assert mechanism.delta(1.3) == pytest.approx(  # type: ignore[attr-defined]
-        gaussian_divergence(mu, 1.3)
-    )
+    assert mechanism.delta(1.3) == pytest.approx(gaussian_divergence(mu, 1.3))
     assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
     assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
@@ -219,7 +214,6 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
     ]
     mechanism = system.mechanism(PEERS, population)
-    assert mechanism is not None
     bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
     multiplier = 1 / (step * math.sqrt(0.3))
     assert bound == pytest.approx(
@@ -286,7 +280,6 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
     assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
     mechanism = system.mechanism(scoped.scope, everyone)
-    assert mechanism is not None
     bound = exact_lower_bound(mechanism, scoped.scope, scoped.delta)
     assert (bound.epsilon > scoped.claim.epsilon) is violated
 

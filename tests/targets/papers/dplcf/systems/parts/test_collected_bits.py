@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import NonPrivateDpEvent
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import (
@@ -50,25 +48,6 @@ def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, si
     return uploads.components["bits"].dense(np.arange(len(uploads.users)))
 
 
-@given(
-    st.integers(0, 2**32 - 1), st.integers(0, 7), st.integers(1, 40), st.integers(1, 3), st.data()
-)
-def test_a_batch_uploads_what_its_clients_would_one_by_one(
-    seed: int, users: int, items: int, size: int, data: st.DataObject
-) -> None:
-    """Bit for bit, whatever the block in which they are read."""
-    target = data.draw(st.sampled_from([DplcfSp(), DplcfAp(epsilon=0.3), LcfUb()]))
-    held = np.random.default_rng(seed).random((users, items)) < 0.4
-    profiles = Interactions.of(held)
-    bits = target.upload(profiles, None, np.random.default_rng(seed), size).components["bits"]
-    step = data.draw(st.integers(1, 8))
-    blocks = np.split(np.arange(len(bits)), np.arange(step, len(bits), step))
-    batch = np.concatenate([np.empty((0, items), bool), *map(bits.dense, blocks)])
-    rng = np.random.default_rng(seed)
-    single = [sent(target, profiles.take(np.array([u])), rng, size) for u in range(users)]
-    np.testing.assert_array_equal(batch, np.concatenate([np.empty((0, items), bool), *single]))
-
-
 @pytest.mark.parametrize("target", [DplcfSp(epsilon=1.0), DplcfAp(epsilon=1.0), LcfSp(epsilon=2.5)])
 def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | DplcfAp) -> None:
     """All 2^4 outputs of one client's bits 1, 0, 0, 1 against the law of four coins."""
@@ -94,9 +73,7 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
     own, user = target.scoped_claims(POPULATION)
     for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
         mechanism = target.mechanism(scoped.scope, POPULATION)
-        assert mechanism is not None
         bound = exact_lower_bound(mechanism, scoped.scope)
-        assert bound is not None
         assert bound.epsilon == pytest.approx(epsilon)
     assert isinstance(target.mechanism(user.scope, POPULATION), Product)
     assert user.scope.unit is Unit.USER
@@ -108,15 +85,11 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
     target = kind(epsilon=1.0)
     own, _ = target.scoped_claims(POPULATION)
     mechanism = target.mechanism(own.scope, POPULATION)
-    assert mechanism is not None
     bound = exact_lower_bound(mechanism, own.scope)
-    assert bound is not None
     assert math.isinf(bound.epsilon)
-    assert bound.witness is not None
     assert bound.witness.output == "uploaded bit 0"
     possible, impossible = bound.witness.probability_a, bound.witness.probability_b
     assert (possible, impossible) == (pytest.approx(1 - math.exp(-1)), 0.0)
-    assert target.randomizer is not None
     assert delta_at(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
@@ -126,18 +99,6 @@ def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: floa
     flip = DplcfAp(epsilon=1.0, keep=keep).randomizer
     assert math.log(flip.p / flip.q) == pytest.approx(1.0)
     assert flip.epsilon == pytest.approx(epsilon, abs=1e-4)
-
-
-def test_raw_bits_promise_nothing_and_are_charged_without_bound() -> None:
-    (scoped,) = LcfUb().scoped_claims(POPULATION)
-    assert math.isinf(scoped.claim.epsilon)
-    assert type(LcfUb().event(scoped.scope, POPULATION)).__name__ == "NonPrivateDpEvent"
-    mechanism = LcfUb().mechanism(scoped.scope, POPULATION)
-    assert mechanism is not None
-    bound = exact_lower_bound(mechanism, scoped.scope)
-    assert bound is not None
-    assert math.isinf(bound.epsilon)
-    assert LcfUb().designed_pairs() == ()
 
 
 def test_games_differ_in_one_interaction_and_are_the_servers() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.components import Bits
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
@@ -33,7 +32,6 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
     assert not rest
     assert bits.dense(uploads.users).shape == (60, 25)
     release = run.transcript.release
-    assert release is not None
     scores = target.score(run.model, data, np.array([3, 7]))
     history = data.ratings.toarray()[[3, 7]] > 0
     for item in range(25):  # equation 12, neighbour by neighbour, from what was sent out
@@ -50,7 +48,6 @@ def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn)
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
     expected = estimate_jaccard(pair_counts(bits), 60, p, q)
     release = run.transcript.release
-    assert release is not None
     found = np.take_along_axis(expected, release["neighbours"], axis=1)
     np.testing.assert_array_equal(release["similarity"], found)
 
@@ -80,15 +77,14 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     )
     (one,), (other,) = held.transcript.rounds, mapped.transcript.rounds
     bits = other.uploads.components["bits"]
-    assert isinstance(bits, Bits)
     assert is_mapped(bits.entries.indices)
     every = np.arange(4000)
     np.testing.assert_array_equal(
         one.uploads.components["bits"].dense(every), other.uploads.components["bits"].dense(every)
     )
     np.testing.assert_array_equal(
-        held.transcript.release["similarity"],  # type: ignore[index]
-        mapped.transcript.release["similarity"],  # type: ignore[index]
+        held.transcript.release["similarity"],
+        mapped.transcript.release["similarity"],
     )
 
 

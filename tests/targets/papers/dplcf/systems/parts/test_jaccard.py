@@ -182,7 +182,6 @@ def test_estimate_is_unbiased_for_the_intersection() -> None:
     rng = np.random.default_rng(1)
     true = rng.random((400, 2)) < [0.5, 0.3]
     flip = DplcfSp(epsilon=1.0).randomizer
-    assert flip is not None
     bits = flip.randomize(np.broadcast_to(true, (2000, 400, 2)), rng)
     debiased = (bits - flip.q) / (flip.p - flip.q)
     products = (debiased[..., 0] * debiased[..., 1]).sum(axis=1)

@@ -194,4 +194,4 @@ def test_no_round_goes_on_where_all_have_to_survive() -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
     check_ranges(build())
     with pytest.raises(InputError, match=word):
-        replace(build(), **wrong)  # type: ignore[arg-type]
+        replace(build(), **wrong)

@@ -179,7 +179,6 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
         law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).mechanism(
             scope(), population
         )
-        assert law is not None
         found[items] = exact_lower_bound(law, scope(), 1e-5).epsilon
     assert 1 < found[6] < found[60] / 5 < found[600] / 25
 

@@ -11,26 +11,20 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
-from fedrec_auditor.targets.components import Reports, Rows
+from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral
 from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import stars
 
 POPULATION = Population(n_users=2000, n_items=300)
 
 
-def data(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
-    rng = np.random.default_rng(seed)
-    same = np.arange(users)[:, None] % 2 == np.arange(items) % 2
-    stars = np.clip(np.where(same, 5, 1) + rng.integers(-1, 2, (users, items)), 1, 5)
-    return Interactions.of((rng.random((users, items)) < 0.6) * stars)
-
-
 def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     """Equation 5 with s = n and the projection, rating by rating."""
-    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), data(4, 6)
+    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), stars(4, 6)
     items = (0.2 + np.random.default_rng(0).random((6, 3))).astype(np.float32)
     sent = target.upload(
         ratings, {"items": items, "users": np.array(4)}, np.random.default_rng(0)
@@ -53,19 +47,10 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
         np.testing.assert_allclose(sent.dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
 
 
-def test_fmf_lfl_learns_and_its_model_is_the_mean() -> None:
-    ratings = data()
-    run = FmfLfl(factors=4, rounds=100, learning_rate=1.0).run(ratings, np.random.default_rng(0))
-    rounds, release = run.transcript.rounds, run.transcript.release
-    assert release is not None
-    last = rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
-    np.testing.assert_allclose(release["items"], last, rtol=1e-4, atol=1e-5)
-    scores = FmfLfl().score(run.model, ratings, np.arange(60))
-    same = np.arange(60)[:, None] % 2 == np.arange(20) % 2
-    assert scores[same].mean() > scores[~same].mean() + 1.5
-    (scoped,) = FmfLfl().scoped_claims(POPULATION)
-    assert math.isinf(scoped.claim.epsilon)
-    assert FmfLfl().mechanism(scoped.scope, POPULATION) is not None
+def test_the_model_of_fmf_lfl_is_the_mean() -> None:
+    run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
+    last = run.transcript.rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
+    np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
 
 
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
@@ -77,7 +62,6 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
     count = 60_000
     sent = target.upload(profile, {"items": items, "projection": phi}, rng, count)
     reports = sent.components["signs"]
-    assert isinstance(reports, Reports)
     u, gradient = neutral(2, 5.0), np.zeros((4, 2))
     for j, x in ((1, 3.0), (2, 1.0)):
         gradient[j] = 2 * (u @ items[j] - x) * u
@@ -89,16 +73,13 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
 
 def test_the_server_descends_along_the_reports() -> None:
     target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
-    run = target.run(data(), np.random.default_rng(1))
+    run = target.run(stars(), np.random.default_rng(1))
     glimpses, release = run.transcript.rounds, run.transcript.release
-    assert release is not None
     following = [one.broadcast for one in glimpses[1:]] + [release]
     for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
-        assert one.broadcast is not None
-        assert after is not None
         phi = one.broadcast["projection"]
         assert phi.shape == (7, 20)
-        np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])  # type: ignore[index]
+        np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])
         mean = one.uploads.components["signs"].dense(np.arange(60)).mean(axis=0)
         rate = 1e-4 * (1 - 0.48 * min(1, number / 2.4))
         moved = np.maximum(one.broadcast["items"] - rate * phi.T @ mean, 0)
@@ -120,10 +101,8 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
     )
     assert (local.scope.unit, local.scope.vantage) == (Unit.USER, Vantage.SERVER)
     assert local.verdict is Verdict.CONSISTENT
-    assert local.measured is not None
     assert local.measured.epsilon == pytest.approx(10.0)
     assert shuffled.scope.vantage is Vantage.SHUFFLED
-    assert shuffled.accounted is not None
     assert shuffled.accounted.epsilon < 1.0
 
 
@@ -132,7 +111,6 @@ def test_the_designed_pairs_worlds_reach_both_corners() -> None:
         (pair,) = GdDr(bound=bound, epsilon=200.0).designed_pairs()
         sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
         signs = sent.components["signs"]
-        assert isinstance(signs, Reports)
         assert signs.positive[:, 0].tolist() == [True] * 50 + [False] * 50
 
 
@@ -144,4 +122,4 @@ def test_an_epsilon_that_leaves_a_report_no_rate_is_refused(epsilon: float) -> N
 
 def test_a_broadcast_without_its_projection_is_refused() -> None:
     with pytest.raises(InputError, match=r'"projection" of shape \(50, 20\)'):
-        GdDr(factors=2).upload(data(), {"items": np.ones((20, 2))}, np.random.default_rng(0))
+        GdDr(factors=2).upload(stars(), {"items": np.ones((20, 2))}, np.random.default_rng(0))

@@ -31,7 +31,6 @@ _GRID = 1e-4
 def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
     scope = scope_of("user", adjacency=adjacency)
     bound = least_upper_bound(target, scope, MOVIELENS, delta, all_accountants())
-    assert bound is not None
     return bound.epsilon
 
 

@@ -32,14 +32,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
 from fedrec_auditor.targets.streams import Streams
+from tests.targets.papers.made import table
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def table(rng: np.random.Generator, users: int = 8, items: int = 6) -> sparse.csr_array:
-    dense = (rng.random((users, items)) < 0.5) * rng.integers(1, 6, (users, items))
-    made: sparse.csr_array = sparse.csr_array(dense.astype(np.float32))
-    return made
 
 
 @given(SEEDS, st.floats(0.2, 10.0))

@@ -8,11 +8,9 @@ from scipy import optimize, sparse
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from tests.targets.papers.made import table
 
-
-def table(users: int = 9, items: int = 12, seed: int = 0) -> sparse.csr_array:
-    rng = np.random.default_rng(seed)
-    return sparse.csr_array((rng.random((users, items)) < 0.6) * rng.integers(1, 6, (users, items)))
+TABLE = table(np.random.default_rng(0), 9, 12, 0.6)
 
 
 def loss(u: np.ndarray, x: np.ndarray, v: np.ndarray) -> float:
@@ -21,7 +19,7 @@ def loss(u: np.ndarray, x: np.ndarray, v: np.ndarray) -> float:
 
 def test_many_steps_reach_the_constrained_optimum() -> None:
     """Held to scipy's solver of the same problem, user by user."""
-    ratings, items = table(), start(np.random.default_rng(1).random((12, 3)), 5.0)
+    ratings, items = TABLE, start(np.random.default_rng(1).random((12, 3)), 5.0)
     fitted = fit_users(ratings, items, bound=5.0, steps=3000)
     for i, u in enumerate(fitted.astype(np.float64)):
         row = ratings[[i]]
@@ -41,7 +39,7 @@ def test_many_steps_reach_the_constrained_optimum() -> None:
 
 
 def test_a_user_depends_on_its_own_ratings_only() -> None:
-    ratings, items = table(), start(np.random.default_rng(1).random((12, 4)), 5.0)
+    ratings, items = TABLE, start(np.random.default_rng(1).random((12, 4)), 5.0)
     whole = fit_users(ratings, items, bound=5.0, steps=7)
     for i in range(9):
         alone = fit_users(sparse.csr_array(ratings[[i]]), items, bound=5.0, steps=7)
@@ -51,7 +49,7 @@ def test_a_user_depends_on_its_own_ratings_only() -> None:
 def test_nobody_moves_without_ratings_or_without_steps() -> None:
     items = start(np.random.default_rng(1).random((12, 4)), 5.0)
     idle = fit_users(sparse.csr_array((2, 12)), items, bound=5.0, steps=9)
-    none = fit_users(table(), items, bound=5.0, steps=0)
+    none = fit_users(TABLE, items, bound=5.0, steps=0)
     assert np.square(idle).sum(axis=1) == pytest.approx(2.5)
     np.testing.assert_allclose(idle, np.tile(neutral(4, 5.0), (2, 1)), rtol=1e-6)
     np.testing.assert_allclose(none, np.tile(neutral(4, 5.0), (9, 1)), rtol=1e-6)

@@ -142,5 +142,5 @@ def test_an_unknown_kernel_is_refused() -> None:
             sparse.csr_array(np.eye(3)),
             alpha=1.0,
             regularization=1.0,
-            kernel="fortran",  # type: ignore[arg-type]
+            kernel="fortran",
         )

@@ -64,7 +64,7 @@ def cross_entropy(
     model: Model, data: Interactions, user: int, items: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     if not len(items):
-        return sum(table.sum() for table in model.values()) * 0.0  # type: ignore[return-value]
+        return sum(table.sum() for table in model.values()) * 0.0
     z = score(model, data, user, items)
     none = torch.zeros_like(z)  # ln sigma(z) = -ln(1 + e^-z), which is finite for every z
     return (labels * torch.logaddexp(none, -z) + (1 - labels) * torch.logaddexp(none, z)).mean()
@@ -226,7 +226,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
     _, examples, _, devices, _ = setup(5)
     assert (examples.sizes > 0).sum() > 2
     local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
-    whole = learn(devices, local)  # type: ignore[operator]
+    whole = learn(devices, local)
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200
     spoilt["mlp2.weight"][1] = 1e200
@@ -238,7 +238,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
         labels=devices.labels,
         batch=devices.batch,
     )
-    found = learn(broken, local)  # type: ignore[operator]
+    found = learn(broken, local)
     others = np.delete(np.arange(len(examples)), 1)
     for name, value in found.items():
         assert not value[1].any(), name

@@ -1,0 +1,145 @@
+"""Uploads made by hand from a planted truth, one client at a time where that is the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Randomized response by its definition, independent of the project's own mechanism."""
+
+    p: float
+    q: float
+
+    def log_prob(self, output: Any, value: Any) -> np.ndarray:
+        one = np.where(np.asarray(value) == 1, self.p, self.q)
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(np.asarray(output) == 1, one, 1 - one))
+
+
+def sent(
+    components: dict[str, Component], broadcast: Any = None, users: np.ndarray | None = None
+) -> Round:
+    """A round of these messages, of the first users or of ``users``."""
+    count = len(next(iter(components.values())))
+    return Round(broadcast, Uploads(np.arange(count) if users is None else users, components))
+
+
+def view_of(
+    *rounds: Round,
+    users: int,
+    items: int,
+    vantage: Vantage = Vantage.SERVER,
+    rng: np.random.Generator | None = None,
+    **public: Any,
+) -> View:
+    known = Public(**{"algorithm": "made", "n_users": users, "n_items": items, **public})
+    return Transcript(public=known, rounds=rounds).view(vantage, rng)
+
+
+def closed_form(
+    truth: np.ndarray, items: np.ndarray, alpha: float, regularization: float = 1e-3
+) -> tuple[np.ndarray, np.ndarray]:
+    """User vectors (n, F) and corrections (n, M) of FCF clients, one by one (Minto, eq. 4, 5)."""
+    vectors = np.zeros((len(truth), items.shape[1]))
+    corrections = np.zeros(truth.shape)
+    for user, held in enumerate(truth.astype(float)):
+        c = 1 + alpha * held
+        gram = items.T @ (c[:, None] * items) + regularization * np.eye(items.shape[1])
+        x = np.linalg.solve(gram, items.T @ (c * held))
+        vectors[user] = x
+        corrections[user] = c * held - (c - 1) * (items @ x)
+    return vectors, corrections
+
+
+def fcf(
+    truth: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    factors: int = 5,
+    alpha: float = 2.0,
+    dtype: Any = np.float32,
+    noise: float = 0.0,
+) -> tuple[View, np.ndarray]:
+    """A view of one FCF round on ``truth`` (n, M), and the user vectors behind it."""
+    n, m = truth.shape
+    items = rng.normal(0, 0.3, (m, factors)).astype(dtype)
+    vectors, corrections = closed_form(truth, items.astype(float), alpha)
+    gradient: Component = RankOne(
+        vectors.astype(dtype), items, sparse.csr_array(corrections.astype(dtype))
+    )
+    if noise:
+        clean = gradient.dense(np.arange(n))
+        scale = noise * clean.std(axis=(1, 2), keepdims=True)
+        gradient = Dense(clean + scale * rng.normal(size=clean.shape), Kind.GRADIENT, 0.5)
+    one = sent({"gradient": gradient}, {"items": items})
+    return view_of(one, users=n, items=m, algorithm="fcf", settings={"alpha": alpha}), vectors
+
+
+def flipped(
+    truth: np.ndarray, rng: np.random.Generator, *, p: float, q: float, rounds: int = 1
+) -> View:
+    """A view of ``rounds`` uploads of flipped bits of ``truth`` (n, M)."""
+    messages = [
+        (rng.random(truth.shape) < np.where(truth, p, q)).astype(np.int8) for _ in range(rounds)
+    ]
+    return view_of(
+        *(sent({"bits": Dense(bits, Kind.BITS)}) for bits in messages),
+        users=truth.shape[0],
+        items=truth.shape[1],
+        settings={"p": p, "q": q},
+        channel=Flip(p, q),
+    )
+
+
+def reported(
+    truth: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    epsilon: float = 2.5,
+    reports: int = 2000,
+    alpha: float = 10.0,
+    factors: int = 4,
+) -> View:
+    """A view of one round of one-coordinate reports on ``truth``, each sampled by its law."""
+    n, m = truth.shape
+    items = rng.normal(0, 0.1, (m, factors))
+    vectors, corrections = closed_form(truth, items, alpha)
+    gradient = (corrections - vectors @ items.T)[:, :, None] * vectors[:, None, :]
+    flat = gradient.reshape(n, -1).clip(-1, 1)
+    index = rng.integers(m * factors, size=(n, reports))
+    kappa = np.tanh(epsilon / 2)
+    chance = (1 + kappa * np.take_along_axis(flat, index, axis=1)) / 2
+    positive = rng.random(index.shape) < chance
+    return view_of(
+        sent(
+            {"reports": Reports(index, positive, m * factors / kappa, (m, factors))},
+            {"items": items},
+        ),
+        users=n,
+        items=m,
+        algorithm="fmf-ldp",
+        settings={"alpha": alpha, "epsilon": epsilon, "reports": float(reports)},
+    )
+
+
+def _skewed() -> np.ndarray:
+    rng = np.random.default_rng(5)
+    popularity = 0.6 / (1 + np.arange(150) / 8)
+    activity = rng.uniform(0.3, 1.6, 120)
+    truth = rng.random((120, 150)) < (activity[:, None] * popularity).clip(0, 0.95)
+    truth[np.arange(120), rng.integers(150, size=120)] = True
+    return truth
+
+
+SKEWED = _skewed()
+"""A planted truth (120, 150) in which items differ in popularity and users in activity."""

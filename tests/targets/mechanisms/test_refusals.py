@@ -1,0 +1,74 @@
+"""Settings and inputs that mean nothing are refused, and told why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
+from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
+from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
+from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
+from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+
+RNG = np.random.default_rng(1)
+LAPLACE, COORDINATE = Laplace(scale=0.5, low=-0.5, high=0.5), OneCoordinate(1.0, 2)
+TWICE = (NoisyComponent("a", 1, 1.0), NoisyComponent("a", 2, 1.0))
+GOOD = {"budget": 1.0, "dimension": 2, "linear": 1.0, "quadratic": 1.0}
+ROWS = {"sigma": 3.0, "bound": 5.0}
+GOAL = {"epsilon": 1.0, "delta": 0.1, "dimension": 2}
+NO_LENGTH = (0.0, -1.0, math.nan, math.inf)
+CASES = [  # how it is made, of what, and a word of what is said
+    (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "low < high"),
+    (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "low < high"),
+    (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "last axes"),
+    (BitFlip.symmetric, (-1.0, math.nan), "epsilon"),
+    (BitFlip.asymmetric, (-1.0, math.nan), "epsilon"),
+    (lambda n: BitFlip(0.8, 0.3).randomize(np.zeros(n, bool), RNG, (4,)), (3,), "broadcasts to"),
+    (Clipped, (BitFlip(0.8, 0.2), Clipped(LAPLACE)), "interval"),
+    (lambda x: Clipped(LAPLACE).randomize(x, RNG), (*NO_LENGTH[2:], -math.inf), "an input"),
+    (lambda x: ComponentLaplace(x, 0.5), ((), TWICE), "different names"),
+    (lambda x: DiscreteLaplace(scale=1, low=0, high=x), (0, 0.2, 2.0**60), "low < high"),
+    (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
+    (lambda x: DiscreteGaussian(sigma=x, low=0, high=1), (1e-4,), "sigma"),
+    (lambda x: DiscreteLaplace(scale=1, low=0, high=9, step=x), (0.3, 3.0), "power of two"),
+    (lambda x: DiscreteGaussian(sigma=1, low=0, high=9, step=x), (0.3, 3.0), "power of two"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=3, bound=x), (2,), "Widen the bound"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "lower it"),
+    (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "one length"),
+    (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
+    # Projected to 0, it makes every gradient 0: nothing is told, and no epsilon is infinite.
+    (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "projections of 0"),
+    (lambda x: ObjectivePerturbation(**GOOD | {x: 0.0}), ("linear",), "linear=0"),
+    (lambda x: ObjectivePerturbation(**GOOD | {x: 0.0}), ("quadratic",), "quadratic=0"),
+    (lambda x: OneCoordinate(x, 3), (745.0,), r"in \[1e-09, 700\], got epsilon=745.0"),
+    (lambda x: OneCoordinate(x, 3), (1e-10,), r"in \[1e-09, 700\], got epsilon=1e-10"),
+    (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Project it first"),
+    (lambda x: COORDINATE.bits(np.array([x]), RNG), (1.01,), "Project it first"),
+    (lambda x: VectorGaussian.calibrated(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
+    (lambda x: gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
+    (lambda x: gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "word"),
+    [(make, value, word) for make, values, word in CASES for value in values],
+)
+def test_it_is_refused(make: Callable[[Any], object], value: Any, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        make(value)

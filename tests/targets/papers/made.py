@@ -1,0 +1,48 @@
+"""Small tables of ratings: at random, of two groups of users, or of low rank."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from fedrec_auditor.targets.datasets.base import Interactions
+
+
+def table(
+    rng: np.random.Generator, users: int = 8, items: int = 6, share: float = 0.5
+) -> sparse.csr_array:
+    """Whole numbers from 1 to 5 in a share of the places."""
+    dense = (rng.random((users, items)) < share) * rng.integers(1, 6, (users, items))
+    return sparse.csr_array(dense.astype(np.float32))
+
+
+def rated(users: int, items: int, share: float = 0.5, seed: int = 0) -> Interactions:
+    return Interactions.of(table(np.random.default_rng(seed), users, items, share))
+
+
+def alike(users: int, items: int) -> np.ndarray:
+    """Of each of two groups of users the half of the items that it is fond of, (n, M)."""
+    return np.arange(users)[:, None] % 2 == np.arange(items) % 2
+
+
+def liked(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
+    """What two groups of users met: hardly anything of the other group's."""
+    rng = np.random.default_rng(seed)
+    return Interactions.of(
+        (rng.random((users, items)) < np.where(alike(users, items), 0.5, 0.02)) * 4.0
+    )
+
+
+def stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
+    """What two groups of users think: high ratings of their own half, and low ones of the other."""
+    rng = np.random.default_rng(seed)
+    best = np.where(alike(users, items), 5, 1) + rng.integers(-1, 2, (users, items))
+    return Interactions.of((rng.random((users, items)) < 0.6) * np.clip(best, 1, 5))
+
+
+def low_rank(
+    rng: np.random.Generator, users: int = 200, items: int = 50, rank: int = 2, share: float = 0.6
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings from 0.5 to 5, and which of them are seen."""
+    truth = rng.gamma(1.0, 1.0, (users, rank)) @ rng.gamma(1.0, 0.7, (rank, items))
+    return np.clip(truth, 0.5, 5.0), rng.random((users, items)) < share

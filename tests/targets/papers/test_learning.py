@@ -1,0 +1,59 @@
+"""Systems without noise learn what two groups of users like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.dplcf.systems.bpr_mf import BprMf
+from fedrec_auditor.targets.papers.dplcf.systems.gmf import Gmf
+from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
+from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.mf_np import MfNp
+from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
+from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from tests.targets.papers.made import alike, liked, stars
+
+
+@pytest.mark.parametrize(
+    ("system", "data", "least"),
+    [
+        (BprMf(flip="none", epochs=40, learning_rate=0.01), liked(), 0.5),
+        (Gmf(flip="none", epochs=40, learning_rate=0.01), liked(), 0.5),
+        (Fcf(factors=2, init_scale=0.3), liked(), 0.1),
+        (MfNp(factors=2), liked(), 0.1),
+        (FmfHfl(rounds=60, factors=4, rate=0.2), stars(), 1.5),
+        (FmfLfl(factors=4, rounds=100, learning_rate=1.0), stars(), 1.5),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_items_of_the_own_group_are_above_those_of_the_other(
+    system: Any, data: Interactions, least: float
+) -> None:
+    model = system.run(data, np.random.default_rng(0)).model
+    scores, own = system.score(model, data, np.arange(60)), alike(60, data.n_items)
+    assert scores[own].mean() > scores[~own].mean() + least
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        PrivRec(rounds=30, clients=20, embedding=16, width=32, local_epochs=10),
+        NnSelf(rounds=100, clients=20, embedding=16, width=32),
+    ],
+    ids=lambda system: system.name,
+)
+def test_a_new_users_device_ranks_unmet_items_of_its_own_group_first(system: Any) -> None:
+    data, own = liked(), alike(60, 40)[50:]
+    model = system.run(data.take(np.arange(50)), np.random.default_rng(1)).model
+    scores = system.score(model, data, np.arange(50, 60))
+    unmet = data.ratings.toarray()[50:] == 0
+    above = [
+        scores[u][unmet[u] & own[u]].mean() > scores[u][unmet[u] & ~own[u]].mean()
+        for u in range(10)
+    ]
+    assert np.mean(above) >= 0.8
