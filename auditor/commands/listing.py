@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -14,6 +16,7 @@ from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.demonstrations import demonstrated
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.reports.paragraph import columns, paragraph
+from fedrec_auditor.targets.settings import declared
 
 _PAGES = {
     "attacks": "docs/attacks.md (what it sees, knows and reports)",
@@ -22,13 +25,17 @@ _PAGES = {
     "accountants": "docs/accountants.md",
     "reproductions": "docs/reproductions.md",
 }
+_PARTS = {name: f"one of `auditor list {name}s`" for name in ("learner", "protection", "route")}
 _KINDS = (*FAMILIES, "demonstrations", "reproductions")
 
 
 def command(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(_KINDS)}. All if left out."),
+        typer.Argument(
+            metavar="[FAMILY | TARGET]",
+            help=f"One of: {', '.join(_KINDS)}; all if left out. Or a target, for its settings.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,10 +48,17 @@ def command(
     shown = {name: paper.demonstrations[name] for name, paper in sorted(demonstrated().items())}
     listed["demonstrations"] = shown.keys, shown.__getitem__
     listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
+    width = columns() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
-        raise InputError(
-            f"Expected a family, got {kind!r}. {near_names(kind, list(listed), 'There are')}"
-        )
+        names = FAMILIES["targets"].names()
+        if kind not in names:
+            near = near_names(kind, [*listed, *names], "")
+            raise InputError(
+                f"Expected a family or a target, got {kind!r}. "
+                f"{near or near_names(kind, list(listed), 'The families are')}"
+            )
+        _describe(kind, width, as_json=as_json)
+        return
     members = {
         family: {name: summary(name) for name in names()}
         for family, (names, summary) in listed.items()
@@ -53,7 +67,6 @@ def command(
     if as_json:
         print(json.dumps(members, indent=2))
         return
-    width = columns() if sys.stdout.isatty() else sys.maxsize
     for family, summaries in members.items():
         print(family)
         hang = max([24, *(len(name) + 2 for name in summaries)])
@@ -61,3 +74,29 @@ def command(
             print(paragraph(summary, width, label=name, indent=2, hang=hang))
         if family in _PAGES:
             print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
+
+
+def _describe(name: str, width: int, *, as_json: bool) -> None:
+    """What a target is, and its settings: what each is by default, and what it may be."""
+    target = FAMILIES["targets"].member(name)()
+    allowed = {
+        key: rule.said.removeprefix("to be ") for key, rule in declared(type(target)).items()
+    } | _PARTS
+    settings = {
+        field.name: {"default": getattr(target, field.name), "may be": allowed.get(field.name, "")}
+        for field in fields(target)
+        if field.init
+    }
+    if as_json:
+        print(json.dumps(settings, indent=2, default=repr))
+        return
+    text = (inspect.getdoc(target) or "").partition(">>>")[0].replace("``", "").strip()
+    summary, *more = text.split("\n\n")
+    print(paragraph(summary, width, label=f"{name}:"))
+    for part in more:
+        print(f"\n{paragraph(part, width, indent=2)}")
+    print("\nSettings")
+    hang = max((len(key) + 2 for key in settings), default=0)
+    for key, told in settings.items():
+        said = f"{told['default']}" + (f"; {told['may be']}" if told["may be"] else "")
+        print(paragraph(said, width, label=key, indent=2, hang=hang))

@@ -291,6 +291,24 @@ def test_listings_in_text_and_json() -> None:
     assert set(listed) == {*FAMILIES, "demonstrations", "reproductions"}
 
 
+def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
+    code, said, _ = cli("list", "fmf-ldp")
+    assert code == 0
+    assert said.startswith("fmf-ldp: FMF-LDP: Theorem 3")
+    assert "  reports         100; a whole number of at least 1\n" in said
+    settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
+    assert settings["share"] == {"default": 0.0, "may be": "in [0, 1]"}
+    assert settings["learner"]["may be"] == "one of `auditor list learners`"
+    assert cli("list", "fmf-lpd")[2].endswith("Did you mean fmf-ldp or fedmf-ldp or fmf-vfl?\n")
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+def test_every_target_can_be_listed(name: str) -> None:
+    code, said, _ = cli("list", name)
+    assert code == 0
+    assert "\nSettings\n" in said
+
+
 def test_account_needs_no_data() -> None:
     code, out, _ = cli("account", "fmf-ldp", "--json")
     assert code == 0
