@@ -79,9 +79,9 @@ def command(
 def _describe(name: str, width: int, *, as_json: bool) -> None:
     """What a target is, and its settings: what each is by default, and what it may be."""
     target = FAMILIES["targets"].member(name)()
-    allowed = {
-        key: rule.said.removeprefix("to be ") for key, rule in declared(type(target)).items()
-    } | _PARTS
+    kind: type = type(target)
+    allowed = {key: rule.said.removeprefix("to be ") for key, rule in declared(kind).items()}
+    allowed |= _PARTS
     settings = {
         field.name: {"default": getattr(target, field.name), "may be": allowed.get(field.name, "")}
         for field in fields(target)
