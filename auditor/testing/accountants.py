@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from functools import cache
 from unittest import SkipTest
 
 import numpy as np
@@ -22,6 +23,7 @@ from dp_accounting import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
@@ -38,6 +40,7 @@ from fedrec_auditor.auditor.testing.parts.events import (
     SCOPE,
     SENSELESS,
     USES,
+    Losses,
     Use,
     enumerated_divergence,
     scope_of,
@@ -165,6 +168,12 @@ def check_enumerated(accountant: Accountant) -> None:
     never_below()
 
 
+@cache
+def _drawn(losses: Losses) -> NDArray[np.float64]:
+    """The draws that all accountants are held to."""
+    return losses(np.random.default_rng(20261121), _DRAWS)
+
+
 def check_sampled(accountant: Accountant) -> None:
     """Never below what draws of the losses show, but once in 10^6 runs of the suite."""
     error = _ERROR / (2 * len(SAMPLED))
@@ -175,8 +184,7 @@ def check_sampled(accountant: Accountant) -> None:
         delta = 0.05
         bound = _epsilon(accountant, case.event, delta, case.scope)
         for losses in case.losses:
-            rng = np.random.default_rng(20261121)
-            spent = np.maximum(0.0, -np.expm1(bound - np.maximum(losses(rng, _DRAWS), bound)))
+            spent = np.maximum(0.0, -np.expm1(bound - np.maximum(_drawn(losses), bound)))
             # Empirical Bernstein limit of Maurer and Pontil 2009, Theorem 4.
             level = math.log(2.0 / error)
             least = spent.mean() - math.sqrt(2.0 * spent.var(ddof=1) * level / _DRAWS)
