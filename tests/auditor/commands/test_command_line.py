@@ -29,7 +29,8 @@ attacks = ["attribute-knn", "interaction-membership", "interaction-reconstructio
 data = "synthetic"
 min_user = 70
 quick = true
-runs = 500
+runs = 100
+population = [4, 10]
 [settings.fedncf]
 rounds = 2
 route = "shuffler"
@@ -383,7 +384,8 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     tmp_path: Path, redirect: str, said: str
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
-    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\nquick = true\n')
+    small = "min_user = 70\nruns = 100\npopulation = [4, 10]\n"
+    plan.write_text(f'targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\n{small}')
     words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
     done = subprocess.run(
         ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],
@@ -400,8 +402,8 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 
 
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
-    words = [*COMMAND, "verify", "laplace", "--epsilon", "0.5"]
-    words += ["--set", "scale=1", "--set", "low=0", "--set", "high=1", "--samples", "1000"]
+    words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]
+    words += ["--set", "p=0.7", "--set", "q=0.3"]
     for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
         script = f'exec {redirect}; sleep 0.1; exec "$@"'
         done = subprocess.run(

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import Record
 from tests.command import cli, refusal
 
-PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 500\n'
+PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 200\nmin_user = 70\n'
 FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 
 

@@ -14,7 +14,7 @@ def run(target: str, out: Path, *words: object) -> tuple[int, str, str]:
     plan = out.with_suffix(".toml")
     plan.write_text(
         f'targets = ["{target}"]\ndata = "synthetic"\nquick = true\n'
-        'attacks = ["interaction-reconstruction"]\n'
+        'attacks = ["interaction-reconstruction"]\nmin_user = 70\nruns = 100\n'
     )
     return cli("run", "--plan", plan, "--jobs", "1", "--out", out, *words)
 

@@ -20,7 +20,7 @@ NAMES = ["dplcf-ap-zeros", "dplcf-sufficient", "lcf-ap-zeros"]
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three demonstrations by two workers."""
     out = tmp_path_factory.mktemp("claims")
-    words = ("run", "dplcf-ap", "lcf-ap", "--only", "claims", "--jobs", 2, "--out", out)
+    words = ("run", "dplcf-ap", "lcf-ap", "--only", "claims", "--quick", "--jobs", 2, "--out", out)
     for name, said in zip(("code", "stdout", "stderr"), cli(*words), strict=True):
         (out / name).write_text(str(said))
     return out
@@ -104,7 +104,7 @@ def test_a_target_among_others_without_a_demonstration_is_left_out() -> None:
 
 
 def test_python_runs_them_too_and_one_worker_finds_the_same(done: Path) -> None:
-    record = audit(["dplcf-ap", "lcf-ap"], only="claims", jobs=1)
+    record = audit(["dplcf-ap", "lcf-ap"], only="claims", quick=True, jobs=1)
     assert record.plan["only"] == "claims"
     assert record.findings == Record.read(done).findings
     assert record.demonstrations == Record.read(done).demonstrations

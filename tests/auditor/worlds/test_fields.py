@@ -25,7 +25,7 @@ def said(x: int, rng: Rng, epsilon: float = 3.0) -> int:
 
 
 def salt(rng: Rng) -> str:
-    return bytes(rng.integers(0, 256, 8).tolist()).hex()
+    return bytes(rng.integers(0, 256, 4).tolist()).hex()
 
 
 FORMS = {
@@ -78,7 +78,7 @@ EVENTS = {
     "a line of a log": "output piece 4 = ",
     "XML": "output piece 5 = ",
     "text in a dictionary": "output.message piece 1 = ",
-    "hexadecimal digits": "output piece 17 = ",
+    "hexadecimal digits": "output piece 9 = ",
     "digits": "output piece ",
     "packed bytes": "output piece 8 = ",
     "a packed integer": "bit 20 of the output",
@@ -98,7 +98,7 @@ def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
 
 
 def test_a_claim_below_that_epsilon_is_refuted() -> None:
-    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=6_000).verdict == "VIOLATED"
+    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000).verdict == "VIOLATED"
 
 
 def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
@@ -119,7 +119,7 @@ def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
         word = f"debug {x}" if rng.random() < 0.01 else ""
         return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
 
-    witness = verify_ldp(leaky, epsilon=1.0, samples=20_000).witness
+    witness = verify_ldp(leaky, epsilon=1.0, samples=8_000).witness
     assert witness is not None
     assert "output.word" in witness.output
     assert "'debug " in witness.output

@@ -43,7 +43,7 @@ LAWS = {
     ),
     "a salt beside an array": Density(
         sample=lambda x, rng: {"salt": salt(rng), "bits": np.array([said(x, rng)])},
-        log_prob=lambda answer, x: chance(answer["bits"].sum(), x) - 64 * math.log(2),
+        log_prob=lambda answer, x: chance(answer["bits"].sum(), x) - 32 * math.log(2),
     ),
 }
 

@@ -38,6 +38,6 @@ def test_stopping_at_a_lucky_look_is_paid_for() -> None:
     leak, misses, runs = response(1.0), 0, 400
     worlds, estimator = worlds_of(leak.a, leak.b), Anytime(above=1.0)
     for run in range(runs):
-        found = estimate(estimator, worlds, confidence=0.8, samples=20_000, seed=run)
+        found = estimate(estimator, worlds, confidence=0.8, samples=5_000, seed=run)
         misses += found.epsilon > 1.0
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
