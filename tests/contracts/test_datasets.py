@@ -41,6 +41,5 @@ def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
     assert str(tmp_path) in str(caught.value)
     assert f"Fetch {name}.zip" in str(caught.value) or not name.startswith("ml-")
     place.mkdir()
-    assert case.write is not None
     case.write(place)
     assert case.dataset.load().digest() == case.dataset.load(place).digest()

@@ -102,7 +102,6 @@ def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
         sampled=[lower(3.0, REPORT)],
         accountants=(),
     )
-    assert found.measured is not None
     assert found.measured.epsilon == measured
 
 
@@ -138,7 +137,6 @@ def test_bounds_elsewhere_do_not_speak() -> None:
 
 def test_the_simplest_proof_wins_a_tie() -> None:
     bound = least_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
-    assert bound is not None
     assert bound.epsilon == pytest.approx(10.0)
     assert "composition" in bound.source
 
@@ -146,7 +144,6 @@ def test_the_simplest_proof_wins_a_tie() -> None:
 def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     peers = replace(TRAINING, vantage=Vantage.PEERS)
     bound = least_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
-    assert bound is not None
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
 

@@ -67,7 +67,6 @@ def proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
     (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
     bound = least_upper_bound(system, scope, population, 1e-3, all_accountants())
-    assert bound is not None
     return bound.epsilon
 
 
@@ -202,7 +201,6 @@ def test_the_item_and_the_history_that_tell_most_are_found(
     )
     (finding,) = (found for found in record.findings if found.measured)
     assert finding.verdict is Verdict.VIOLATED
-    assert finding.measured is not None
     assert 3.0 < finding.measured.epsilon < np.log(49)
 
 

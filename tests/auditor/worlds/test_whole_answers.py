@@ -60,7 +60,6 @@ def test_probabilities_of_structures_are_searched(form: str, inputs: Any) -> Non
 
 def test_a_witness_names_the_field() -> None:
     witness = verify_ldp(LAWS["dictionary"], epsilon=2.0, samples=1_000, inputs=[0, 1]).witness
-    assert witness is not None
     assert witness.output == "{'bit': 0, 'user': None}"
 
 
