@@ -49,13 +49,6 @@ def test_every_report_has_them(done: Path) -> None:
     assert " left" in (done / "stderr").read_text()
 
 
-def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
-    assert cli("report", tmp_path)[0] == 0
-    for name in ("report.json", "report.html", "report.md", "junit.xml"):
-        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
-
-
 def test_an_edited_outcome_is_refused(done: Path, tmp_path: Path) -> None:
     text = (done / "report.json").read_text()
     (tmp_path / "report.json").write_text(text.replace('"shown": true', '"shown": false', 1))

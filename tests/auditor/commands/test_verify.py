@@ -306,6 +306,9 @@ FAULTS = {
         "def f(x, rng): return A()",
         "SystemExit: 0",
     ),
+    "exits-at-import": ("raise SystemExit(4)", "importable"),
+    "raises-at-import": ("raise RuntimeError('at import')", "RuntimeError: at import"),
+    "is-no-python": ("def (", "SyntaxError"),
     "generates": ("def f(x, rng): raise GeneratorExit('one')", "GeneratorExit: one"),
 }
 
