@@ -8,27 +8,16 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+from tests.test_imports import ROOT, modules
+
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def shown(path: Path) -> bool:
-    return ">>> " in path.read_text(encoding="utf-8")
+SOURCES = {"fedrec_auditor": ROOT / "src" / "fedrec_auditor" / "__init__.py", **modules()}
+SHOWN = [name for name, path in SOURCES.items() if ">>> " in path.read_text(encoding="utf-8")]
 
 
-def modules() -> list[str]:
-    """Names of all modules with an example."""
-    found = ["fedrec_auditor"] if shown(ROOT / "src" / "fedrec_auditor" / "__init__.py") else []
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if shown(path):
-                parts = path.relative_to(ROOT).with_suffix("").parts
-                found.append(".".join(("fedrec_auditor", *parts)).removesuffix(".__init__"))
-    return found
-
-
-@pytest.mark.parametrize("name", modules())
+@pytest.mark.parametrize("name", SHOWN)
 def test_examples_print_what_they_say(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

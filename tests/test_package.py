@@ -62,9 +62,16 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert fedrec_auditor.__version__ == version("fedrec-auditor")
 
 
-@pytest.mark.parametrize("module", ["fedrec_auditor", "fedrec_auditor.auditor.testing"])
-def test_importing_it_imports_nothing_heavy(module: str) -> None:
-    heavy = ("torch", "scipy", "numba", "numpy", "sklearn", "dp_accounting", "pytest")
+@pytest.mark.parametrize(
+    ("module", "more"),
+    [
+        ("fedrec_auditor", ("numba", "numpy", "pytest")),
+        ("fedrec_auditor.auditor.testing", ("numba", "numpy", "pytest")),
+        ("fedrec_auditor.auditor.commands.command_line", ("matplotlib",)),
+    ],
+)
+def test_importing_it_imports_nothing_heavy(module: str, more: tuple[str, ...]) -> None:
+    heavy = ("torch", "scipy", "sklearn", "dp_accounting", *more)
     code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
     assert fresh(code) == "[]"
 

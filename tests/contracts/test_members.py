@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.judging import catalogue
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
@@ -26,7 +25,6 @@ from fedrec_auditor.auditor.testing import (
 )
 from tests.contracts.datasets import CASES as DATASETS
 from tests.contracts.mechanisms import CASES as MECHANISMS
-from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
 SLOW = ("anytime", "bayesian", "likelihood-ratio")
@@ -78,16 +76,6 @@ def test_learners_have_their_names_and_come_back_from_another_process(name: str)
     learner = made("learners", name)
     assert vars(type(learner)).get("name", name) == name
     assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301
-
-
-@pytest.mark.parametrize("how", BROKEN_DEMONSTRATIONS)
-def test_the_demonstration_contract_catches(how: str) -> None:
-    with pytest.raises((AssertionError, InputError)):
-        demonstrations.check_demonstration(BROKEN_DEMONSTRATIONS[how])
-
-
-def test_the_demonstration_contract_passes_the_sound_one() -> None:
-    demonstrations.check_demonstration(SOUND)
 
 
 def test_a_paper_declares_what_its_module_demonstrates() -> None:
