@@ -24,3 +24,11 @@ def cli(*words: object) -> tuple[int, str, str]:
     ):
         main()
     return int(caught.value.code or 0), out.getvalue().decode(), err.getvalue().decode()
+
+
+def refusal(*words: object) -> str:
+    """What the command says as it refuses: one line, nothing printed, exit code 2."""
+    code, out, err = cli(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith("auditor: ")
+    return err

@@ -6,6 +6,7 @@ Imports in functions and for types only count like all others.
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -18,6 +19,7 @@ MAY_REACH = {
 """What speaks of the parts of another top-level folder, and so may import them."""
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     found = {}
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):

@@ -133,8 +133,10 @@ def test_its_paper_is_one_folder(tmp_path: Path) -> None:
     code, out, _ = cli("account", "101", "--json")
     assert code == 0
     assert json.loads(out)[0]["arithmetic"] == "WRONG"
-    plan = ("--data", "synthetic", "--jobs", "1", "--quick", "--out", tmp_path / "out")
-    code, out, _ = cli("run", "my-fmf", *plan, "--fail-on", "never")
+    plan = tmp_path / "plan.toml"
+    plan.write_text("attacks = []\nmin_user = 70\nruns = 100\npopulation = [4, 10]\n")
+    words = ("--plan", plan, "--data", "synthetic", "--jobs", "1", "--out", tmp_path / "out")
+    code, out, _ = cli("run", "my-fmf", *words, "--quick", "--fail-on", "never")
     assert code == 0
     assert "Somebody: five rounds are enough" in (tmp_path / "out" / "report.html").read_text()
 

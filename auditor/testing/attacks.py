@@ -21,18 +21,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import (
-    Attack,
-    AttackFamily,
-    Background,
-    Inference,
-)
-from fedrec_auditor.auditor.games import attribute, membership
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
+from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.targets import seen
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import DEFAULT
@@ -166,22 +162,17 @@ class AttackCase:
                 raise AssertionError(f"it reads what no wire shows: {error}") from error
             raise
 
+    @cached_property
+    def guesses(self) -> dict[str, NDArray[Any]]:
+        """What it infers from the wire."""
+        return arrays(self.guess(self.view()))
+
 
 def arrays(value: object) -> dict[str, NDArray[Any]]:
     """The fields of a dataclass that are arrays, by name."""
     assert is_dataclass(value), f"{type(value).__name__} is no dataclass"
     parts = {f.name: getattr(value, f.name) for f in fields(value)}
     return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-
-
-def messages(view: View) -> list[NDArray[Any]]:
-    """All linked messages and broadcasts of a view."""
-    return [
-        component.dense(np.arange(len(component)))
-        for one in view.rounds
-        if one.uploads is not None
-        for component in one.uploads.components.values()
-    ] + [part for one in view.rounds for part in (one.broadcast or {}).values()]
 
 
 class AsStored(RoundView):
@@ -191,27 +182,27 @@ class AsStored(RoundView):
         pass
 
 
-def as_arrays(view: View) -> View:
-    """The same view with every component stored as the plain array that it shows."""
+def rewritten(view: View, change: Callable[[Component], Component]) -> View:
+    """The view with every component changed, linked or not."""
+
+    def each(parts: Mapping[str, Component] | None) -> dict[str, Component] | None:
+        return None if parts is None else {name: change(part) for name, part in parts.items()}
 
     def linked(uploads: Uploads | None) -> Uploads | None:
-        return uploads and Uploads(uploads.users, plain(uploads.components))
+        return uploads and Uploads(uploads.users, each(uploads.components) or {})
 
-    def plain(components: Mapping[str, Component]) -> dict[str, Component]:
-        return {name: _plain(component) for name, component in components.items()}
-
-    return replace(
-        view,
-        rounds=tuple(
-            replace(
-                one,
-                uploads=linked(one.uploads),
-                clear=linked(one.clear),
-                shuffled=None if one.shuffled is None else plain(one.shuffled),
-            )
-            for one in view.rounds
-        ),
+    rounds = (
+        replace(
+            one, uploads=linked(one.uploads), clear=linked(one.clear), shuffled=each(one.shuffled)
+        )
+        for one in view.rounds
     )
+    return replace(view, rounds=tuple(rounds))
+
+
+def as_arrays(view: View) -> View:
+    """The same view with every component stored as the plain array that it shows."""
+    return rewritten(view, _plain)
 
 
 def _plain(component: Component) -> Component:
@@ -220,14 +211,8 @@ def _plain(component: Component) -> Component:
     if sent.all():
         return Dense(values, component.kind, component.rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
-    return Rows(
-        indptr,
-        np.nonzero(sent)[1],
-        values[sent],
-        component.shape[0],
-        component.kind,
-        component.rate,
-    )
+    ids = np.nonzero(sent)[1]
+    return Rows(indptr, ids, values[sent], component.shape[0], component.kind, component.rate)
 
 
 def check_statement(case: AttackCase) -> None:
@@ -248,15 +233,14 @@ def check_uploads_are_needed(case: AttackCase) -> None:
 def check_repeatable(case: AttackCase) -> None:
     """Equal generators give equal guesses; view and background stay as they are."""
     view, known = case.view(), case.background
-    before, knew = copy.deepcopy(messages(view)), copy.deepcopy(arrays(known))
-    first, again = arrays(case.guess(view)), arrays(case.guess(view))
-    assert first.keys() == again.keys(), f"once {list(first)}, then {list(again)}"
-    for name, values in first.items():
-        assert np.array_equal(values, again[name]), f"the same generator gave other {name}"
-    for one, two in zip(before, messages(view), strict=True):
-        assert np.array_equal(one, two), "it changed the view"
-    for name, values in arrays(known).items():
-        assert np.array_equal(values, knew[name]), f"it changed {name} of the background"
+
+    def given() -> Any:
+        return [dict(seen(one)) for one in view.rounds], arrays(known)
+
+    before = copy.deepcopy(given())
+    again = arrays(case.guess(view))
+    np.testing.assert_equal(again, case.guesses, "the same generator gave others")
+    np.testing.assert_equal(given(), before, "it changed the view or the background")
 
 
 def check_only_the_wire_is_read(case: AttackCase) -> None:
@@ -264,9 +248,8 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
 
     Floats may differ by rounding.
     """
-    wire, stored = case.view(RoundView), case.view(AsStored)
-    expected = arrays(case.guess(wire))
-    for how, view in (("as they are stored", stored), ("as arrays", as_arrays(wire))):
+    wire, expected = case.view(), case.guesses
+    for how, view in (("as they are stored", case.view(AsStored)), ("as arrays", as_arrays(wire))):
         found = arrays(case.guess(view))
         assert found.keys() == expected.keys(), f"{list(found)} from messages {how}"
         for name, values in expected.items():
@@ -328,26 +311,30 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             values = np.take(values, orders[size], axis=axis) if size in orders else values
         return values
 
-    return replace(
-        view,
-        rounds=tuple(
-            replace(
-                one,
-                broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
-                aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
-                senders=None
-                if one.senders is None
-                else np.sort(rng.permutation(n)[: len(one.senders)]),
-                shuffled=one.shuffled
-                and {
-                    name: Dense(mixed(part.dense(np.arange(len(part))), 1), part.kind, part.rate)
-                    for name, part in one.shuffled.items()
-                },
-                clear=None,
-            )
-            for one in view.rounds
-        ),
+    def renamed(part: Component) -> Component:
+        return Dense(mixed(part.dense(np.arange(len(part))), 1), part.kind, part.rate)
+
+    rounds = (
+        replace(
+            one,
+            broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
+            aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
+            senders=None
+            if one.senders is None
+            else np.sort(rng.permutation(n)[: len(one.senders)]),
+            clear=None,
+        )
+        for one in rewritten(view, renamed).rounds
     )
+    return replace(view, rounds=tuple(rounds))
+
+
+def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -> list[AttackRow]:
+    """What the attack's game tells of it on the view, quickly, at confidence 95%."""
+    name = type(attack).__name__
+    settings = {"target": view.public.algorithm, "quick": True, "confidence": 0.95, **more}
+    game = Game(name=name, attack=attack, view=view, rng=rng, **settings)
+    return [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
 
 
 def alarms(case: AttackCase) -> Counter[str]:
@@ -374,19 +361,8 @@ def alarms(case: AttackCase) -> Counter[str]:
             trainings, empty = replace(trainings, included=coins), view
         else:
             empty = emptied(shown[seed % len(shown)], rng, always=not linking)
-        game = Game(
-            target=view.public.algorithm,
-            name=type(attack).__name__,
-            attack=attack,
-            view=empty,
-            interactions=case.interactions,
-            user_vectors=case.run.user_vectors,
-            halves=trainings,
-            quick=True,
-            confidence=0.95,
-            rng=rng,
-        )
-        rows = [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
+        given = {"user_vectors": case.run.user_vectors, "halves": trainings}
+        rows = rows_of(attack, empty, rng, interactions=case.interactions, **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
             assert row.baseline is not None, f"{row.metric} without a baseline"
@@ -409,36 +385,24 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
 CHECKS = checks_of(__name__)
 
 
-@dataclass(frozen=True)
-class Planted:
-    """Bits of 300 users that lean to their gender as far as ``signal`` says, in [0, 1]."""
+def planted(attack: Attack, signal: float, *, permuted: bool = False, seed: int = 0) -> AttackRow:
+    """What it tells of bits of 300 users that lean to their gender as far as ``signal`` says.
 
-    signal: float
-
-    def play(self, attack: Attack, *, permuted: bool = False, seed: int = 0) -> AttackRow:
-        """The row of the attack's guesses; ``permuted`` scores it against another's gender."""
-        rng = np.random.default_rng([11, seed])
-        codes, each = rng.integers(2, size=300), np.arange(300)
-        lean = np.where(np.arange(60) < 30, self.signal * (codes[:, None] - 0.5), 0.0)
-        bits = (rng.random(lean.shape) < 0.5 + lean).astype(np.int8)
-        told = codes[rng.permutation(300)] if permuted else codes
-        public = Public(algorithm="planted", n_users=300, n_items=60)
-        sent = Round(None, Uploads(each, {"bits": Dense(bits, Kind.BITS)}))
-        game = Game(
-            target="planted",
-            name=type(attack).__name__,
-            attack=attack,
-            view=Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER),
-            interactions=Interactions.of(
-                bits, attributes={"gender": Attribute(codes=told, categories=("F", "M"))}
-            ),
-            quick=True,
-            confidence=0.95,
-            rng=rng,
-        )
-        rows = [row for row in attribute.play(game) if isinstance(row, AttackRow)]
-        assert rows, "it has no row on bits that tell an attribute"
-        return rows[0]
+    In [0, 1]. ``permuted`` scores its guesses against another's gender.
+    """
+    rng = np.random.default_rng([11, seed])
+    codes, each = rng.integers(2, size=300), np.arange(300)
+    lean = np.where(np.arange(60) < 30, signal * (codes[:, None] - 0.5), 0.0)
+    bits = (rng.random(lean.shape) < 0.5 + lean).astype(np.int8)
+    told = codes[rng.permutation(300)] if permuted else codes
+    gender = Attribute(codes=told, categories=("F", "M"))
+    public = Public(algorithm="planted", n_users=300, n_items=60)
+    sent = Round(None, Uploads(each, {"bits": Dense(bits, Kind.BITS)}))
+    view = Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER)
+    held = Interactions.of(bits, attributes={"gender": gender})
+    rows = rows_of(attack, view, rng, interactions=held)
+    assert rows, "it has no row on bits that tell an attribute"
+    return rows[0]
 
 
 DEFENDED = (1.0, 0.6, 0.3, 0.0)
@@ -447,7 +411,7 @@ DEFENDED = (1.0, 0.6, 0.3, 0.0)
 
 def check_planted_signal(attack: Attack) -> None:
     """It beats every baseline where uploads tell the attribute."""
-    row = Planted(0.6).play(attack)
+    row = planted(attack, 0.6)
     assert row.baseline is not None
     assert row.ci_low > row.baseline, f"{row.metric} {row.value:.3f}, baseline {row.baseline:.3f}"
 
@@ -459,14 +423,14 @@ def check_removed_signal(attack: Attack) -> None:
     probability of less than 1e-4, or more.
     """
     for signal, permuted in ((0.6, True), (0.0, False)):
-        rows = [Planted(signal).play(attack, permuted=permuted, seed=s) for s in range(12)]
+        rows = [planted(attack, signal, permuted=permuted, seed=s) for s in range(12)]
         beaten = sum(row.ci_low > (row.baseline or 0.0) for row in rows)
         assert beaten <= stats.binom.isf(P_VALUE, len(rows), 0.025), f"{beaten} of {len(rows)}"
 
 
 def check_defence(attack: Attack) -> None:
     """It weakens as the signal does: no interval lies above one of a weaker defence."""
-    rows = [Planted(signal).play(attack) for signal in DEFENDED]
+    rows = [planted(attack, signal) for signal in DEFENDED]
     for weak, strong in itertools.combinations(rows, 2):
         assert strong.ci_low <= weak.ci_high, f"{strong.value:.3f} above {weak.value:.3f}"
     assert rows[-1].ci_high < rows[0].ci_low, "it is as strong without any signal"

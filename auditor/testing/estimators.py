@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,7 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    Assumption,
-    Estimator,
-    RuleAndLimit,
-)
+from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator, RuleAndLimit
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
 
@@ -190,17 +187,14 @@ def check_largest(estimator: Estimator) -> None:
         return
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         delta = max(delta, least_delta(estimator))
-        largest = estimator.largest(samples, delta=delta, confidence=confidence)
-        shown = estimate(
-            estimator, _sure(1.0), samples=samples, delta=delta, confidence=confidence
-        ).epsilon
+        asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
+        largest = estimator.largest(samples, **asked)
+        shown = estimate(estimator, _sure(1.0), samples=samples, **asked).epsilon
         assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
-        needed = estimator.needed(largest, delta=delta, confidence=confidence)
+        needed = estimator.needed(largest, **asked)
         assert needed is not None, f"no samples show more than {largest}"
         assert needed > samples, f"{needed} samples for more than {samples} can show"
-        few, enough = (
-            estimator.largest(needed + more, delta=delta, confidence=confidence) for more in (-1, 0)
-        )
+        few, enough = (estimator.largest(needed + more, **asked) for more in (-1, 0))
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
@@ -243,16 +237,11 @@ def check_confidences(estimator: Estimator) -> None:
     leak = gaussian(1.0)
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
     delta = max(least_delta(estimator), 0.01)
-    found = estimator.bounds(
-        worlds,
-        delta=delta,
-        confidences=(0.9, 0.999),
-        samples=2_000,
-        rng=rng,
-    )
+    asked: dict[str, Any] = {"delta": delta, "samples": 2_000}
+    found = estimator.bounds(worlds, confidences=(0.9, 0.999), rng=rng, **asked)
     assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
     assert found[0].epsilon > found[1].epsilon, "less error does not show less"
-    alone = estimate(estimator, worlds, delta=delta, confidence=0.9, samples=2_000, seed=6)
+    alone = estimate(estimator, worlds, confidence=0.9, seed=6, **asked)
     assert found[0] == alone, "another confidence changes the first bound"
 
 

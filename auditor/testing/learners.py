@@ -42,6 +42,12 @@ def _dense(trained: dict[str, Component], user: int) -> Arrays:
     return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
 
 
+def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
+    """What this device returns of the first model, among these clients."""
+    sent = learner.train(_model(learner), clients or _clients(), LOCAL, Compute())
+    return _dense(sent, user)
+
+
 def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
     largest = max(1.0, float(np.abs(other).max(initial=0)))
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * largest)
@@ -60,10 +66,8 @@ def check_first_models(learner: Learner) -> None:
 
 def check_generators(learner: Learner) -> None:
     """Equal generators give equal first models, and others do not."""
-    model = _model(learner)
-    again, other = (learner.initial(CATALOGUE, np.random.default_rng(seed)) for seed in (1, 2))
-    for name, array in model.items():
-        np.testing.assert_array_equal(array, again[name], err_msg=name)
+    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
+    np.testing.assert_equal(model, _model(learner))
     assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
 
 
@@ -77,12 +81,11 @@ def check_parts(learner: Learner) -> None:
         assert len(part) == USERS, f"{name} of {len(part)} devices"
         assert part.shape == model[name].shape, f"{name} of shape {part.shape}"
         assert np.isfinite(part.dense(np.arange(USERS))).all(), f"{name} is not finite"
-        np.testing.assert_array_equal(model[name], before[name], err_msg=name)
+    np.testing.assert_equal(model, before)
     item = trained["item"]
     assert isinstance(item, Rows), "items are no Rows"
     assert item.rest is not None, "items without the rows that were broadcast"
-    for name, array in _dense(trained, 0).items():
-        np.testing.assert_array_equal(array, model[name], err_msg=f"{name} without items")
+    np.testing.assert_equal(_dense(trained, 0), model)  # the device without items
     moved = _dense(trained, 1)
     for name in ("user.E", "item"):
         assert not np.array_equal(moved[name], model[name]), f"{name} is not trained"
@@ -90,12 +93,9 @@ def check_parts(learner: Learner) -> None:
 
 def check_streams(learner: Learner) -> None:
     """Equal streams give equal bits, and others do not."""
-    model, clients = _model(learner), _clients()
-    one, same = (_dense(learner.train(model, clients, LOCAL, Compute()), 3) for _ in range(2))
-    otherwise = replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))
-    other = _dense(learner.train(model, otherwise, LOCAL, Compute()), 3)
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, same[name], err_msg=name)
+    otherwise = replace(_clients(), streams=Streams.spawn(np.random.default_rng(9), USERS))
+    one, other = _trained(learner, 3), _trained(learner, 3, otherwise)
+    np.testing.assert_equal(one, _trained(learner, 3))
     assert not np.array_equal(one["item"], other["item"]), "other streams gave the same model"
 
 
@@ -115,12 +115,9 @@ def check_company(learner: Learner) -> None:
 
 def check_values(learner: Learner) -> None:
     """Values of ratings do not matter."""
-    model, clients = _model(learner), _clients()
-    held = clients.interactions.ratings.toarray() > 0
-    flat = replace(clients, interactions=Interactions.of(held * 1.0))
-    one, other = (_dense(learner.train(model, c, LOCAL, Compute()), 4) for c in (clients, flat))
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, other[name], err_msg=name)
+    held = _clients().interactions.ratings.toarray() > 0
+    flat = replace(_clients(), interactions=Interactions.of(held * 1.0))
+    np.testing.assert_equal(_trained(learner, 4), _trained(learner, 4, flat))
 
 
 def check_linear_term(learner: Learner) -> None:

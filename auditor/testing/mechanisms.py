@@ -234,14 +234,14 @@ def check_curve(case: Case) -> None:
     rng, n = np.random.default_rng(9), len(case.inputs)
     drawn = mechanism.randomize(case.inputs, rng, (SAMPLES, n))
     own = mechanism.log_prob(drawn, case.inputs)
+    losses = [own - mechanism.log_prob(drawn, value) for value in case.inputs]
     before = 1.0
     for epsilon in (0.0, 0.3, 1.0, 2.0):
         said = mechanism.delta(epsilon)
         assert 0.0 <= said <= before, f"a curve of {said} at {epsilon}, {before} before"
-        before, shown = said, 0.0
-        for value in case.inputs:
-            loss = own - mechanism.log_prob(drawn, value)
-            shown = max(shown, (-np.expm1(np.minimum(epsilon - loss, 0.0))).mean(axis=0).max())
+        before = said
+        spent = (-np.expm1(np.minimum(epsilon - loss, 0.0)).mean(axis=0) for loss in losses)
+        shown = max(each.max() for each in spent)
         # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
         error = math.sqrt(math.log(4 * n**2 / P_VALUE) / (2 * SAMPLES))
         assert abs(shown - said) <= error, f"at {epsilon} the curve says {said}, samples {shown}"

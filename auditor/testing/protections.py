@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -67,9 +67,7 @@ def _wire(sent: dict[str, Component], some: NDArray[np.int64]) -> Arrays:
 
 
 def _close(found: float, expected: float, what: str) -> None:
-    assert found == expected or abs(found - expected) <= 1e-6 * abs(expected), (
-        f"{what}: {found}, {expected} expected"
-    )
+    assert math.isclose(found, expected, rel_tol=1e-6), f"{what}: {found}, {expected} expected"
 
 
 def check_settings(protection: Protection) -> None:
@@ -93,7 +91,7 @@ def check_messages(protection: Protection) -> None:
     assert list(first) == list(upload), f"sent {list(first)} of {list(upload)}"
     for name, component in upload.items():
         assert first[name].shape == (CLIENTS, *component.shape), name
-        np.testing.assert_array_equal(first[name], again[name], err_msg=name)
+    np.testing.assert_equal(again, first)
 
 
 def check_batch(protection: Protection) -> None:
@@ -106,8 +104,7 @@ def check_batch(protection: Protection) -> None:
         one = everyone.take(some)
         mine = {name: component.take(some) for name, component in upload.items()}
         alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
-        for name, values in alone.items():
-            np.testing.assert_array_equal(values[0], whole[name][i], err_msg=name)
+        np.testing.assert_equal(alone, {name: sent[some] for name, sent in whole.items()})
         prepared, together = protection.prepare(one), protection.prepare(everyone)
         np.testing.assert_array_equal(prepared.features[0], together.features[i])
 
@@ -120,8 +117,7 @@ def check_input_stays(protection: Protection) -> None:
     features = given.features.copy()
     protection.protect(upload, broadcast, protection.prepare(given))
     np.testing.assert_array_equal(given.features, features)
-    for name, values in _wire(upload, np.arange(CLIENTS)).items():
-        np.testing.assert_array_equal(values, before[name], err_msg=name)
+    np.testing.assert_equal(_wire(upload, np.arange(CLIENTS)), before)
 
 
 def check_training(protection: Protection) -> None:
@@ -149,12 +145,9 @@ def check_spending(protection: Protection) -> None:
         entry = protection.coordinate(group)
         assert entry is not None, f"no mechanism for an entry of {group}"
         assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
-    proved = [
-        accountant.bound(mechanism.event(), delta=0.0, scope=SCOPE).epsilon
-        for accountant in all_accountants()
-        if accountant.supports(mechanism.event())
-    ]
-    _close(min(proved), spent, "least proved bound of the upload's mechanism")
+    proved, _ = least_of_event(mechanism.event(), SCOPE, 0.0, all_accountants())
+    assert proved is not None, f"no accountant reads {mechanism.event()}"
+    _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 
 
 def check_sampled_distribution(protection: Protection) -> None:

@@ -8,18 +8,16 @@ from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfCompos
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
 from fedrec_auditor.targets.routes.base import Route
 
 
 def _proved(event: DpEvent, route: Route, delta: float) -> float:
     scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
-    bounds = [
-        a.bound(event, delta=delta, scope=scope) for a in all_accountants() if a.supports(event)
-    ]
-    assert bounds, f"no accountant reads {event}"
-    return min(bound.epsilon for bound in bounds)
+    bound, _ = least_of_event(event, scope, delta, all_accountants())
+    assert bound is not None, f"no accountant reads {event}"
+    return bound.epsilon
 
 
 def check_vantage(route: Route) -> None:

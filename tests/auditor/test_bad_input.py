@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.command import cli
+from tests.command import cli, refusal
 
 BROKEN = {
     "unknown target": (("run", "dplcf-app"), "Did you mean dplcf-ap"),
@@ -19,15 +18,10 @@ BROKEN = {
     "no jobs": (("run", "--jobs", "0"), "jobs=0"),
     "unwritable": (("run", "fcf", "--data", "synthetic", "--out", "/proc/nope"), "can be written"),
     "unknown family": (("list", "target"), "got 'target'"),
-    "unknown target to account": (("account", "nope"), "got 'nope'"),
-    "too few users": (("account", "fcf", "--users", "0"), "Expected 2 to"),
     "negative epsilon": (("verify", "math:sin", "--epsilon", "-1"), "epsilon=-1"),
     "NaN epsilon": (("verify", "math:sin", "--epsilon", "nan"), "epsilon=nan"),
-    "not importable": (("verify", "no_such_module:f", "--epsilon", "1"), "no_such_module"),
     "no attribute": (("verify", "math:nope", "--epsilon", "1"), "math:nope"),
     "no callable": (("verify", "math", "--epsilon", "1"), "PACKAGE.MODULE:CALLABLE"),
-    "inputs not JSON": (("verify", "math:sin", "--epsilon", "1", "--inputs", "a,b"), "JSON"),
-    "raises": (("verify", "math:sin", "--epsilon", "1"), "TypeError"),
     "no run directory": (("report", "/nowhere"), "report.json"),
     "seed not a number": (("run", "--seed", "x"), "'--seed'"),
     "seed not whole": (("run", "--seed=1.5"), "got '1.5'"),
@@ -35,9 +29,7 @@ BROKEN = {
     "unknown option": (("run", "--sede", "1"), "--sede"),
     "option without a value": (("run", "--out"), "--out"),
     "unknown command": (("rum",), "'rum'"),
-    "no target to account": (("account",), "target"),
     "no epsilon": (("verify", "math:sin"), "--epsilon"),
-    "epsilon not a number": (("verify", "math:sin", "--epsilon", "one"), "got 'one'"),
     "negative seed of draws": (("verify", "math:sin", "--epsilon", "1", "--seed", "-1"), "seed=-1"),
     "relative module": (("verify", ".math:sin", "--epsilon", "1"), ".math:sin"),
     "one input twice": (("verify", "math:sin", "--epsilon", "1", "--inputs", "[2, 2]"), "got 1 in"),
@@ -50,33 +42,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("words", "said"), BROKEN.values(), ids=BROKEN)
 def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
-    code, out, err = cli(*words)
-    assert code == 2
-    assert out == ""
-    assert err.startswith("auditor: ")
-    assert err.strip().count("\n") == 0
-    assert said in err
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("def f(x, rng):\n    raise ValueError('one\\n\\ntwo')\n", "ValueError: one two. Mend"),
-        ("def f(x, rng):\n    raise SystemExit(7)\n", "SystemExit: 7. Mend"),
-        ("raise SystemExit(4)\n", "importable"),
-        ("raise RuntimeError('at import')\n", "RuntimeError: at import"),
-        ("def (\n", "SyntaxError"),
-    ],
-)
-def test_a_faulty_module_to_verify_is_one_line_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
-) -> None:
-    (tmp_path / "faulty.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "faulty", raising=False)
-    code, out, err = cli("verify", "faulty:f", "--epsilon", "1")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert said in refusal(*words)
 
 
 def test_no_words_show_the_help() -> None:
@@ -114,10 +80,7 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
 def test_a_bad_plan_is_refused(tmp_path: Path, content: str, said: str) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(content)
-    code, _, err = cli("run", "--plan", plan, "--data", "synthetic", "--out", tmp_path / "out")
-    assert code == 2
-    assert err.strip().count("\n") == 0
-    assert said in err
+    assert said in refusal("run", "--plan", plan, "--data", "synthetic", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -126,8 +89,7 @@ def test_a_broken_line_of_ratings_is_named(tmp_path: Path) -> None:
     (tmp_path / "u.user").write_text("1|30|M|writer|0\n")
     (tmp_path / "u.item").write_text(f"1|A|01-Jan-1990||x|{genres}\n", encoding="latin-1")
     (tmp_path / "u.data").write_text("1\t1\t5\t10\n1\t1\tfive\t20\n")
-    code, _, err = cli("run", "--data", tmp_path, "--out", tmp_path / "out")
-    assert code == 2
+    err = refusal("run", "--data", tmp_path, "--out", tmp_path / "out")
     assert "u.data" in err
     assert "line 2" in err
 
@@ -135,17 +97,14 @@ def test_a_broken_line_of_ratings_is_named(tmp_path: Path) -> None:
 def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(tmp_path: Path) -> None:
     table = tmp_path / "sales.csv"
     table.write_text("customer,article\n1,2\n")
-    code, _, err = cli("run", "random", "--data", table, "--out", tmp_path / "out")
-    assert code == 2
+    err = refusal("run", "random", "--data", table, "--out", tmp_path / "out")
     assert "--column item=NAME" in err or "--column user=NAME" in err
 
 
 @pytest.mark.parametrize("device", ["meta", "tpu", "cuda:99"])
 def test_a_device_that_cannot_compute_is_named(tmp_path: Path, device: str) -> None:
     words = ("run", "random", "--data", "synthetic", "--device", device, "--out", tmp_path / "out")
-    code, _, err = cli(*words)
-    assert (code, err.strip().count("\n")) == (2, 0)
-    assert f"device={device!r}" in err
+    assert f"device={device!r}" in refusal(*words)
 
 
 def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
@@ -154,6 +113,4 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
         archive.writestr("ml-100k/u.data", "1\t1\t5\t10\n" * 1000)
     cut = tmp_path / "cut.zip"
     cut.write_bytes(whole.read_bytes()[:-30])
-    code, _, err = cli("run", "--data", cut, "--out", tmp_path / "out")
-    assert code == 2
-    assert "zip" in err
+    assert "zip" in refusal("run", "--data", cut, "--out", tmp_path / "out")

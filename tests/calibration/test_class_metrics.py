@@ -14,7 +14,6 @@ pytestmark = pytest.mark.calibration
 
 def figure_of(name: str, case: Guesses) -> float:
     """The figure of one draw, of all users, by scikit-learn."""
-    assert case.scores is not None
     asked = case.guessed[0] != NOT_ASKED
     truth, guess, scores = case.truth[asked], case.guessed[0][asked], case.scores[0][asked]
     if name == MACRO:

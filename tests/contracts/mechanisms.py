@@ -183,7 +183,7 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
     ),
 }
 
-# At least one case a member of the family; test_mechanisms.py checks that none is forgotten.
+# At least one case a member of the family; test_members.py checks that none is forgotten.
 CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "bit-flip": tuple(
         Case(flip, _BITS, _BITS)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.testing import (
     accountants,
     attacks,
     datasets,
+    demonstrations,
     estimators,
     learners,
     mechanisms,
     targets,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.targets.datasets.base import Dataset
-from fedrec_auditor.targets.learners.base import Learner
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.systems.base import Run
 from tests.specimens.accountants import BROKEN_ACCOUNTANTS
 from tests.specimens.attacks import (
     BROKEN_ATTACKS,
@@ -36,12 +36,8 @@ from tests.specimens.attacks import (
     Sizes,
 )
 from tests.specimens.datasets import BROKEN_DATASETS
-from tests.specimens.estimators import (
-    BROKEN_ESTIMATORS,
-    ChoosesOnItsScores,
-    ForgetsDelta,
-    PointEstimate,
-)
+from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND
+from tests.specimens.estimators import BROKEN_ESTIMATORS
 from tests.specimens.learners import BROKEN_VECTORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
 from tests.specimens.targets import BROKEN_TARGETS, Short
@@ -49,43 +45,34 @@ from tests.specimens.targets import BROKEN_TARGETS, Short
 BITS = np.array([0, 1])
 
 
-@pytest.mark.parametrize("broken", BROKEN_MECHANISMS, ids=lambda m: type(m).__name__)
-def test_the_mechanism_contract_catches(broken: BitFlip) -> None:
-    case = mechanisms.Case(broken, BITS, BITS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        with pytest.raises(AssertionError):
-            mechanisms.check_mechanism(case)
+def flipping(mechanism: BitFlip) -> mechanisms.Case:
+    return mechanisms.Case(mechanism, BITS, BITS)
 
 
-def test_the_mechanism_contract_passes_the_sound_one() -> None:
-    mechanisms.check_mechanism(mechanisms.Case(BitFlip(0.9, 0.3), BITS, BITS))
+def broken() -> Iterator[Any]:
+    """Specimens with the check that is made for their fault, or else with the whole suite."""
+    found = [(mechanisms.check_mechanism, flipping(each), each) for each in BROKEN_MECHANISMS]
+    for suite, specimens in ((accountants, BROKEN_ACCOUNTANTS), (estimators, BROKEN_ESTIMATORS)):
+        found += [(getattr(suite, f"check_{name}"), each, each) for each, name in specimens.items()]
+    for each, name in BROKEN_LEARNERS.items():
+        found.append((getattr(attacks, f"check_{name}_signal"), each, each))
+    found += [(learners.check_user_vectors, each, each) for each in BROKEN_VECTORS]
+    found += [(targets.check_target, each, each) for each in BROKEN_TARGETS]
+    for check, specimen, each in found:
+        yield pytest.param(check, specimen, id=f"{type(each).__name__}-{check.__name__}")
 
 
-@pytest.mark.parametrize(
-    ("broken", "check"), BROKEN_ACCOUNTANTS.items(), ids=lambda a: type(a).__name__
-)
-def test_the_accountant_contract_catches(broken: Accountant, check: str) -> None:
-    """The library's ignored count, for one, breaks the law "n-fold is n times composed"."""
+@pytest.mark.parametrize(("check", "specimen"), [*broken()])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_contract_catches(check: Callable[[Any], object], specimen: Any) -> None:
     with pytest.raises(AssertionError):
-        getattr(accountants, f"check_{check}")(broken)
+        check(specimen)
 
 
-@pytest.mark.parametrize("broken", BROKEN_ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_the_estimator_contract_catches(broken: Estimator) -> None:
-    with pytest.raises(AssertionError):
-        estimators.check_estimator(broken)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [ChoosesOnItsScores(), PointEstimate(), ForgetsDelta()],
-    ids=lambda e: type(e).__name__,
-)
-def test_simulated_runs_catch_a_bound_that_is_no_bound(broken: Estimator) -> None:
-    """By themselves: other checks may catch these, too, for what they do besides."""
-    with pytest.raises(AssertionError, match=r"above the truth .* in \d+ of"):
-        estimators.check_calibration(broken)
+@pytest.mark.parametrize("how", BROKEN_DEMONSTRATIONS)
+def test_the_demonstration_contract_catches(how: str) -> None:
+    with pytest.raises((AssertionError, InputError)):
+        demonstrations.check_demonstration(BROKEN_DEMONSTRATIONS[how])
 
 
 @pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
@@ -94,10 +81,12 @@ def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
         datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
 
 
-@pytest.mark.parametrize("broken", BROKEN_VECTORS, ids=lambda e: type(e).__name__)
-def test_the_learner_contract_catches_wrong_user_vectors(broken: Learner) -> None:
-    with pytest.raises(AssertionError):
-        learners.check_user_vectors(broken)
+def test_the_contracts_pass_the_sound_ones() -> None:
+    mechanisms.check_mechanism(flipping(BitFlip(0.9, 0.3)))
+    demonstrations.check_demonstration(SOUND)
+    targets.check_target(Short())
+    assert not attacks.check_attack(Sizes(), runs())
+    attacks.check_attack(LinksByChance(), runs())
 
 
 @functools.cache
@@ -129,26 +118,3 @@ def test_the_wire_check_catches_an_attack_that_peeks(broken: Attack) -> None:
         except AssertionError:
             caught += 1
     assert caught
-
-
-@pytest.mark.parametrize(
-    ("broken", "check"), BROKEN_LEARNERS.items(), ids=lambda a: type(a).__name__
-)
-def test_the_contract_of_learning_attacks_catches(broken: Attack, check: str) -> None:
-    with pytest.raises(AssertionError):
-        getattr(attacks, f"check_{check}_signal")(broken)
-
-
-def test_the_attack_contract_passes_the_sound_one() -> None:
-    assert not attacks.check_attack(Sizes(), runs())
-    attacks.check_attack(LinksByChance(), runs())
-
-
-@pytest.mark.parametrize("broken", BROKEN_TARGETS, ids=lambda t: type(t).__name__)
-def test_the_target_contract_catches(broken: Target) -> None:
-    with pytest.raises(AssertionError):
-        targets.check_target(broken)
-
-
-def test_the_target_contract_passes_the_sound_one() -> None:
-    targets.check_target(Short())

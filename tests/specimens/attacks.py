@@ -35,12 +35,10 @@ class Sizes:
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         pairs = background.candidates
-        assert pairs is not None
         return Scores(values=self.scores(view, rng)[pairs[:, 0]])
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
         uploads = view.rounds[-1].uploads
-        assert uploads is not None
         found = np.zeros(view.public.n_users)
         for component in uploads.components.values():
             found[uploads.users] += self.score(component, view)
@@ -105,7 +103,6 @@ class KnowsTheAnswers(Sizes):
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         pairs = background.candidates
-        assert pairs is not None
         return Scores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
 
 
@@ -144,7 +141,6 @@ class FlipsCoins:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        assert background.known is not None
         users = np.setdiff1d(np.arange(view.public.n_users), background.known)
         return Labels(users=users, codes=self.codes(users, view, background, rng))
 
@@ -183,8 +179,6 @@ class LinksByChance:
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
         before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
-        assert before is not None
-        assert last is not None
         candidates = np.unique(before.users).astype(np.int64)
         return Links(scores=self.scores(view, len(last.users), candidates), candidates=candidates)
 
@@ -216,7 +210,6 @@ class KnowsTheOrder(LinksByChance):
 def _last(view: View) -> np.ndarray:
     """What the last round's messages are, in their order."""
     uploads = view.rounds[-1].uploads
-    assert uploads is not None
     return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
 
 

@@ -74,7 +74,6 @@ class ShiftedTimes(_Drawn):
     """One timestamp too few."""
 
     def _wrong(self, data: Interactions) -> Interactions:
-        assert data.timestamps is not None
         return replace(data, timestamps=data.timestamps[1:])
 
 

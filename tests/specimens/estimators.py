@@ -149,4 +149,19 @@ class UpperSide(_Held):
         return replace(sound, side=Side.UPPER)
 
 
-BROKEN_ESTIMATORS = tuple(broken() for broken in _Held.__subclasses__())
+# Each with the check that is made for its fault.
+BROKEN_ESTIMATORS = {
+    ChoosesOnItsScores(): "calibration",
+    PointEstimate(): "calibration",
+    ForgetsDelta(): "calibration",
+    OneConfidence(): "confidences",
+    FindsNothing(): "power",
+    OneDirection(): "power",
+    OwnChoices(): "determinism",
+    SwallowsNan(): "refusal",
+    SortsInPlace(): "draws",
+    AllAtOnce(): "draws",
+    Boasts(): "largest",
+    ForeseesTooMuch(): "foreseen",
+    UpperSide(): "statement",
+}

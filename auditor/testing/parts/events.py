@@ -6,10 +6,12 @@ Outsiders who add an accountant are tried on these; see ``testing/accountants.py
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import attr
 import numpy as np
 from dp_accounting import (
     ComposedDpEvent,
@@ -33,6 +35,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
+    leaves,
 )
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
@@ -49,13 +52,26 @@ Losses = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Privacy losses of so many independent outputs, drawn from the first of two distributions."""
 
 
+def scope_of(event: DpEvent) -> Scope:
+    """The scope in which the sampling of its leaves speaks; any pair where there is none."""
+    kinds = {type(leaf) for leaf, _ in leaves(event)}
+    if kinds & {PoissonSampledDpEvent, MixtureOfGaussiansDpEvent}:
+        return PRESENCE
+    replaced = {SampledWithoutReplacementDpEvent, ReplacedSamplingDpEvent}
+    return REPLACED if kinds & replaced else SCOPE
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """One use of a mechanism, and the true epsilon of n uses at delta where it is known."""
 
     event: DpEvent
     exact: Exact | None = None
-    scope: Scope = SCOPE
+
+    @property
+    def scope(self) -> Scope:
+        """Where its event speaks."""
+        return scope_of(self.event)
 
 
 def _root(delta_at: Callable[[float], float], delta: float, high: float) -> float:
@@ -83,20 +99,7 @@ def response(epsilon: float) -> Exact:
 
 def gaussian(noise: float) -> Exact:
     """Balle and Wang 2018, Theorem 8, at mu = sqrt(n)/noise."""
-
-    def exact(n: int, delta: float) -> float:
-        mu, normal = math.sqrt(n) / noise, stats.norm.cdf
-        if delta == 0:
-            return math.inf
-        return _root(
-            lambda eps: float(
-                normal(mu / 2 - eps / mu) - math.exp(eps) * normal(-mu / 2 - eps / mu)
-            ),
-            delta,
-            mu**2 / 2 + 12 * mu,
-        )
-
-    return exact
+    return revealed(1.0, noise)
 
 
 def laplace(noise: float) -> Exact:
@@ -156,118 +159,68 @@ USES = {
     "shuffled": Use(ShuffledDpEvent(1.0, 500)),
     "shuffled bits": Use(ShuffledDpEvent(1.0, 500, True)),
     "one in the shuffle": Use(ShuffledDpEvent(1.0, 1), response(1.0)),
-    "sampled gaussian": Use(PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)), scope=PRESENCE),
-    "sampled laplace": Use(PoissonSampledDpEvent(0.1, LaplaceDpEvent(2.0)), scope=PRESENCE),
-    "all sampled": Use(
-        PoissonSampledDpEvent(1.0, GaussianDpEvent(5.0)), gaussian(5.0), scope=PRESENCE
-    ),
+    "sampled gaussian": Use(PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))),
+    "sampled laplace": Use(PoissonSampledDpEvent(0.1, LaplaceDpEvent(2.0))),
+    "all sampled": Use(PoissonSampledDpEvent(1.0, GaussianDpEvent(5.0)), gaussian(5.0)),
     "sampled pure": Use(
         PoissonSampledDpEvent(0.2, PureDpEvent(1.5)),
         lambda n, delta: n * math.log(0.8 + 0.2 * math.exp(1.5)) if delta == 0 else 0.0,
-        scope=PRESENCE,
     ),
-    "fixed size": Use(
-        SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25)), scope=REPLACED
-    ),
-    "replaced sampling": Use(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), scope=REPLACED),
+    "fixed size": Use(SampledWithoutReplacementDpEvent(1000, 10, GaussianDpEvent(1.25))),
+    "replaced sampling": Use(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0))),
     "seen sampling": Use(RevealedSamplingDpEvent(0.05, GaussianDpEvent(4.0)), revealed(0.05, 4.0)),
-    "sampled group": Use(group_event(0.1, 3, 4.0), scope=PRESENCE),
-    "whole group": Use(group_event(1.0, 2, 10.0), gaussian(5.0), scope=PRESENCE),
+    "sampled group": Use(group_event(0.1, 3, 4.0)),
+    "whole group": Use(group_event(1.0, 2, 10.0), gaussian(5.0)),
 }
 DELTAS = (0.0, 1e-6, 0.01)
 
-# One parameter moved at a time, all else equal: each event costs at least what the one before does.
-LADDERS: dict[str, tuple[DpEvent, ...]] = {
-    "response, noise": tuple(RandomizedResponseDpEvent(x, 2) for x in (1.0, 0.9, 0.5, 0.1, 0.0)),
-    "response, buckets": tuple(RandomizedResponseDpEvent(0.5, k) for k in (1, 2, 3, 10, 1000)),
-    "flip, p": tuple(BitFlipDpEvent(p, 0.3) for p in (0.3, 0.4, 0.7, 0.9, 1.0)),
-    "flip, q": tuple(BitFlipDpEvent(0.6, q) for q in (0.6, 0.5, 0.3, 0.01, 0.0)),
-    "pure, epsilon": tuple(PureDpEvent(x) for x in (0.0, 0.01, 0.5, 3.0, 60.0, math.inf)),
-    "laplace, noise": tuple(LaplaceDpEvent(z) for z in (100.0, 3.0, 1.0, 0.1, 0.0)),
-    "gaussian, noise": tuple(GaussianDpEvent(z) for z in (100.0, 3.0, 1.0, 0.1, 0.0)),
-    "zcdp, rho": tuple(ZCDpEvent(rho) for rho in (0.0, 0.01, 0.5, 10.0)),
-    "zcdp, xi": tuple(ZCDpEvent(0.01, xi) for xi in (0.0, 0.1, 2.0)),
-    "shuffled, epsilon": tuple(ShuffledDpEvent(x, 200) for x in (0.01, 0.5, 1.0, 3.0, 20.0)),
-    "shuffled, users": tuple(ShuffledDpEvent(1.0, n) for n in (10**4, 1000, 100, 10, 1)),
-    "shuffled, kind": tuple(ShuffledDpEvent(1.5, 300, binary) for binary in (True, False)),
-    "sampled gaussian, rate": tuple(
-        PoissonSampledDpEvent(q, GaussianDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
-    ),
-    "sampled gaussian, noise": tuple(
-        PoissonSampledDpEvent(0.1, GaussianDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
-    ),
-    "sampled laplace, rate": tuple(
-        PoissonSampledDpEvent(q, LaplaceDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
-    ),
-    "sampled laplace, noise": tuple(
-        PoissonSampledDpEvent(0.1, LaplaceDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
-    ),
-    "sampled pure, rate": tuple(
-        PoissonSampledDpEvent(q, PureDpEvent(1.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
-    ),
-    "sampled pure, epsilon": tuple(
-        PoissonSampledDpEvent(0.1, PureDpEvent(x)) for x in (0.0, 0.1, 1.0, 10.0)
-    ),
-    "fixed size, sample": tuple(
-        SampledWithoutReplacementDpEvent(1000, m, GaussianDpEvent(2.0)) for m in (1, 100, 1000)
-    ),
-    "fixed size, data": tuple(
-        SampledWithoutReplacementDpEvent(n, 100, GaussianDpEvent(2.0)) for n in (10_000, 1000, 200)
-    ),
-    "fixed size, noise": tuple(
-        SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(z)) for z in (20.0, 2.0, 1.0)
-    ),
-    "replaced sampling, rate": tuple(
-        ReplacedSamplingDpEvent(q, GaussianDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
-    ),
-    "replaced sampling, noise": tuple(
-        ReplacedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
-    ),
-    "seen sampling, rate": tuple(
-        RevealedSamplingDpEvent(q, GaussianDpEvent(2.0)) for q in (0.0, 0.01, 0.1, 0.5, 1.0)
-    ),
-    "seen sampling, noise": tuple(
-        RevealedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (20.0, 2.0, 0.8, 0.0)
-    ),
-    "sampled group, rate": tuple(group_event(q, 3, 2.0) for q in (0.0, 0.01, 0.1, 0.5, 1.0)),
-    "sampled group, size": tuple(group_event(0.1, k, 2.0) for k in (1, 2, 5, 20)),
-    "sampled group, noise": tuple(group_event(0.1, 3, z) for z in (20.0, 2.0, 0.8, 0.0)),
+_NOISES, _RATES = (100.0, 20.0, 3.0, 0.8, 0.0), (0.0, 0.01, 0.1, 0.5, 1.0)
+_NEGATIVE, _BEYOND, _NO_COUNTS = (-1.0, math.nan), (-0.1, 1.1, math.nan), (0, -5, 2.5, math.nan)
+_PARAMETERS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "noise_multiplier": (_NOISES, _NEGATIVE),
+    "standard_deviation": (_NOISES, _NEGATIVE),
+    "noise_parameter": ((1.0, 0.9, 0.5, 0.1, 0.0), _BEYOND),
+    "num_buckets": ((1, 2, 3, 10, 1000), _NO_COUNTS),
+    "p": ((0.2, 0.4, 0.7, 0.9, 1.0), _BEYOND),
+    "q": ((0.7, 0.5, 0.3, 0.01, 0.0), _BEYOND),
+    "epsilon": ((0.0, 0.01, 0.5, 3.0, 60.0, math.inf), _NEGATIVE),
+    "rho": ((0.0, 0.01, 0.5, 10.0), _NEGATIVE),
+    "xi": ((0.0, 0.1, 2.0), _NEGATIVE),
+    "n_users": ((10**4, 1000, 100, 10, 1), _NO_COUNTS),
+    "binary": ((True, False), ()),
+    "sampling_probability": (_RATES, _BEYOND),
+    "sample_size": ((1, 100, 1000), (-2, 1001)),
+    "source_dataset_size": ((10_000, 1000, 20), (9, *_NO_COUNTS)),
+    "sensitivities": ((), tuple((0.0, 1.0, 2.0, c) for c in (*_NEGATIVE, math.inf))),
+    "sampling_probs": ((), ((0.5, 0.4, 0.0, 0.0), (1.5, -0.5, 0.0, 0.0), (1.0,))),
 }
+"""Values that never cost less than the one before, all else equal; values outside the range."""
+# The first of each kind, and of each kind that is sampled.
+_EACH = {
+    (type(event), type(getattr(event, "event", None))): event
+    for event in (use.event for use in reversed(USES.values()))
+}.values()
 
 
-def scope_of(event: DpEvent) -> Scope:
-    """The scope in which this leaf's sampling speaks; any pair where there is none."""
-    if isinstance(event, (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent)):
-        return PRESENCE
-    replaced = (SampledWithoutReplacementDpEvent, ReplacedSamplingDpEvent)
-    return REPLACED if isinstance(event, replaced) else SCOPE
+def _moved(event: DpEvent, outside: bool) -> Iterator[tuple[str, tuple[DpEvent, ...]]]:
+    """By name of a parameter, the event at its values, or ``outside`` its range."""
+    for field in attr.fields(type(event)):
+        if field.name == "event":
+            for name, inner in _moved(event.event, outside):
+                yield name, tuple(attr.evolve(event, event=one) for one in inner)
+        elif not (outside and isinstance(event, RevealedSamplingDpEvent)):  # it checks its rate
+            values = _PARAMETERS[field.name][outside]
+            yield field.name, tuple(attr.evolve(event, **{field.name: x}) for x in values)
 
 
-# Each parameter outside its range, in an event that is otherwise sensible.
-_NO_COUNTS: tuple[Any, ...] = (0, -5, 2.5, math.nan)
-SENSELESS: tuple[DpEvent, ...] = (
-    *(LaplaceDpEvent(z) for z in (-1.0, math.nan)),
-    *(GaussianDpEvent(z) for z in (-1.0, math.nan)),
-    *(ZCDpEvent(rho) for rho in (-1.0, math.nan)),
-    *(PureDpEvent(x) for x in (-1.0, math.nan)),
-    *(BitFlipDpEvent(p, 0.3) for p in (-0.1, 1.1, math.nan)),
-    *(BitFlipDpEvent(0.7, q) for q in (-0.1, 1.1, math.nan)),
-    *(RandomizedResponseDpEvent(x, 2) for x in (-0.1, 1.1, math.nan)),
-    *(RandomizedResponseDpEvent(0.5, k) for k in (0, -2, 2.5, math.nan)),
-    *(ShuffledDpEvent(x, 100) for x in (-1.0, math.nan)),
-    *(ShuffledDpEvent(1.0, n) for n in _NO_COUNTS),
-    *(PoissonSampledDpEvent(q, GaussianDpEvent(1.0)) for q in (-0.1, 1.1, math.nan)),
-    *(PoissonSampledDpEvent(0.1, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
-    *(PoissonSampledDpEvent(0.1, LaplaceDpEvent(z)) for z in (-1.0, math.nan)),
-    SampledWithoutReplacementDpEvent(10, 11, GaussianDpEvent(1.0)),
-    SampledWithoutReplacementDpEvent(10, -2, GaussianDpEvent(1.0)),
-    *(SampledWithoutReplacementDpEvent(10, 2, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
-    *(RevealedSamplingDpEvent(0.1, GaussianDpEvent(z)) for z in (-1.0, math.nan)),
-    *(ReplacedSamplingDpEvent(q, GaussianDpEvent(1.0)) for q in (-0.1, 1.1, math.nan)),
-    *(MixtureOfGaussiansDpEvent(z, (0.0, 1.0), (0.5, 0.5)) for z in (-1.0, math.nan)),
-    *(MixtureOfGaussiansDpEvent(1.0, (0.0, c), (0.5, 0.5)) for c in (-1.0, math.nan, math.inf)),
-    *(MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), p) for p in ((0.5, 0.4), (1.5, -0.5), (1.0,))),
-)
+LADDERS: dict[str, tuple[DpEvent, ...]] = {
+    **{f"{e}, {name}": moved for e in _EACH for name, moved in _moved(e, False) if moved},
+    "sampled group, rate": tuple(group_event(q, 3, 2.0) for q in _RATES),
+    "sampled group, size": tuple(group_event(0.1, k, 2.0) for k in (1, 2, 5, 20)),
+}
+"""One parameter moved at a time: each event costs at least what the one before does."""
+SENSELESS = tuple(wrong for e in _EACH for _, moved in _moved(e, True) for wrong in moved)
+"""Each parameter outside its range, in an event that is otherwise sensible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,80 +229,58 @@ class Sampled:
 
     event: DpEvent
     losses: tuple[Losses, ...]
-    scope: Scope = SCOPE
+
+    @property
+    def scope(self) -> Scope:
+        """Where its event speaks."""
+        return scope_of(self.event)
+
+    @classmethod
+    def of(cls, uses: Mapping[DpEvent, int], *losses: Losses) -> Sampled:
+        """Of events, each used so often."""
+        return cls(ComposedDpEvent([SelfComposedDpEvent(e, n) for e, n in uses.items()]), losses)
 
 
-def _noisy(gaussians: int, z: float, laplaces: int, b: float) -> Losses:
-    """Losses of Gaussian and Laplace noise on 1 against 0, all together."""
+Places = Mapping[float, float]
+
+
+def _around(count: int, z: float, one: Places, other: Places) -> Losses:
+    """Of numbers with Gaussian noise, around places drawn with the chances of the one or other."""
+
+    def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
+        parts = [math.log(p) + (2.0 * c * x - c * c) / (2.0 * z**2) for c, p in chances.items()]
+        return np.asarray(np.logaddexp.reduce(parts))
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        x = 1.0 + z * rng.standard_normal((size, gaussians))
-        y = 1.0 + rng.laplace(scale=b, size=(size, laplaces))
-        one = ((2.0 * x - 1.0) / (2.0 * z**2)).sum(axis=1)
-        return np.asarray(one + ((np.abs(y) - np.abs(y - 1.0)) / b).sum(axis=1))
+        places = rng.choice(list(one), (size, count), p=list(one.values()))
+        x = places + z * rng.standard_normal((size, count))
+        return np.asarray((logs(x, one) - logs(x, other)).sum(axis=1))
 
     return losses
 
 
-def _sampled(count: int, rate: float, z: float, *, present: bool) -> Losses:
-    """Losses of N(0, z^2) mixed with N(1, z^2) at ``rate``, against N(0, z^2), or the reverse."""
+def _laplaces(count: int, b: float) -> Losses:
+    """Of Laplace noise on 1 against 0."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        hit = (rng.random((size, count)) < rate) & present
-        x = hit + z * rng.standard_normal((size, count))
-        shift = math.log1p(-rate) if rate < 1 else -math.inf
-        one = np.logaddexp(shift, math.log(rate) + (2.0 * x - 1.0) / (2.0 * z**2)).sum(axis=1)
-        return np.asarray(one if present else -one)
+        y = 1.0 + rng.laplace(scale=b, size=(size, count))
+        return np.asarray(((np.abs(y) - np.abs(y - 1.0)) / b).sum(axis=1))
 
     return losses
 
 
-def _sampled_response(count: int, rate: float, epsilon: float, *, present: bool) -> Losses:
-    """Losses of a response mixed into that of the other input at ``rate``, or the reverse."""
-    lie = 1 / (1 + math.exp(epsilon))
-    one, none = rate * (1 - lie) + (1 - rate) * lie, lie
+def _bits(count: int, p: float, q: float) -> Losses:
+    """Of bits that are 1 with probability p, against q."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        hits = rng.binomial(count, one if present else none, size)
-        loss = hits * math.log(one / none) + (count - hits) * math.log((1 - one) / (1 - none))
-        return np.asarray(loss if present else -loss)
-
-    return losses
-
-
-def _replaced(count: int, rate: float, z: float) -> Losses:
-    """Losses of N(0, z^2) mixed with N(1, z^2) at ``rate``, against it mixed with N(-1, z^2)."""
-
-    def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        x = (rng.random((size, count)) < rate) + z * rng.standard_normal((size, count))
-        one, other = (
-            np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * way - 1.0) / (2.0 * z**2))
-            for way in (x, -x)
-        )
-        return np.asarray((one - other).sum(axis=1))
-
-    return losses
-
-
-def _group(count: int, rate: float, size: int, z: float, *, present: bool) -> Losses:
-    """Losses of N(0, z^2) around as many as are drawn of ``size``, against 0, or the reverse."""
-
-    def losses(rng: np.random.Generator, size_: int) -> NDArray[np.float64]:
-        shape = (size_, count)
-        drawn = rng.binomial(size, rate, shape) if present else np.zeros(shape)
-        x = drawn + z * rng.standard_normal(shape)
-        terms = [
-            stats.binom.logpmf(j, size, rate) + (2.0 * j * x - j * j) / (2.0 * z**2)
-            for j in range(size + 1)
-        ]
-        one = np.logaddexp.reduce(terms).sum(axis=1)
-        return np.asarray(one if present else -one)
+        ones = rng.binomial(count, p, size)
+        return np.asarray(ones * math.log(p / q) + (count - ones) * math.log((1 - p) / (1 - q)))
 
     return losses
 
 
 def _seen(count: int, rate: float, z: float) -> Losses:
-    """Losses of as many Gaussians as a binomial number says, which is seen."""
+    """Of as many Gaussians as a binomial number says, which is seen."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         mu = np.sqrt(rng.binomial(count, rate, size)) / z
@@ -358,75 +289,61 @@ def _seen(count: int, rate: float, z: float) -> Losses:
     return losses
 
 
-def _flips_and_noise(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """Five bits flipped at (0.7, 0.2), three responses of 1 and four Gaussians of 3, together."""
-    ones = rng.binomial(5, 0.7, size)
-    truths = rng.binomial(3, 1 / (1 + math.exp(-1.0)), size)
-    mu = 2.0 / 3.0
-    flips = ones * math.log(0.7 / 0.2) + (5 - ones) * math.log(0.3 / 0.8)
-    return np.asarray(flips + (2.0 * truths - 3.0) + mu**2 / 2.0 + mu * rng.standard_normal(size))
+def _together(*parts: Losses) -> Losses:
+    return lambda rng, size: np.sum([losses(rng, size) for losses in parts], axis=0)
 
 
+def _both(draw: Callable[..., Losses], one: Any, other: Any) -> tuple[Losses, Losses]:
+    """Of neighbours that are not alike, in either order."""
+    return draw(one, other), draw(other, one)
+
+
+_0, _1 = {0.0: 1.0}, {1.0: 1.0}
+_TENTH = {0.0: 0.9, 1.0: 0.1}
+_GROUP = {float(k): float(stats.binom.pmf(k, 3, 0.1)) for k in range(4)}
+_LIE = 1 / (1 + math.exp(1.5))
+_FIFTH = 0.2 * (1 - _LIE) + 0.8 * _LIE
+_DRAWN_GAUSSIANS = _both(partial(_around, 20, 2.0), _TENTH, _0)
+_DRAWN_RESPONSES = _both(partial(_bits, 10), _FIFTH, _LIE)
 SAMPLED = {
-    "gaussians and laplaces": Sampled(
-        ComposedDpEvent(
-            [
-                SelfComposedDpEvent(GaussianDpEvent(3.0), 5),
-                SelfComposedDpEvent(LaplaceDpEvent(1.5), 4),
-            ]
+    "gaussians and laplaces": Sampled.of(
+        {GaussianDpEvent(3.0): 5, LaplaceDpEvent(1.5): 4},
+        _together(_around(5, 3.0, _1, _0), _laplaces(4, 1.5)),
+    ),
+    "gaussians": Sampled.of({GaussianDpEvent(2.0): 6}, _around(6, 2.0, _1, _0)),
+    "laplaces": Sampled.of({LaplaceDpEvent(2.0): 12}, _laplaces(12, 2.0)),
+    "bits and gaussians": Sampled.of(
+        {BitFlipDpEvent(0.7, 0.2): 5, response_event(1.0): 3, GaussianDpEvent(3.0): 4},
+        _together(
+            _bits(5, 0.7, 0.2),
+            _bits(3, 1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))),
+            _around(4, 3.0, _1, _0),
         ),
-        (_noisy(5, 3.0, 4, 1.5),),
     ),
-    "gaussians": Sampled(SelfComposedDpEvent(GaussianDpEvent(2.0), 6), (_noisy(6, 2.0, 0, 1.0),)),
-    "laplaces": Sampled(SelfComposedDpEvent(LaplaceDpEvent(2.0), 12), (_noisy(0, 1.0, 12, 2.0),)),
-    "bits and gaussians": Sampled(
-        ComposedDpEvent(
-            [
-                SelfComposedDpEvent(BitFlipDpEvent(0.7, 0.2), 5),
-                SelfComposedDpEvent(response_event(1.0), 3),
-                SelfComposedDpEvent(GaussianDpEvent(3.0), 4),
-            ]
-        ),
-        (_flips_and_noise,),
+    "sampled gaussians": Sampled.of(
+        {PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)): 20}, *_DRAWN_GAUSSIANS
     ),
-    "sampled gaussians": Sampled(
-        SelfComposedDpEvent(PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)), 20),
-        tuple(_sampled(20, 0.1, 2.0, present=present) for present in (True, False)),
-        scope=PRESENCE,
+    "sampled responses": Sampled.of(
+        {PoissonSampledDpEvent(0.2, PureDpEvent(1.5)): 10}, *_DRAWN_RESPONSES
     ),
-    "sampled responses": Sampled(
-        SelfComposedDpEvent(PoissonSampledDpEvent(0.2, PureDpEvent(1.5)), 10),
-        tuple(_sampled_response(10, 0.2, 1.5, present=present) for present in (True, False)),
-        scope=PRESENCE,
-    ),
-    "responses of fixed size": Sampled(
-        SelfComposedDpEvent(SampledWithoutReplacementDpEvent(100, 20, PureDpEvent(1.5)), 10),
-        tuple(_sampled_response(10, 0.2, 1.5, present=present) for present in (True, False)),
-        scope=REPLACED,
+    "responses of fixed size": Sampled.of(
+        {SampledWithoutReplacementDpEvent(100, 20, PureDpEvent(1.5)): 10}, *_DRAWN_RESPONSES
     ),
     # All others hold the second value of the one: who is drawn in its place adds the same.
-    "fixed size": Sampled(
-        SelfComposedDpEvent(SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(2.0)), 20),
-        tuple(_sampled(20, 0.1, 2.0, present=present) for present in (True, False)),
-        scope=REPLACED,
+    "fixed size": Sampled.of(
+        {SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(2.0)): 20}, *_DRAWN_GAUSSIANS
     ),
-    "replaced sampling": Sampled(
-        SelfComposedDpEvent(ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)), 20),
-        (_replaced(20, 0.1, 2.0),),
-        scope=REPLACED,
+    "replaced sampling": Sampled.of(
+        {ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)): 20},
+        _around(20, 2.0, _TENTH, {0.0: 0.9, -1.0: 0.1}),
     ),
-    "sampled group": Sampled(
-        SelfComposedDpEvent(group_event(0.1, 3, 4.0), 20),
-        tuple(_group(20, 0.1, 3, 4.0, present=present) for present in (True, False)),
-        scope=PRESENCE,
+    "sampled group": Sampled.of(
+        {group_event(0.1, 3, 4.0): 20}, *_both(partial(_around, 20, 4.0), _GROUP, _0)
     ),
-    "seen sampling": Sampled(
-        SelfComposedDpEvent(RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)), 30),
-        (_seen(30, 0.2, 2.0),),
+    "seen sampling": Sampled.of(
+        {RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)): 30}, _seen(30, 0.2, 2.0)
     ),
 }
-
-
 # Epsilons of millions and more.
 MILLIONS: tuple[DpEvent, ...] = (
     SelfComposedDpEvent(PureDpEvent(60.0), 10**6),
@@ -443,38 +360,23 @@ MILLIONS: tuple[DpEvent, ...] = (
 )
 
 
-def _flip_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
-    return [event.p, 1.0 - event.p], [event.q, 1.0 - event.q]
+def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
+    """Probabilities under its two inputs: of buckets, those of the inputs and of all the rest."""
+    if isinstance(report, RandomizedResponseDpEvent):
+        lie = report.noise_parameter / report.num_buckets
+        truth, rest = 1.0 - report.noise_parameter + lie, lie * (report.num_buckets - 2)
+        return [truth, lie, rest], [lie, truth, rest]
+    truth = 1.0 / (1.0 + math.exp(-getattr(report, "epsilon", 0.0)))
+    p, q = getattr(report, "p", truth), getattr(report, "q", 1.0 - truth)
+    return [p, 1.0 - p], [q, 1.0 - q]
 
 
-def _response_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
-    """Own bucket, the other input's bucket, and the rest of them, which tell nothing."""
-    lie = event.noise_parameter / event.num_buckets
-    truth = 1.0 - event.noise_parameter + lie
-    rest = lie * (event.num_buckets - 2)
-    return [truth, lie, rest], [lie, truth, rest]
-
-
-def _pure_distributions(event: DpEvent) -> tuple[list[float], list[float]]:
-    truth = 1.0 / (1.0 + math.exp(-event.epsilon))
-    return [truth, 1.0 - truth], [1.0 - truth, truth]
-
-
-_DISTRIBUTIONS: dict[type[DpEvent], Callable[[DpEvent], tuple[list[float], list[float]]]] = {
-    BitFlipDpEvent: _flip_distributions,
-    RandomizedResponseDpEvent: _response_distributions,
-    PureDpEvent: _pure_distributions,
-}
-KINDS: tuple[DpEvent, ...] = (
-    BitFlipDpEvent(0.7, 0.2),
-    RandomizedResponseDpEvent(0.4, 5),
-    PureDpEvent(1.5),
-)
+KINDS = tuple(USES[name].event for name in ("flip", "five buckets", "pure"))
 """One of each kind in ``REPORTS``."""
-_RATES = st.floats(0.02, 0.98)
+_CHANCES = st.floats(0.02, 0.98)
 # Reports with two or three outputs worth telling apart.
 REPORTS: st.SearchStrategy[DpEvent] = st.one_of(
-    st.builds(BitFlipDpEvent, _RATES, _RATES),
+    st.builds(BitFlipDpEvent, _CHANCES, _CHANCES),
     st.builds(RandomizedResponseDpEvent, st.floats(0.05, 1.0), st.integers(2, 6)),
     st.builds(PureDpEvent, st.floats(0.01, 4.0)),
 )
@@ -488,7 +390,7 @@ def enumerated_divergence(reports: Sequence[DpEvent], epsilon: float) -> float:
     """
     p, q = np.ones((1, 1)), np.ones((1, 1))
     for report in reports:
-        one, two = (np.array(masses) for masses in _DISTRIBUTIONS[type(report)](report))
+        one, two = (np.array(masses) for masses in _masses(report))
         p, q = (
             np.concatenate(
                 [(first[:, :, None] * masses).reshape(len(first), -1) for masses in (here, there)]

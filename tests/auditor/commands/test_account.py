@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
-from tests.command import cli
+from tests.command import cli, refusal
 from tests.reports.test_sarif import check
 
 TABLED = """
@@ -161,8 +161,7 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
         code, out, _ = cli("account", *words, "--tables", "--jobs", "1")
         said = "Table 7, q = 5/50, delta 1e-06: printed 2.0000; counted as printed 3.0000;"
         assert (code, out) == (0, f"{said} holds 1 to 1.5\n")
-    code, _, err = cli("account", "fcf", "--tables")
-    assert (code, "alone or with dp-privrec or theirs." in err) == (2, True)
+    assert "alone or with dp-privrec or theirs." in refusal("account", "fcf", "--tables")
 
 
 def test_an_epsilon_of_millions_is_printed() -> None:
@@ -203,13 +202,21 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("22", "--only", "wrong"), "--only with --all"),
         (("--all", "--only", "wrong", "--markdown"), "--json and --only"),
         (("--tables", "--only", "wrong"), "got --tables"),
+        (("fmf-ldp", "--users", 10**30), "2 to 1,000,000,000,000 users and items"),
+        (("fmf-ldp", "--items", 10**30), "2 to 1,000,000,000,000 users and items"),
+        (("fcf", "--gaussian", "1"), "Expected --gaussian with noise of your own"),
+        (("--all", "--delta", "1e-5"), "Expected --delta with noise of your own"),
+        (("--rate", "0.1"), "got 0 of them"),
+        (("--event", "/nowhere/event.json"), "/nowhere/event.json"),
+        (("--gaussian", "1", "--delta", "one"), "'--delta'"),
+        (("--gaussian",), "--gaussian"),
+        (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
+        (("--gaussian", "1"), "delta=0"),
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], said: str) -> None:
-    code, out, err = cli("account", *words)
-    assert (code, out, err.strip().count("\n")) == (2, "", 0)
-    assert said in err
+def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
+    assert said in refusal("account", *words)
 
 
 def test_the_catalogue_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,26 +269,6 @@ def test_the_noise_for_a_target_is_found() -> None:
     assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("fcf", "--gaussian", "1"), "Expected --gaussian with noise of your own"),
-        (("--all", "--delta", "1e-5"), "Expected --delta with noise of your own"),
-        (("--rate", "0.1"), "got 0 of them"),
-        (("--event", "/nowhere/event.json"), "/nowhere/event.json"),
-        (("--gaussian", "1", "--delta", "one"), "'--delta'"),
-        (("--gaussian",), "--gaussian"),
-        (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
-        (("--gaussian", "1"), "delta=0"),
-    ],
-    ids=str,
-)
-def test_what_makes_no_sense_of_ones_own_is_one_line(words: tuple[str, ...], said: str) -> None:
-    code, out, err = cli("account", *words)
-    assert (code, out, err.strip().count("\n")) == (2, "", 0)
-    assert said in err
-
-
 def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
     code = (
         "import sys; from fedrec_auditor.auditor.commands.command_line import main\n"
@@ -293,10 +280,3 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize("option", ["--users", "--items"])
-def test_a_population_has_an_end(option: str) -> None:
-    code, out, err = cli("account", "fmf-ldp", option, 10**30)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "2 to 1,000,000,000,000 users and items" in err

@@ -30,7 +30,8 @@ attacks = ["attribute-knn", "interaction-membership", "interaction-reconstructio
 data = "synthetic"
 min_user = 70
 quick = true
-runs = 500
+runs = 100
+population = [4, 10]
 [settings.fedncf]
 rounds = 2
 route = "shuffler"
@@ -97,12 +98,9 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
         for f in record.findings
         if f.target == "fmf-ldp" and f.scope.horizon == "training" and f.scope.vantage == "server"
     )
-    assert training.accounted is not None
     assert training.accounted.epsilon == pytest.approx(2.5 * 100 * 20)
-    assert training.measured is not None
     assert training.measured.epsilon == pytest.approx(2.5 * 100 * 20)
     user = next(f for f in record.findings if f.target == "dplcf-sp" and f.scope.unit == "user")
-    assert user.accounted is not None
     assert user.accounted.epsilon == pytest.approx(items * 1.0)
 
 
@@ -117,7 +115,6 @@ def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> N
     found = [f for f in Record.read(done).findings if f.target == "fedncf"]
     assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
     for row in (found[0].claim, found[0].accounted, found[0].measured):
-        assert row is not None
         assert row.epsilon == pytest.approx(2.0)
 
 
@@ -309,40 +306,6 @@ def test_every_target_can_be_listed(name: str) -> None:
     assert "\nSettings\n" in said
 
 
-def test_account_needs_no_data() -> None:
-    code, out, _ = cli("account", "fmf-ldp", "--json")
-    assert code == 0
-    rows = json.loads(out)
-    assert [row["accounted"]["epsilon"] for row in rows[:3]] == pytest.approx([2.5, 250, 5000])
-    shuffled = rows[-1]["accounted"]
-    assert shuffled["scope"]["vantage"] == "shuffled"
-    assert shuffled["epsilon"] < 5000 / 20
-    code, out, _ = cli("account", "dplcf-ap")
-    assert "VIOLATED" in out
-
-
-def test_verify_confirms_and_accuses(tmp_path: Path) -> None:
-    (tmp_path / "homemade.py").write_text(
-        "from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip\n"
-        "tight = BitFlip.symmetric(1.0)\n"
-        "def sloppy(x, rng, size):\n"
-        "    return rng.random(size) < (0.9 if x else 0.2)\n"
-    )
-    sys.path.insert(0, str(tmp_path))
-    try:
-        code, out, _ = cli("verify", "homemade:tight", "--epsilon", "1")
-        assert (code, out.splitlines()[0][:10]) == (0, "CONSISTENT")
-        code, out, _ = cli(
-            "verify", "homemade:sloppy", "--epsilon", "1", "--samples", "20000", "--json"
-        )
-        assert code == 1
-        found = json.loads(out)
-        assert found["verdict"] == "VIOLATED"
-        assert 1.9 < found["epsilon_lower"] < 2.08
-    finally:
-        sys.path.remove(str(tmp_path))
-
-
 def test_doctor() -> None:
     code, out, _ = cli("doctor", "--json")
     assert code == 0
@@ -417,7 +380,8 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     tmp_path: Path, redirect: str, said: str
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
-    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\nquick = true\n')
+    small = "min_user = 70\nruns = 100\npopulation = [4, 10]\n"
+    plan.write_text(f'targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\n{small}')
     words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
     done = subprocess.run(
         ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],
@@ -434,8 +398,8 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 
 
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
-    words = [*COMMAND, "verify", "laplace", "--epsilon", "0.5"]
-    words += ["--set", "scale=1", "--set", "low=0", "--set", "high=1", "--samples", "1000"]
+    words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]
+    words += ["--set", "p=0.7", "--set", "q=0.3"]
     for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
         script = f'exec {redirect}; sleep 0.1; exec "$@"'
         done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from tests.command import cli
+from tests.command import cli, refusal
 from tests.reports.conftest import sample
 
 
@@ -50,6 +50,4 @@ def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
 
 
 def test_what_is_no_run_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    code, text, err = cli("compare", runs[0], tmp_path)
-    assert (code, text) == (2, "")
-    assert "report.json" in err
+    assert "report.json" in refusal("compare", runs[0], tmp_path)

@@ -11,7 +11,7 @@ from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.run.tasks import Audit
 from fedrec_auditor.reports.record import Record
-from tests.command import cli
+from tests.command import cli, refusal
 
 NAMES = ["dplcf-ap-zeros", "dplcf-sufficient", "lcf-ap-zeros"]
 
@@ -20,7 +20,7 @@ NAMES = ["dplcf-ap-zeros", "dplcf-sufficient", "lcf-ap-zeros"]
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three demonstrations by two workers."""
     out = tmp_path_factory.mktemp("claims")
-    words = ("run", "dplcf-ap", "lcf-ap", "--only", "claims", "--jobs", 2, "--out", out)
+    words = ("run", "dplcf-ap", "lcf-ap", "--only", "claims", "--quick", "--jobs", 2, "--out", out)
     for name, said in zip(("code", "stdout", "stderr"), cli(*words), strict=True):
         (out / name).write_text(str(said))
     return out
@@ -49,19 +49,10 @@ def test_every_report_has_them(done: Path) -> None:
     assert " left" in (done / "stderr").read_text()
 
 
-def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
-    assert cli("report", tmp_path)[0] == 0
-    for name in ("report.json", "report.html", "report.md", "junit.xml"):
-        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
-
-
 def test_an_edited_outcome_is_refused(done: Path, tmp_path: Path) -> None:
     text = (done / "report.json").read_text()
     (tmp_path / "report.json").write_text(text.replace('"shown": true', '"shown": false', 1))
-    code, _, err = cli("report", tmp_path)
-    assert code == 2
-    assert "Expected shown=True in demonstration dplcf-ap-zeros" in err
+    assert "Expected shown=True in demonstration dplcf-ap-zeros" in refusal("report", tmp_path)
 
 
 def test_a_level_decides_the_exit_code(tmp_path: Path) -> None:
@@ -84,18 +75,16 @@ def test_a_level_decides_the_exit_code(tmp_path: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    code, _, err = cli("run", *words, "--only", "claims", "--out", tmp_path / "out")
-    assert code == 2
-    assert said in err
+    assert said in refusal("run", *words, "--only", "claims", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_settings_are_refused_where_each_demonstration_brings_its_own(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text('targets = ["lcf-ap"]\nonly = "claims"\n[settings.lcf-ap]\nepsilon = 2.0\n')
-    code, _, err = cli("run", "--plan", plan, "--out", tmp_path / "out")
-    assert code == 2
-    assert "Expected no settings where only claims are demonstrated" in err
+    assert "Expected no settings where only claims are demonstrated" in refusal(
+        "run", "--plan", plan, "--out", tmp_path / "out"
+    )
 
 
 def test_a_target_among_others_without_a_demonstration_is_left_out() -> None:
@@ -108,7 +97,7 @@ def test_a_target_among_others_without_a_demonstration_is_left_out() -> None:
 
 
 def test_python_runs_them_too_and_one_worker_finds_the_same(done: Path) -> None:
-    record = audit(["dplcf-ap", "lcf-ap"], only="claims", jobs=1)
+    record = audit(["dplcf-ap", "lcf-ap"], only="claims", quick=True, jobs=1)
     assert record.plan["only"] == "claims"
     assert record.findings == Record.read(done).findings
     assert record.demonstrations == Record.read(done).demonstrations

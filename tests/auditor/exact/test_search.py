@@ -50,7 +50,6 @@ def test_few_inputs_and_outputs_are_searched_exhaustively(rows: NDArray[np.float
     assert found.epsilon == pytest.approx(slow_epsilon(rows), abs=1e-9)
     assert "exhaustive" in found.source
     witness = found.witness
-    assert witness is not None
     assert witness.probability_a == pytest.approx(rows[int(witness.input_a), int(witness.output)])
     assert witness.probability_b == pytest.approx(rows[int(witness.input_b), int(witness.output)])
 
@@ -63,7 +62,6 @@ def test_the_witness_of_an_exhaustive_search_is_the_first_pair_above_the_claim(
     worst = math.log((0.5 - delta) / 0.05)
     found = search(table(rows), 0.3, delta)
     assert found.epsilon == pytest.approx(worst, abs=1e-9)
-    assert found.witness is not None
     assert {found.witness.input_a, found.witness.input_b} == {"0", "2"}
     first = math.log((0.5 - delta) / 0.3)
     assert first > 0.3 > math.log((0.5 - delta) / 0.45)
@@ -110,7 +108,6 @@ def test_a_broken_claim_is_shrunk_to_the_simplest_pair() -> None:
     found = search(laplace(0.5, Domain(low=-7, high=9)), 1.0)
     assert found.epsilon == pytest.approx(32.0)
     witness = found.witness
-    assert witness is not None
     assert {witness.input_a, witness.input_b} == {"0", "1"}
     assert witness.output in {"0", "1"}
     assert math.log(witness.probability_a / witness.probability_b) > 1.0
@@ -177,7 +174,6 @@ def test_an_output_impossible_under_one_input_is_infinite() -> None:
     cut = additive(within, lambda rng, size: rng.uniform(-2, 2, size))
     found = search(cut, 10.0)
     assert math.isinf(found.epsilon)
-    assert found.witness is not None
     assert found.witness.probability_b == 0.0
 
 
@@ -215,7 +211,6 @@ def test_entries_that_share_a_budget_of_one_are_caught() -> None:
     found = search(vector_laplace(4, 1.0), 1.0)
     assert found.epsilon == pytest.approx(4.0)
     witness = found.witness
-    assert witness is not None
     assert math.log(witness.probability_a / witness.probability_b) > 1.0
 
 
@@ -320,7 +315,6 @@ def test_inputs_that_clip_to_one_end_do_not_make_outputs_look_few() -> None:
 def test_a_witness_below_the_smallest_double_is_told_by_one_of_its_copies() -> None:
     found = search(Product(BitFlip.symmetric(0.5), 1682), epsilon=841.0)
     assert found.epsilon == pytest.approx(841.0)
-    assert found.witness is not None
     assert (found.witness.copies, found.witness.probability_a > 0) == (1682, True)
 
 
@@ -356,7 +350,6 @@ def test_a_vector_beyond_all_draws_is_said_to_be_one() -> None:
 
     found = search(Density(sample=sample, log_prob=log_prob), 6.0, inputs=[0.0, 0.5])
     assert found.epsilon > 6.0
-    assert found.witness is not None
     assert "if none can be, log_prob must say so" in found.witness.note
 
 

@@ -66,16 +66,20 @@ def lower(epsilon: float, scope: Scope, confidence: float = 0.95) -> Bound:
     )
 
 
+def evaluated(
+    target: Any,
+    scoped: ScopedClaim | None = None,
+    population: Population = POPULATION,
+    **bounds: Any,
+) -> Finding:
+    """By all accountants and by what is known exactly, unless it is said by what."""
+    first = scoped or target.scoped_claims(population)[0]
+    known = {"exact": exact_bounds(target, population), "accountants": all_accountants()}
+    return evaluate(target, first, population, **known | bounds)
+
+
 def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
-    target: Any = Ten()
-    found = evaluate(
-        target,
-        target.scoped_claims(POPULATION)[which],
-        POPULATION,
-        exact=exact_bounds(target, POPULATION),
-        accountants=all_accountants(),
-        **bounds,
-    )
+    found = evaluated(Ten(), Ten().scoped_claims(POPULATION)[which], **bounds)
     return found.verdict, None if found.measured is None else found.measured.epsilon
 
 
@@ -93,16 +97,8 @@ def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
 def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
     tight: bool, measured: float
 ) -> None:
-    target: Any = Ten()
-    found = evaluate(
-        target,
-        target.scoped_claims(POPULATION)[0],
-        POPULATION,
-        exact=[replace(lower(1.0, REPORT, 1.0), tight=tight)],
-        sampled=[lower(3.0, REPORT)],
-        accountants=(),
-    )
-    assert found.measured is not None
+    exact = [replace(lower(1.0, REPORT, 1.0), tight=tight)]
+    found = evaluated(Ten(), exact=exact, sampled=[lower(3.0, REPORT)], accountants=())
     assert found.measured.epsilon == measured
 
 
@@ -113,15 +109,9 @@ def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, de
     """The exact bound is that of a training at delta 0: it does not speak to these claims."""
     scope = replace(TRAINING, horizon=horizon)
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
-    target: Any = Ten()
-    found = evaluate(
-        target,
-        ScopedClaim(claim=claim, scope=scope, delta=delta),
-        POPULATION,
-        exact=[lower(10.0, TRAINING, 1.0)],
-        sampled=[replace(lower(6.0, scope), delta=delta)],
-        accountants=all_accountants(),
-    )
+    scoped = ScopedClaim(claim=claim, scope=scope, delta=delta)
+    sampled = [replace(lower(6.0, scope), delta=delta)]
+    found = evaluated(Ten(), scoped, exact=[lower(10.0, TRAINING, 1.0)], sampled=sampled)
     assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
 
 
@@ -138,7 +128,6 @@ def test_bounds_elsewhere_do_not_speak() -> None:
 
 def test_the_simplest_proof_wins_a_tie() -> None:
     bound = least_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
-    assert bound is not None
     assert bound.epsilon == pytest.approx(10.0)
     assert "composition" in bound.source
 
@@ -146,21 +135,13 @@ def test_the_simplest_proof_wins_a_tie() -> None:
 def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     peers = replace(TRAINING, vantage=Vantage.PEERS)
     bound = least_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
-    assert bound is not None
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
 
 
 def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
     """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
-    target: Any = DplcfAp(epsilon=1.0)
-    found = evaluate(
-        target,
-        target.scoped_claims(POPULATION)[0],
-        POPULATION,
-        exact=exact_bounds(target, POPULATION),
-        accountants=all_accountants(),
-    )
+    found = evaluated(DplcfAp(epsilon=1.0))
     assert found.verdict is Verdict.VIOLATED
     assert "delta = 0.6321" in found.note
     assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
@@ -176,13 +157,8 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
     assert first.scope.vantage is Vantage.AGGREGATE
 
     def judged(system: Any) -> Finding:
-        return evaluate(
-            system,
-            next(s for s in system.scoped_claims(everybody) if s.scope == first.scope),
-            everybody,
-            exact=exact_bounds(system, everybody),
-            accountants=all_accountants(),
-        )
+        scoped = next(s for s in system.scoped_claims(everybody) if s.scope == first.scope)
+        return evaluated(system, scoped, everybody)
 
     found = judged(target)
     assert (found.verdict, found.repair) == (Verdict.VIOLATED, "as_published=false")
@@ -206,10 +182,7 @@ def test_repeated_laws_are_exact() -> None:
 
 def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
     def noted(target: Any, **bounds: Any) -> str:
-        (scoped,) = target.scoped_claims(POPULATION)
-        return evaluate(
-            target, scoped, POPULATION, exact=[], accountants=all_accountants(), **bounds
-        ).note
+        return evaluated(target, exact=[], **bounds).note
 
     claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
     stated = (ScopedClaim(claim=claim, scope=TRAINING),)

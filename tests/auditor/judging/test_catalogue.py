@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, judge_entry
-from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.reports.catalogue import CatalogueRow
 
@@ -69,18 +67,7 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
         if expected is not None:
             assert found == pytest.approx(expected, rel=2e-3)
     if verdict is V:
-        assert row.finding is not None
-        assert row.finding.measured is not None
         assert row.finding.measured.confidence == 1.0
-
-
-def test_whatever_is_violated_names_a_demonstration_that_shows_it() -> None:
-    for entry in entries():
-        if entry.demonstration is not None:
-            shown = demonstration(entry.demonstration)
-            assert str(entry.heading) in {n.rstrip(ascii_lowercase) for n in shown.entries}, (
-                entry.number
-            )
 
 
 @pytest.mark.parametrize("name", papers())

@@ -132,7 +132,6 @@ def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFix
     with shown(print) as observe:
         assert observe is print
     with shown(True) as observe:
-        assert observe is not None
         observe(standing())
     assert capfd.readouterr().err.startswith("[1/4] fcf bounds; ")
 
@@ -154,7 +153,6 @@ def test_a_notebook_gets_a_bar_without_widgets(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr(progress, "Console", lambda stderr: Console(force_jupyter=True))
     with shown(None) as observe:
-        assert observe is not None
         observe(standing())
     assert shows[0] == "starting"
     assert shows[1].splitlines() == [

@@ -114,7 +114,6 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
         preexec_fn=heed_interrupts,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
-    assert running.stdout is not None
     running.stdout.readline()
     started = time.monotonic()
     while len(members(running.pid)) < 4 and time.monotonic() < started + 120:

@@ -99,6 +99,5 @@ def test_the_page_is_true() -> None:
         (exact, *_) = accounting.exact_bounds(made, crowd)
         assert exact.epsilon == pytest.approx(float(epsilon.replace(",", "")), rel=1e-3)
         (randomizer,) = [each.randomizer for each in made.promises]
-        assert randomizer is not None
         assert randomizer.sigma == pytest.approx(float(deviation), rel=2e-3)
         assert (exact.epsilon > 10) == (verdict == "VIOLATED")

@@ -28,19 +28,16 @@ TABLE = (np.random.default_rng(0).random((40, 16)) < 0.3).astype(float)
 HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
-def audited(planted: Planted, client: Callable[..., Any]) -> Record:
+def audited(client: Callable[..., Any], claim: Any, **settings: Any) -> Record:
+    """By the local game alone, unless it is said by what."""
+    usual = {"data": TABLE, "games": ["local"], "attacks": [], "jobs": 1}
+    return audit_system(client, claim=claim, **usual | settings)
+
+
+def attacked(planted: Planted, client: Callable[..., Any]) -> Record:
     attacks = [] if planted.shown_by == "claim" else [planted.shown_by]
-    return audit_system(
-        client,
-        data=TABLE,
-        claim=planted.claim,
-        games=planted.games,
-        attacks=attacks,
-        quick=True,
-        jobs=1,
-        **planted.settings,
-        **planted.audit,
-    )
+    settings = {**planted.settings, **planted.audit, "games": planted.games, "attacks": attacks}
+    return audited(client, planted.claim, quick=True, **settings)
 
 
 def accused(planted: Planted, record: Record) -> bool:
@@ -55,19 +52,18 @@ def accused(planted: Planted, record: Record) -> bool:
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_caught(bug: str) -> None:
     planted = PLANTED[bug]
-    assert accused(planted, audited(planted, planted.broken))
+    assert accused(planted, attacked(planted, planted.broken))
 
 
 @pytest.mark.parametrize("planted", HONEST.values(), ids=[each.__name__ for each in HONEST])
 def test_an_honest_twin_is_not_accused(planted: Planted) -> None:
-    assert not accused(planted, audited(planted, planted.honest))
+    assert not accused(planted, attacked(planted, planted.honest))
 
 
 def proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
     (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
     bound = least_upper_bound(system, scope, population, 1e-3, all_accountants())
-    assert bound is not None
     return bound.epsilon
 
 
@@ -113,17 +109,8 @@ def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str)
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
-    record = audit_system(
-        in_clear,
-        data=TABLE,
-        rounds=2,
-        claim=[ROUND, TRAINING],
-        proof=GaussianDpEvent(10.0),  # proves .26 of a round and .4 of both
-        games=["local"],
-        attacks=[],
-        runs=400,
-        jobs=1,
-    )
+    proof = GaussianDpEvent(10.0)  # of .26 in a round and .4 in both
+    record = audited(in_clear, [ROUND, TRAINING], rounds=2, proof=proof, runs=400)
     shown = [finding for finding in record.findings if finding.measured]
     assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
     assert {finding.verdict for finding in shown} == {Verdict.VIOLATED}
@@ -136,17 +123,8 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
 
 def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on() -> None:
     """Fifty rounds may spend 16.46 by a proof that says 1.35 of each; one of them spends more."""
-    record = audit_system(
-        in_clear,
-        data=TABLE,
-        rounds=50,
-        claim=Claim(epsilon=17, delta=1e-3),
-        proof=GaussianDpEvent(2.0),
-        games=["local"],
-        attacks=[],
-        runs=400,
-        jobs=1,
-    )
+    claim, proof = Claim(epsilon=17, delta=1e-3), GaussianDpEvent(2.0)
+    record = audited(in_clear, claim, rounds=50, proof=proof, runs=400)
     (shown,) = [finding.measured for finding in record.findings if finding.measured]
     assert 1.36 < shown.epsilon < 16
     assert all(finding.accounted is None for finding in record.findings)
@@ -163,9 +141,7 @@ def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 def test_a_client_that_tells_some_items_only_is_refuted_by_one_of_them() -> None:
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
-    record = audit_system(
-        hashed, data=TABLE, claim=claim, games=["local"], attacks=[], runs=400, jobs=1
-    )
+    record = audited(hashed, claim, runs=400)
     assert {finding.verdict for finding in record.findings if finding.measured} == {
         Verdict.VIOLATED
     }
@@ -197,26 +173,16 @@ def test_the_item_and_the_history_that_tell_most_are_found(
 ) -> None:
     """Truth ln 49 = 3.9; of the designed histories none tells more than a coin."""
     claim = Claim(epsilon=2, unit=unit, horizon="round", adjacency=adjacency)
-    record = audit_system(
-        client, data=TABLE, claim=claim, games=["local"], attacks=[], runs=2000, jobs=1
-    )
+    record = audited(client, claim, runs=2000)
     (finding,) = (found for found in record.findings if found.measured)
     assert finding.verdict is Verdict.VIOLATED
-    assert finding.measured is not None
     assert 3.0 < finding.measured.epsilon < np.log(49)
 
 
 def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     """The same message whatever the history: no game finds two worlds to tell apart."""
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
-    record = audit_system(
-        lambda history, model, rng: np.zeros(3),
-        data=TABLE,
-        claim=claim,
-        games=["local"],
-        attacks=[],
-        jobs=1,
-    )
+    record = audited(lambda history, model, rng: np.zeros(3), claim)
     (finding,) = record.findings
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "Nothing tested the claim" in finding.reason
@@ -242,34 +208,26 @@ def test_the_clock_is_in_no_number() -> None:
         time.sleep(np.random.default_rng().uniform(0, 0.04) if len(calls) % 4000 < 30 else 0)
         return in_clear(history, model, rng)
 
-    def once() -> Record:
-        return audit_system(
-            waits, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1
-        )
-
-    assert plain(once()) == plain(once())
+    one, other = (plain(audited(waits, ROUND, quick=True)) for _ in range(2))
+    assert one == other
 
 
 def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever the clock is looked at, so many seconds went by."""
 
-    def audited(step: int) -> Record:
+    def timed(step: int) -> Record:
         seconds = itertools.count(step=step)
         clock = SimpleNamespace(monotonic=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
-        return audit_system(
-            in_clear, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1
-        )
+        return audited(in_clear, ROUND, quick=True)
 
     def stopped(record: Record) -> list[str]:
         return [row.reason for row in record.skipped if "stopped after" in row.reason]
 
-    none, few, whole = audited(1000), audited(5), audited(0)
+    none, few, whole = timed(1000), timed(5), timed(0)
     assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
     assert "stopped after 120 seconds, with 0 of 2,000 runs" in stopped(none)[0]
     assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
     assert "with 80 of 2,000 runs" in stopped(few)[0]
-    planned = audit_system(
-        in_clear, data=TABLE, claim=ROUND, games=["local"], attacks=[], quick=True, jobs=1, runs=80
-    )
+    planned = audited(in_clear, ROUND, quick=True, runs=80)
     assert few.findings == planned.findings

@@ -83,7 +83,6 @@ def test_a_table_is_read_by_its_columns(tmp_path: Path, name: str) -> None:
     data = load_data(str(tmp_path / name), columns)
     assert data.users.tolist() == [3, 7]
     assert data.titles == ("a", "b")
-    assert data.timestamps is not None
     assert data.timestamps.tolist() == [10, 20, 30]
     with pytest.raises(InputError, match=r"column 'was', got none\. The columns .* who, what, w"):
         load_data(str(tmp_path / name), {"user": "who", "item": "was"})
@@ -155,7 +154,6 @@ def test_a_frame_is_read_as_its_file_is(tmp_path: Path) -> None:
     lines = ["userId,movieId,rating", "b,7,5.0", "a,7,4.0", "b,9,3.0"]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     found, name = in_memory(frame)
-    assert found is not None
     assert name == found.name == "table"
     assert found.digest() == load_data(str(tmp_path / "t.csv")).digest()
 
@@ -163,7 +161,6 @@ def test_a_frame_is_read_as_its_file_is(tmp_path: Path) -> None:
 def test_columns_of_other_names_are_named() -> None:
     frame = pa.table({"who": [1, 2], "what": [3, 3]})
     found, _ = in_memory(frame, {"user": "who", "item": "what"})
-    assert found is not None
     assert found.ratings.toarray().tolist() == [[1.0], [1.0]]
     with pytest.raises(InputError, match="user"):
         in_memory(frame)
@@ -172,7 +169,6 @@ def test_columns_of_other_names_are_named() -> None:
 @pytest.mark.parametrize("data", [MATRIX, sparse.csr_array(MATRIX), sparse.coo_matrix(MATRIX)])
 def test_a_matrix_is_ratings(data: Any) -> None:
     found, _ = in_memory(data)
-    assert found is not None
     np.testing.assert_array_equal(found.ratings.toarray(), MATRIX)
 
 

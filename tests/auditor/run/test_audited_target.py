@@ -100,7 +100,6 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     told = notes.read_text("utf-8").splitlines()
     assert told[1] == '["fcf training", "training", 0, 2]'
     assert told[-1] == '["fcf training", "training", 1, 1]'
-    assert shared is not None
     _, expected = AuditedTarget(audit, "fcf").trained
     _, found = shared
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):

@@ -69,7 +69,6 @@ def resources(request: pytest.FixtureRequest) -> Resources:
 
 @pytest.fixture
 def cluster(resources: Resources) -> Cluster:
-    assert resources.cluster is not None
     return resources.cluster
 
 

@@ -33,8 +33,6 @@ def base() -> Account:
 def bounds(finding: Finding) -> tuple[float, float]:
     """What is shown and what is proved; both are of the finding's scope and delta."""
     lower, upper = finding.measured, finding.accounted
-    assert lower is not None
-    assert upper is not None
     assert lower.scope == upper.scope == finding.scope
     assert lower.delta == upper.delta == finding.delta
     assert lower.epsilon <= upper.epsilon
@@ -106,7 +104,6 @@ def test_both_adjacencies_are_told_and_a_replacement_costs_more(base: Account) -
     assert (present, replaced) == (PRESENT, REPLACE)
     assert shown > proved
     assert (base.total.scope.unit, base.total.delta) == (Unit.USER, 1e-6)
-    assert base.total.accounted is not None
     assert base.total.accounted.assumptions == ("the adversary does not learn who was drawn",)
     assert "loss distributions" in base.total.accounted.source
 
@@ -126,9 +123,7 @@ def test_a_user_of_several_interactions_costs_more_and_less_than_group_privacy()
     assert str(user.scope) == "user / add-remove / aggregate / training"
     assert bounds(user)[0] > 10 * bounds(one)[1]
     assert bounds(user)[1] == pytest.approx(25.152, abs=2e-3)
-    assert user.accounted is not None
     assert "no user has more than 10 interactions" in user.accounted.assumptions
-    assert one.accounted is not None
     assert one.accounted.assumptions == ("the adversary does not learn who was drawn",)
     noise = {"rounds": 9, "delta": 1e-6, "unit": "interaction"}
     unsampled = account(gaussian=20.0, **noise).total  # type: ignore[arg-type]
@@ -150,7 +145,6 @@ def test_shuffling_hides_and_says_among_whom() -> None:
     assert found.total.scope.vantage is Vantage.SHUFFLED
     shown, proved = bounds(found.total)
     assert 0 < shown < proved < bounds(alone.total)[0]
-    assert found.total.accounted is not None
     assert "the shuffler is honest" in found.total.accounted.assumptions
     assert found.total.shown is not None
 

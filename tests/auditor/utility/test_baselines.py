@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,27 +14,14 @@ from scipy import stats
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, means, popularity
 from fedrec_auditor.auditor.utility.held import row
-from fedrec_auditor.reports.rows import Baseline, UtilityRow
+from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.usefulness import shortfall
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from tests.auditor.utility.scorer import Scorer
 
 RANKED = (Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS)
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """A target that scores by a function of what its devices hold."""
-
-    evaluation: Evaluation
-    by: Callable[[Interactions, Any], Any]
-    name: str = "scorer"
-    reported: tuple[Any, ...] = ()
-    unprotected: str = ""
-
-    def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
-        return self.by(interactions, users)
 
 
 def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
@@ -52,7 +38,7 @@ def evaluated(
     rng = np.random.default_rng(0)
     evaluation = Evaluation(split=split, cutoffs=cutoffs)
     held = hold_out(evaluation, groups(rng), rng)
-    target: Any = Scorer(evaluation, lambda mine, users: by(held, mine, users))
+    target: Any = Scorer(lambda mine, users: by(held, mine, users), evaluation)
     return held, held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
@@ -73,24 +59,19 @@ def told(*rows: UtilityRow) -> str:
     return shortfall(Section(target="scorer", findings=(), utility=rows))
 
 
-def beside(each: UtilityRow) -> Baseline:
-    assert each.baseline is not None
-    return each.baseline
-
-
 @pytest.mark.parametrize("split", RANKED)
 def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split: Split) -> None:
     _, rows = evaluated(split, by_popularity)
     for each in rows:
-        assert (beside(each).name, beside(each).value) == (POPULARITY, each.value)
-        assert set(beside(each).difference.model_dump().values()) == {0.0}
+        assert (each.baseline.name, each.baseline.value) == (POPULARITY, each.value)
+        assert set(each.baseline.difference.model_dump().values()) == {0.0}
     assert "shown to be better than popularity: it may have learned nothing" in told(*rows)
 
 
 @pytest.mark.parametrize("split", RANKED)
 def test_who_knows_tastes_beats_popularity_and_nothing_is_said(split: Split) -> None:
     _, rows = evaluated(split, by_taste)
-    assert any(beside(each).difference.ci_low > 0.0 for each in rows)
+    assert any(each.baseline.difference.ci_low > 0.0 for each in rows)
     assert told(*rows) == ""
 
 
@@ -122,8 +103,8 @@ def test_popularity_among_all_items_is_that_of_counting() -> None:
     found = next(r for r in rows if (r.metric, r.protocol) == ("HR@3", "all items"))
     gaps = np.subtract(ours, theirs)
     half = 1.959964 * gaps.std(ddof=1) / np.sqrt(len(gaps))
-    difference = beside(found).difference
-    assert (found.value, beside(found).value) == pytest.approx((np.mean(ours), np.mean(theirs)))
+    difference = found.baseline.difference
+    assert (found.value, found.baseline.value) == pytest.approx((np.mean(ours), np.mean(theirs)))
     ends = gaps.mean() - half, gaps.mean() + half
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
 
@@ -180,12 +161,12 @@ def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS)
     held: Any = hold_out(evaluation, Interactions.of(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
-    target: Any = Scorer(evaluation, lambda mine, users: scores[users])
+    target: Any = Scorer(scores, evaluation)
     (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     predicted = means(held.train, held.users, held.items)
     ours = np.square(held.ratings - scores[held.users, held.items])
     theirs = np.square(held.ratings - predicted)
-    assert (beside(found).name, beside(found).value) == (MEANS, pytest.approx(theirs.mean()))
+    assert (found.baseline.name, found.baseline.value) == (MEANS, pytest.approx(theirs.mean()))
     assert theirs.mean() < 0.7 * found.random
     sums: dict[int, float] = {}
     gap = (ours - theirs).mean()
@@ -194,7 +175,7 @@ def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
     n, users = len(ours), len(sums)
     error = np.sqrt(users / (users - 1) * sum(x**2 for x in sums.values())) / n
     ends = gap - 1.959964 * error, gap + 1.959964 * error
-    difference = beside(found).difference
+    difference = found.baseline.difference
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
     said = told(found)
     if noise:
@@ -208,7 +189,7 @@ def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
 def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> None:
     """Twelve figures of the same users; one of them beats by luck in 5% of all audits at most."""
     rng = np.random.default_rng(3)
-    target: Any = Scorer(Evaluation(), lambda mine, users: None)
+    target: Any = Scorer(None)
     times, beaten = 600, 0
     for _ in range(times):
         places = rng.integers(0, 40, (2, 300))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,44 +12,33 @@ from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split, Unscored
+from tests.auditor.utility.scorer import Scorer
 
 DATA = Interactions.of(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
 
 SCORED = [split for split in Split if split is not Split.NOTHING]
 
 
-@dataclass(frozen=True)
-class Broken:
-    """A target whose scores are 0, but for one of the last user that is asked for."""
+def broken(evaluation: Evaluation, wrong: float, width: int = DATA.n_items) -> Any:
+    """Scores are 0, but for one of the last user that is asked for."""
 
-    evaluation: Evaluation
-    wrong: float
-    width: int = DATA.n_items
-    name: str = "broken"
-    reported: tuple[Any, ...] = ()
-    unprotected: str = ""
-
-    def score(self, model: Model, interactions: Any, users: Any) -> Any:
-        out = np.zeros((len(users), self.width), dtype=np.float32)
-        out[-1, -1] = self.wrong
+    def by(mine: Interactions, users: Any) -> Any:
+        out = np.zeros((len(users), width), dtype=np.float32)
+        out[-1, -1] = wrong
         return out
 
+    return Scorer(by, evaluation, name="broken")
 
-@dataclass(frozen=True)
-class Table(Broken):
-    """A target that scores by a table of its own."""
 
-    wrong: float = 0.0
-
-    def score(self, model: Model, interactions: Any, users: Any) -> Any:
-        return np.random.default_rng(3).random((20, 12))[users]
+def of_a_table(evaluation: Evaluation) -> Any:
+    return Scorer(np.random.default_rng(3).random((20, 12)), evaluation)
 
 
 @pytest.mark.parametrize("split", SCORED)
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> None:
     rng = np.random.default_rng(1)
-    target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), wrong)
+    target = broken(Evaluation(split=split, cutoffs=(2,)), wrong)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match=f"finite scores from broken, got {wrong} for item 11"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -59,7 +47,7 @@ def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> No
 @pytest.mark.parametrize("split", SCORED)
 def test_scores_of_fewer_items_are_refused(split: Split) -> None:
     rng = np.random.default_rng(1)
-    target: Any = Broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
+    target = broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match="Expected scores of shape"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -69,7 +57,7 @@ def test_scores_of_fewer_items_are_refused(split: Split) -> None:
 def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(split: Split) -> None:
     """Most users here have fewer unmet items than the 11 negatives that the catalogue has."""
     rng = np.random.default_rng(1)
-    target: Any = Broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
+    target = broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
     held = hold_out(target.evaluation, DATA, rng)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     assert len(rows) >= 4
@@ -81,7 +69,7 @@ def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(sp
 def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target: Any = Table(Evaluation(split=split, cutoffs=(1, 3)))
+    target = of_a_table(Evaluation(split=split, cutoffs=(1, 3)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
 
     def rows() -> Any:
@@ -99,7 +87,7 @@ def test_of_many_users_some_are_tested_and_the_rows_say_how_many(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those drawn have the errors that they have among all."""
-    target: Any = Table(Evaluation(split=split, cutoffs=(3,)))
+    target = of_a_table(Evaluation(split=split, cutoffs=(3,)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("drawn at random" in row.paper_note for row in every)
@@ -121,6 +109,6 @@ def test_where_nothing_is_held_out_all_is_trained_on_and_nothing_measured() -> N
     rng = np.random.default_rng(0)
     held = hold_out(Evaluation(split=Split.NOTHING), DATA, rng)
     assert held.train is DATA
-    target: Any = Table(Evaluation())
+    target = of_a_table(Evaluation())
     with pytest.raises(Unscored, match="Nothing is held out"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Reported
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A target that predicts by a given table."""
-
-    table: Any
-    name: str = "fixed"
-    reported: tuple[Reported, ...] = ()
-    unprotected: str = ""
-
-    def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
-        return self.table[users]
+from tests.auditor.utility.scorer import Scorer
 
 
 def ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.ndarray:
@@ -58,13 +45,8 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
     held = hold_out(Interactions.of(dense), rng)
     paper = Reported(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
-    target: Any = Fixed(table, reported=(paper,))
-    (row,) = held.evaluate(
-        target,
-        Model(),
-        confidence=0.95,
-        rng=rng,
-    )
+    target: Any = Scorer(table, reported=(paper,))
+    (row,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     kept = held.train.ratings.toarray()
     truth = dense[held.users, held.items]
     slow = [(x - table[u, i]) ** 2 for x, u, i in zip(truth, held.users, held.items, strict=True)]

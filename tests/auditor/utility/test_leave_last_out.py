@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +12,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held import gains
 from fedrec_auditor.auditor.utility.leave_last_out import hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model
+from fedrec_auditor.targets.systems.base import Model
+from tests.auditor.utility.scorer import Scorer
 
 
 def interactions(dense: np.ndarray, times: np.ndarray | None = None) -> Interactions:
@@ -27,20 +25,6 @@ def interactions(dense: np.ndarray, times: np.ndarray | None = None) -> Interact
         ratings=ratings,
         timestamps=None if times is None else times[dense > 0],
     )
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A target that scores by a given table."""
-
-    table: Any
-    name: str = "fixed"
-    reported: tuple[Any, ...] = ()
-    unprotected: str = ""
-    evaluation: Evaluation = Evaluation()  # noqa: RUF009
-
-    def score(self, model: Model, ratings: Any, users: Any) -> Any:
-        return self.table[users]
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -90,7 +74,7 @@ def test_chance_is_what_a_constant_score_reaches() -> None:
     rng = np.random.default_rng(1)
     data = interactions((rng.random((50, 300)) < 0.1) * 1.0 + np.eye(50, 300))
     split = hold_out(data, rng)
-    rows = split.evaluate(Fixed(np.zeros((50, 300))), Model(), confidence=0.95, rng=rng)
+    rows = split.evaluate(Scorer(np.zeros((50, 300))), Model(), confidence=0.95, rng=rng)
     for row in rows:
         assert row.value == pytest.approx(row.random)
     sampled = next(r for r in rows if (r.metric, r.protocol) == ("HR@10", "99 sampled negatives"))
@@ -106,7 +90,7 @@ def test_an_oracle_always_hits_and_its_opposite_never() -> None:
     users = np.flatnonzero(split.items >= 0)
     table[users, split.items[users]] = 1.0
     for sign, expected in ((1, 1.0), (-1, 0.0)):
-        rows = split.evaluate(Fixed(sign * table), Model(), confidence=0.95, rng=rng)
+        rows = split.evaluate(Scorer(sign * table), Model(), confidence=0.95, rng=rng)
         assert [row.value for row in rows] == [expected] * 4
 
 
@@ -118,5 +102,5 @@ def test_history_is_never_ranked() -> None:
     split = hold_out(interactions(dense), rng)
     table = np.tile(np.arange(120.0)[::-1], (30, 1))
     table[np.arange(30), split.items] = 69.5  # above the unknown items, below the history
-    rows = split.evaluate(Fixed(table), Model(), confidence=0.95, rng=rng)
+    rows = split.evaluate(Scorer(table), Model(), confidence=0.95, rng=rng)
     assert [row.value for row in rows] == [1.0] * 4

@@ -33,7 +33,6 @@ def _found(epsilon: float, lower: float, **more: Any) -> Verification:
 def _entry(text: str, label: str) -> str:
     """What stands under ``label``, its lines joined."""
     found = re.search(rf"^  {label} +(.*(?:\n {{12}}.*)*)", text, re.MULTILINE)
-    assert found is not None
     return re.sub(r"\n +", " ", found[1])
 
 
@@ -92,7 +91,6 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
     found = verify_ldp(response, epsilon=0.1, samples=20_000)
     text = str(found)
     assert text.startswith("VIOLATED: epsilon 0.1 at delta 0 is refuted")
-    assert found.samples is not None
     assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")
     sure = f" as seen, at least {math.exp(found.epsilon_lower):.6g} at this confidence; "
     assert sure in _entry(text, "ratio")

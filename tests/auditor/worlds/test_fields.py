@@ -25,7 +25,7 @@ def said(x: int, rng: Rng, epsilon: float = 3.0) -> int:
 
 
 def salt(rng: Rng) -> str:
-    return bytes(rng.integers(0, 256, 8).tolist()).hex()
+    return bytes(rng.integers(0, 256, 4).tolist()).hex()
 
 
 FORMS = {
@@ -78,7 +78,7 @@ EVENTS = {
     "a line of a log": "output piece 4 = ",
     "XML": "output piece 5 = ",
     "text in a dictionary": "output.message piece 1 = ",
-    "hexadecimal digits": "output piece 17 = ",
+    "hexadecimal digits": "output piece 9 = ",
     "digits": "output piece ",
     "packed bytes": "output piece 8 = ",
     "a packed integer": "bit 20 of the output",
@@ -93,12 +93,11 @@ def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
     found = verify_ldp(FORMS[form], epsilon=3.0, samples=6_000)
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
-    assert found.witness is not None
     assert found.witness.output.startswith(EVENTS[form])
 
 
 def test_a_claim_below_that_epsilon_is_refuted() -> None:
-    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=6_000).verdict == "VIOLATED"
+    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000).verdict == "VIOLATED"
 
 
 def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
@@ -110,7 +109,6 @@ def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
     found = verify_ldp(report, epsilon=2.0, samples=6_000, inputs=inputs)
     assert found.verdict == "VIOLATED"
     assert 2.5 < found.epsilon_lower <= 3.0
-    assert found.witness is not None
     assert found.witness.output.startswith("output.bit ")
 
 
@@ -119,8 +117,7 @@ def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
         word = f"debug {x}" if rng.random() < 0.01 else ""
         return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
 
-    witness = verify_ldp(leaky, epsilon=1.0, samples=20_000).witness
-    assert witness is not None
+    witness = verify_ldp(leaky, epsilon=1.0, samples=8_000).witness
     assert "output.word" in witness.output
     assert "'debug " in witness.output
 
@@ -187,7 +184,6 @@ def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
 
     found = verify_ldp(report, epsilon=1.0, samples=4_000)
     assert found.verdict == "VIOLATED"
-    assert found.witness is not None
     assert "OverflowError" in found.witness.output
 
 
@@ -235,7 +231,6 @@ def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(draws: dict[str
 
 def test_what_is_read() -> None:
     fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
-    assert fields is not None
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
@@ -258,14 +253,12 @@ def test_what_is_read() -> None:
 def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
     """Regular expressions take \\x1c as a space; ``float`` does not."""
     fields = Fields.of([b"8\x1c", b"1 "])
-    assert fields is not None
     assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
 
 
 def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT", 3)
     whole, by_field = Fields(), Fields.of([{"a": "x y"}])
-    assert by_field is not None
     words = whole.read([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
     assert [whole.answer(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
     with pytest.raises(KeyError):

@@ -69,7 +69,6 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     assert found.bound.samples == 2 * 2 * 4_000
     assert "the smaller of two measurements" in found.bound.source
     witness = found.bound.witness
-    assert witness is not None
     assert {witness.input_a, witness.input_b} == {"world a", "world b"}
     assert "the answer" in witness.output
 
@@ -118,5 +117,4 @@ def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator
         found = measured(worlds_of(*draws), 1.0, estimator)
         assert found.bound.epsilon > 4.0
         witness = found.bound.witness
-        assert witness is not None
         assert witness.input_a == f"world {'ab'[rare]}"

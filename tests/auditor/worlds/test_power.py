@@ -129,7 +129,6 @@ def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() ->
 def test_draws_of_a_round_do_not_count_as_trainings() -> None:
     """Default audits play the local game beside trainings, for the same claim."""
     few = _finding(2_000)
-    assert few.measured is not None
     local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
     of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
     judged = with_untested([few, of_a_round], (), {})

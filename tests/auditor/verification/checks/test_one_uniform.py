@@ -35,7 +35,6 @@ def uniforms(*shape: int) -> Any:
 
 def test_uniforms_are_those_asked_for() -> None:
     found = sampler(lambda x, rng, size: x + rng.random(size), [0.0])
-    assert found is not None
     wanted = uniforms(1000)
     np.testing.assert_array_equal(found.outputs(0.0, wanted), wanted * 2.0**-BITS)
 
@@ -43,7 +42,6 @@ def test_uniforms_are_those_asked_for() -> None:
 def test_numpys_formula_is_reproduced_to_the_last_bit() -> None:
     """numpy's Laplace: ln(2u) below one half, -ln(2 - 2u) above, by the C library's logarithm."""
     found = sampler(laplace, [0.0, 1.0])
-    assert found is not None
     wanted = uniforms(500)
     u = wanted * 2.0**-BITS
     noise = [math.log(v + v) if v < 0.5 else -math.log(2.0 - v - v) for v in u.tolist()]
@@ -52,9 +50,7 @@ def test_numpys_formula_is_reproduced_to_the_last_bit() -> None:
 
 def test_one_output_a_call_is_inverted_as_well() -> None:
     found = sampler(lambda x, rng: x + rng.laplace(), [0.0])
-    assert found is not None
     batch = sampler(laplace, [0.0])
-    assert batch is not None
     np.testing.assert_array_equal(
         found.outputs(0.0, uniforms(50)), batch.outputs(0.0, uniforms(50))
     )
@@ -65,7 +61,6 @@ def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
     """Oracle: the 1024 outputs under either input, listed."""
     sign = -1.0 if falling else 1.0
     found = sampler(lambda x, rng, size: sign * coarse(x, rng, size), [0.0, 0.75])
-    assert found is not None
     assert found.rises is not falling
     everything = sign * np.log((np.arange(1024) + 0.5) / 1024.0)
     outputs = found.outputs(0.0, uniforms(700))
@@ -74,7 +69,6 @@ def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
     inside = (outputs > other.min()) & (outputs < other.max())
     expected = inside & ~np.isin(outputs, other)
     skipped = found.skips(0.75, outputs)
-    assert skipped is not None
     np.testing.assert_array_equal(skipped, expected)
     assert expected.any()
     assert found.skips(0.0, outputs).sum() == 0  # type: ignore[union-attr]
@@ -82,17 +76,14 @@ def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
 
 def test_what_an_input_gives_it_can_give() -> None:
     found = sampler(laplace, [0.0, 1.0])
-    assert found is not None
     for value in (0.0, 1.0):
         skipped = found.skips(value, found.outputs(value, uniforms(2000)))
-        assert skipped is not None
         assert not skipped.any()
 
 
 def test_neighbouring_doubles_by_brute_force() -> None:
     """Beside an output lie doubles that no uniform makes: all uniforms near are tried."""
     found = sampler(laplace, [1.0])
-    assert found is not None
     start = uniforms(40)
     outputs = np.nextafter(found.outputs(1.0, start), np.inf)
     near = np.clip(np.add.outer(np.arange(-600, 601), start), 1, (1 << BITS) - 1)
@@ -107,9 +98,7 @@ def test_entries_of_vectors_are_inverted_one_by_one() -> None:
         return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 2))
 
     found = sampler(vector, [[0.0, 0.0], [1.0, 0.0]], (2,))
-    assert found is not None
     skipped = found.skips([1.0, 0.0], found.outputs([0.0, 0.0], uniforms(200, 2)))
-    assert skipped is not None
     assert skipped[:, 0].mean() > 0.5
     assert not skipped[:, 1].any()
 
@@ -144,7 +133,6 @@ def test_disorder_among_neighbours_is_no_proof() -> None:
         return x + np.floor(u * 2.0**20) + 0.3 * last
 
     found = sampler(frayed, [0.0, 0.1])
-    assert found is not None
     assert found.skips(0.1, found.outputs(0.0, uniforms(300))) is None
 
 

@@ -21,7 +21,6 @@ def test_it_stops_once_a_claim_is_refuted() -> None:
     whole = estimate(Anytime(), worlds, samples=SAMPLES)
     stopped = estimate(Anytime(above=0.5), worlds, samples=SAMPLES)
     assert whole.samples == 2 * SAMPLES
-    assert stopped.samples is not None
     assert stopped.samples < SAMPLES / 3
     assert 0.5 < stopped.epsilon <= whole.epsilon
 
@@ -29,7 +28,6 @@ def test_it_stops_once_a_claim_is_refuted() -> None:
 def test_it_stops_once_it_is_precise_enough() -> None:
     leak = response(1.0)
     found = estimate(Anytime(precision=0.1), worlds_of(leak.a, leak.b), samples=SAMPLES)
-    assert found.samples is not None
     assert found.samples < SAMPLES
     assert found.epsilon > 0.85
 
@@ -38,6 +36,6 @@ def test_stopping_at_a_lucky_look_is_paid_for() -> None:
     leak, misses, runs = response(1.0), 0, 400
     worlds, estimator = worlds_of(leak.a, leak.b), Anytime(above=1.0)
     for run in range(runs):
-        found = estimate(estimator, worlds, confidence=0.8, samples=20_000, seed=run)
+        found = estimate(estimator, worlds, confidence=0.8, samples=5_000, seed=run)
         misses += found.epsilon > 1.0
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6

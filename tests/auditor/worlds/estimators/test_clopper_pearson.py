@@ -50,14 +50,12 @@ def test_two_worlds_are_found_among_several() -> None:
     several = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.4, 0.1, 0.5])
     found = estimate(ClopperPearson(), several, samples=20_000)
     assert 0.9 * math.log(5) < found.epsilon < math.log(5)
-    assert found.witness is not None
     assert (found.witness.input_a, found.witness.input_b) == ("0.5", "0.1")
 
 
 def test_the_witness_has_the_limits_whose_ratio_is_the_bound() -> None:
     worlds = worlds_of(lambda rng, n: rng.random(n) + 0.5, lambda rng, n: rng.random(n))
     witness = (found := estimate(ClopperPearson(), worlds, samples=1_100)).witness
-    assert witness is not None
     ratio = witness.probability_a / witness.probability_b
     assert found.epsilon == pytest.approx(math.log(ratio))
 

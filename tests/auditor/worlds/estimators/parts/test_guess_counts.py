@@ -190,7 +190,6 @@ def test_no_counts_show_more_than_the_largest() -> None:
 def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
     estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
     few = estimator.needed(epsilon, **asked)
-    assert few is not None
     assert estimator.largest(few, **asked) > epsilon
     for fewer in {few - 1, *range(FEWEST_SAMPLES, min(few, 2_000))} - {FEWEST_SAMPLES - 1}:
         assert estimator.largest(fewer, **asked) <= epsilon

@@ -45,7 +45,6 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
             each.judged(table, 10_000, BUDGET) for each, table in zip(some, tables, strict=True)
         ]
         best = simplest_best(judged)
-        assert best is not None
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))

@@ -1,0 +1,92 @@
+"""The contracts over every member; those of targets, attacks and data sets are run elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.auditor.judging import catalogue
+from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.testing import (
+    accountants,
+    demonstrations,
+    estimators,
+    learners,
+    mechanisms,
+    protections,
+    routes,
+)
+from tests.contracts.datasets import CASES as DATASETS
+from tests.contracts.mechanisms import CASES as MECHANISMS
+
+# Those of which hundreds of bounds take seconds, apart from the default one, which stays.
+SLOW = ("anytime", "bayesian", "likelihood-ratio")
+
+
+def made(family: str, name: str) -> Any:
+    return FAMILIES[family].member(name)()
+
+
+def subjects() -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    """A suite, and the name of what it is to check, and what makes that."""
+    for suite in (accountants, estimators, learners, protections, routes):
+        family = suite.__name__.rpartition(".")[2]
+        for name in FAMILIES[family].names():
+            yield suite, name, partial(made, family, name)
+    for name in names():
+        yield demonstrations, name, partial(demonstration, name)
+    for cases in MECHANISMS.values():
+        for case in cases:
+            yield mechanisms, repr(case.mechanism), lambda case=case: case
+
+
+def checked() -> Iterator[Any]:
+    """Every check of them; simulated runs of slow estimators wait for `make calibrate`."""
+    for suite, name, make in subjects():
+        for check in suite.CHECKS:
+            later = check is estimators.check_calibration and name in SLOW
+            marks = pytest.mark.calibration if later else ()
+            yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("check", "make"), [*checked()])
+def test_member_keeps_the_contract(check: Callable[[Any], None], make: Callable[[], Any]) -> None:
+    check(make())
+
+
+@pytest.mark.parametrize(("kind", "cases"), [("mechanism", MECHANISMS), ("dataset", DATASETS)])
+def test_every_member_has_a_case_of_its_class(
+    kind: str, cases: Mapping[str, tuple[Any, ...]]
+) -> None:
+    for name in FAMILIES[f"{kind}s"].names():
+        member = FAMILIES[f"{kind}s"].member(name)
+        assert cases.get(name), f"Add a case for {name} to tests/contracts/{kind}s.py."
+        assert all(isinstance(getattr(case, kind), member) for case in cases[name])
+
+
+@pytest.mark.parametrize("name", FAMILIES["learners"].names())
+def test_learners_have_their_names_and_come_back_from_another_process(name: str) -> None:
+    learner = made("learners", name)
+    assert vars(type(learner)).get("name", name) == name
+    assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301
+
+
+def test_a_paper_declares_what_its_module_demonstrates() -> None:
+    for paper in papers().values():
+        place = f"{paper.package}.demonstrations"
+        module = importlib.import_module(place) if importlib.util.find_spec(place) else None
+        assert paper.demonstrations.keys() == getattr(module, "DEMONSTRATIONS", {}).keys()
+
+
+def test_the_papers_name_demonstrations_that_say_so_themselves() -> None:
+    for entry in catalogue.entries():
+        if entry.demonstration is not None:
+            shown = demonstration(entry.demonstration)
+            assert entry.number in shown.entries, f"{entry.demonstration} is not about it"
