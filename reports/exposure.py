@@ -35,7 +35,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InScope:
     """What is known in one scope: the largest lower bound, and the least finite upper one.
 
     ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
@@ -86,8 +86,8 @@ class Exposure:
     ``others`` are the other scopes, wider ones first.
     """
 
-    told: tuple[Asked, ...]
-    others: tuple[Asked, ...]
+    told: tuple[InScope, ...]
+    others: tuple[InScope, ...]
     tone: Tone
 
 
@@ -104,7 +104,7 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
     if not scopes:
         return None
-    asked = [_asked(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
+    asked = [_in_scope(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
     widest, loudest = asked[0], max(asked, key=_loudness)
     told = (widest, loudest) if _loudness(loudest) > _loudness(widest) else (widest,)
     return Exposure(
@@ -114,7 +114,7 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     )
 
 
-def _asked(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> Asked:
+def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> InScope:
     proofs = [finding.accounted for finding in judged if finding.scope == scope]
     finite = [proof for proof in proofs if proof is not None and math.isfinite(proof.epsilon)]
     covered = [bound for bound in bounds if scope.covers(bound.scope)]
@@ -122,7 +122,7 @@ def _asked(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> 
     # A proof at a larger delta says nothing of what is shown at a smaller one.
     alike = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
     proved = min(alike or finite, key=lambda proof: proof.epsilon, default=None)
-    return Asked(scope=scope, shown=shown, proved=proved)
+    return InScope(scope=scope, shown=shown, proved=proved)
 
 
 def _width(scope: Scope) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def _width(scope: Scope) -> tuple[int, int]:
     return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
 
 
-def _loudness(asked: Asked) -> float:
+def _loudness(asked: InScope) -> float:
     return -1.0 if asked.shown is None else asked.shown.epsilon
 
 

@@ -19,6 +19,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games.draws import Draws
@@ -35,7 +36,7 @@ from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Population, Run, Target
+from fedrec_auditor.targets.systems.base import DesignedPair, Population, Run, Target
 from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
 
 USERS, ITEMS = 30, 20
@@ -320,6 +321,19 @@ def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
         yield events[scopes[0]], scopes
 
 
+def sampled_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
+    """What the local game reads of 50,000 messages of either history, at 1 - 1e-9."""
+    game = LocalGame()
+    setting = designed(target, population, pair, np.random.default_rng(7))
+    chunk = setting.chunk or game.chunk
+    draws = Draws(simulation=setting.simulation, name=game.name, chunk=chunk)
+    fitting, measuring = np.random.default_rng(7).spawn(2)
+    worlds, _ = game.worlds(draws, setting, pair.scope, _UPLOADS, fitting)
+    return ClopperPearson().bound(
+        worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
+    )
+
+
 def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -> None:
     """The client's code, sampled, agrees with the distribution that the target states for it.
 
@@ -330,17 +344,9 @@ def check_sampled_uploads_agree_with_the_stated_distribution(case: TargetCase) -
     pairs = case.target.designed_pairs()
     if not pairs:
         raise SkipTest("it designs no pair of histories")
-    game, rng = LocalGame(), np.random.default_rng(7)
     for pair in pairs:
         population = Population(n_users=USERS, n_items=pair.profiles.n_items)
-        setting = designed(case.target, population, pair, rng)
-        chunk = setting.chunk or game.chunk
-        draws = Draws(simulation=setting.simulation, name=game.name, chunk=chunk)
-        fitting, measuring = np.random.default_rng(7).spawn(2)
-        worlds, _ = game.worlds(draws, setting, pair.scope, _UPLOADS, fitting)
-        found = ClopperPearson().bound(
-            worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
-        )
+        found = sampled_bound(case.target, population, pair)
         mechanism = pair.target.mechanism(pair.scope, population)
         assert mechanism is not None, f"no distribution is stated in [{pair.scope}]"
         exact = exact_lower_bound(mechanism, pair.scope).epsilon

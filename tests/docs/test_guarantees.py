@@ -8,12 +8,12 @@ from pathlib import Path
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.auditor.games import (
     attribute,
-    canaries,
     canary_game,
     game,
     halves,
     linkage,
     local,
+    many_canaries,
     training,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -53,7 +53,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
     )
     assert numbers("users that an attack") == ([game.USERS], [game.QUICK_USERS])
     assert numbers("users that are linked") == ([linkage.USERS], [linkage.QUICK_USERS])
-    assert numbers("canaries") == ([canaries.CANARIES], [canaries.QUICK_CANARIES])
+    assert numbers("canaries") == ([many_canaries.CANARIES], [many_canaries.QUICK_CANARIES])
     assert numbers("attribute inference: shares") == (
         [*percent, attribute.DRAWS],
         [*few, attribute.QUICK_DRAWS],

@@ -22,8 +22,6 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games.draws import Draws
-from fedrec_auditor.auditor.games.local import LocalGame, designed
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
     evaluate,
@@ -31,7 +29,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_upper_bound,
 )
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.testing.targets import sampled_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Learner
@@ -231,22 +229,9 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
 
 
-def measured(pair: DesignedPair, samples: int = 50_000) -> float:
+def measured(pair: DesignedPair) -> float:
     """A bound on what the local game reads of the messages of a pair."""
-    rng, population = np.random.default_rng(3), Population(n_users=2, n_items=2)
-    setting, game = designed(pair.target, population, pair, rng), LocalGame()
-    found, _ = game.measured(
-        Draws(simulation=setting.simulation, name="test", chunk=4096),
-        setting,
-        pair.scope,
-        (),
-        ClopperPearson(),
-        delta=0.0,
-        runs=samples,
-        confidence=1 - 1e-9,
-        rng=rng,
-    )
-    return found.bound.epsilon
+    return sampled_bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
