@@ -112,6 +112,19 @@ def test_a_leak_is_found_beside_it(drift: str) -> None:
     assert 1.0 < found.epsilon_lower <= 3.0
 
 
+@pytest.mark.parametrize("step", [0.03, 0.12, 0.5, 2.0])
+def test_a_leak_is_found_beside_a_clock_of_any_pace(step: float) -> None:
+    """A rule on values of the clock that are over when draws count found nothing of a bit."""
+    calls = itertools.count()
+
+    def report(bit: int, rng: Rng) -> dict[str, int]:
+        return {"ms": int(next(calls) * step) % 1000, "bit": told(bit, rng, 3.0)}
+
+    found = verify_ldp(report, epsilon=1.0, inputs=[0, 1], samples=4_000, seed=0)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.epsilon_lower > 2.0
+
+
 def test_noise_that_every_user_gets_for_a_while_is_no_drift() -> None:
     """Beside a counter, and with a little noise of its own that does not keep the claim."""
     calls = itertools.count()

@@ -68,7 +68,7 @@ EVENTS = {
     "null": "output = ",
     "ragged": "output[1] = ",
     "absent keys": "output.",
-    "numbers in text": "output",
+    "numbers in text": "",  # a cut of the number, or of what is learnt of its bits
     "a NUL at the end": "output = 'word",
     "bytes with a NUL": "output = b'word",
     "the sign of a zero": "output.n = ",

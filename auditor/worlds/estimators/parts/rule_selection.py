@@ -61,9 +61,9 @@ def candidate_rules(
     """Rules on ``statistic`` with the bounds to expect of them; first the one that looks best.
 
     ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
-    equally many and in random order. Three kinds of rule are tried: guess one input above a cut and
-    one below another, in every combination; guess the likelier input in each part where the
-    log-ratio is large, judged on the half of the split that did not set the ratio; and, where
+    equally many and in the order of the draws. Three kinds of rule are tried: guess one input above
+    a cut and one below another, in every combination; guess the likelier input in each part where
+    the log-ratio is large, judged on the half of the split that did not set the ratio; and, where
     values that came often lie among many, guess it in the few parts where it is most surely so. In
     that case alone all rules are returned, for fresh draws to judge. Rules that guess nothing are
     left out.
@@ -72,7 +72,10 @@ def candidate_rules(
     cuts = cuts_between(np.concatenate([first, second])) if own is None else own
     if len(cuts) == 0:
         return []
-    halves = _counts(first[::2], second[::2], cuts), _counts(first[1::2], second[1::2], cuts)
+    # The earlier half and the later one: a rule on what drifts, such as a clock, will not hold.
+    parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
+    early, late = (_counts(*pair, cuts) for pair in parts)
+    halves = early, late
     chosen = by_tails(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
