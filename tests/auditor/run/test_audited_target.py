@@ -199,7 +199,7 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
     data = Synthetic(n_users=120, n_items=60, profile=10).load()
     attacks = ("attribute-rows", "interaction-membership")
     record = runner.run_plan(
-        Plan(targets=("dp-privrec",), attacks=attacks, quick=True),
+        Plan(targets=("dp-privrec",), attacks=attacks, quick=True, runs=100),
         Resources(jobs=1),
         interactions=data,
     )
