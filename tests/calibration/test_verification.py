@@ -32,10 +32,10 @@ from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
 )
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
+from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
 pytestmark = pytest.mark.calibration
 RUNS = 400
-Randomizer = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,30 +79,12 @@ def accusations(honest: Honest, claim: float, runs: int, seed: int) -> Iterator[
         yield bound.epsilon > claim + 1e-12
 
 
-def keep(epsilon: float) -> float:
-    return 1 / (1 + math.exp(-epsilon))
-
-
-def response(epsilon: float) -> Randomizer:
-    return lambda x, rng, size: np.where(rng.random(size) < keep(epsilon), x, 1 - x)
-
-
 def laplace(epsilon: float) -> Randomizer:
     return lambda x, rng, size: x + rng.laplace(scale=1 / epsilon, size=size)
 
 
 def normal(mu: float) -> Randomizer:
     return lambda x, rng, size: mu * x + rng.normal(size=size)
-
-
-def k_ary(k: int, epsilon: float) -> Randomizer:
-    p = math.expm1(epsilon) / (math.exp(epsilon) + k - 1)
-    return lambda x, rng, size: np.where(rng.random(size) < p, x, rng.integers(k, size=size))
-
-
-def one_hot(k: int, epsilon: float) -> Randomizer:
-    p = keep(epsilon / 2)
-    return lambda x, rng, size: rng.random((size, k)) < np.where(np.arange(k) == x, p, 1 - p)
 
 
 def two_sided_geometric(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -118,7 +100,7 @@ def with_delta(epsilon: float, delta: float) -> Randomizer:
     """Reveals the input with probability delta, and otherwise responds randomly."""
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        said = np.where(rng.random(size) < keep(epsilon), x, 1 - x)
+        said = np.where(rng.random(size) < rate(epsilon), x, 1 - x)
         return np.where(rng.random(size) < delta, 2 + x, said)
 
     return call
@@ -131,7 +113,7 @@ def rare(epsilon: float, share: float) -> Randomizer:
     """
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        said = np.where(rng.random(size) < keep(epsilon), 2 + x, 3 - x)
+        said = np.where(rng.random(size) < rate(epsilon), 2 + x, 3 - x)
         return np.where(rng.random(size) < share, said, rng.integers(2, size=size))
 
     return call
@@ -248,7 +230,7 @@ def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
 def walking_counter(x: int, rng: np.random.Generator, calls: Iterator[int]) -> Any:
     """A report of epsilon 1 with an epoch, and with a number that walks away beneath the noise."""
     call = next(calls)
-    said = x if rng.random() < keep(1.0) else 1 - x
+    said = x if rng.random() < rate(1.0) else 1 - x
     return call // 500 % 7, said, float(np.sin(call / 900) + rng.normal())
 
 
@@ -259,7 +241,7 @@ def walking_batches(
     epoch = next(calls) // 500 % 7 if each == 1 else 0
     outputs = np.fromiter((next(calls) for _ in range(size)), np.int64, size)
     marks = np.full(size, epoch) if each == 1 else outputs // each % 7
-    said = np.where(rng.random(size) < keep(1.0), x, 1 - x)
+    said = np.where(rng.random(size) < rate(1.0), x, 1 - x)
     return np.stack([marks, said], axis=1)
 
 

@@ -91,6 +91,47 @@ def rate(epsilon: float) -> float:
     return 1.0 / (1.0 + math.exp(-epsilon))
 
 
+def response(epsilon: float) -> Randomizer:
+    """Randomized response on a bit."""
+    return lambda x, rng, size: np.where(rng.random(size) < rate(epsilon), x, 1 - x)
+
+
+def k_ary(k: int, epsilon: float) -> Randomizer:
+    """The truth, or any of k categories."""
+    p = math.expm1(epsilon) / (math.exp(epsilon) + k - 1)
+    return lambda x, rng, size: np.where(rng.random(size) < p, x, rng.integers(k, size=size))
+
+
+def one_hot(k: int, epsilon: float) -> Randomizer:
+    """One bit a category, each flipped at half of epsilon."""
+    p = rate(epsilon / 2)
+    return lambda x, rng, size: rng.random((size, k)) < np.where(np.arange(k) == x, p, 1 - p)
+
+
+def piecewise(epsilon: float, swap: bool = False) -> Randomizer:
+    """Wang et al. 2019, Algorithm 2, which takes anything and means [-1, 1]."""
+    e = np.exp(epsilon / 2)
+    c = (e + 1) / (e - 1)
+
+    def randomize(x: float, rng: np.random.Generator, size: int) -> Any:
+        left = (c + 1) / 2 * x - (c - 1) / 2
+        u, w = rng.random(size), rng.random(size) * (c + 1)
+        if swap:
+            lower = rng.random(size) < (left + c) / (c + 1)
+            tails = np.where(lower, u * (left + c) - c, left + c - 1 + u * (1 - left))
+        else:
+            tails = np.where(w < left + c, w - c, w - c + (c - 1))
+        return np.where(rng.random(size) < e / (e + 1), left + u * (c - 1), tails)
+
+    return randomize
+
+
+def duchi(epsilon: float) -> Randomizer:
+    """One of two numbers, whose mean is the input (Duchi et al. 2013)."""
+    bound = 1 / math.tanh(epsilon / 2)
+    return lambda x, rng, size: np.where(rng.random(size) < 0.5 + x / bound / 2, bound, -bound)
+
+
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon at delta of two unit normals ``mu`` apart."""
     return float(brentq(lambda e: gaussian_divergence(mu, e) - delta, 0.0, 1e3))

@@ -13,6 +13,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import verify_ldp
+from tests.specimens.randomizer import duchi
 
 Rng = np.random.Generator
 E = math.e
@@ -114,11 +115,6 @@ def snapping(x: float, rng: Rng, size: int) -> Any:
     return np.clip(np.rint(x + noise), -4.0, 4.0) + 0.0
 
 
-def duchi(x: float, rng: Rng, size: int) -> Any:
-    c = (E + 1) / (E - 1)
-    return np.where(rng.random(size) < 0.5 + x / (2 * c), c, -c)
-
-
 def half_sphere(x: Any, rng: Rng, size: int) -> Any:
     """As PrivUnit with a cap of half the sphere (Bhowmick et al. 2018)."""
     v = rng.normal(size=(size, 3))
@@ -164,7 +160,7 @@ HONEST: dict[str, Case] = {
     "unary": (unary, 1.0, 0.0, (0, 1, 2)),
     "RAPPOR": (rappor, 4 * math.log(3), 0.0, ("a", "b")),
     "snapping": (snapping, 1.0, 0.0, (0.0, 1.0)),
-    "Duchi et al.": (duchi, 1.0, 0.0, (-1.0, 0.2, 1.0)),
+    "Duchi et al.": (duchi(1.0), 1.0, 0.0, (-1.0, 0.2, 1.0)),
     "half sphere": (half_sphere, 1.0, 0.0, (np.eye(3)[0], np.eye(3)[1], -np.eye(3)[0])),
     "above threshold": (above_threshold, 1.0, 0.0, (0, 1)),
     "words": (k_ary, 1.0, 0.0, ("yes", "no", "maybe", "none")),

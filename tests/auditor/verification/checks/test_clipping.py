@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.verification.checks.clipping import clipping
 from fedrec_auditor.auditor.worlds.sampler import UsedUp
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from tests.auditor.verification.checks.evidence import evidence
+from tests.specimens.randomizer import duchi, piecewise
 
 Rng = np.random.Generator
 NUMBERS = (0.0, 1.0)
@@ -115,29 +116,6 @@ def test_draws_that_are_used_up_are_no_refusal(samples: int) -> None:
         look(noise, samples=samples)
 
 
-def piecewise(epsilon: float, swap: bool) -> Any:
-    """Wang et al. 2019, Algorithm 2, which takes anything and means [-1, 1]."""
-    e = np.exp(epsilon / 2)
-    c = (e + 1) / (e - 1)
-
-    def f(x: float, rng: Rng, size: int) -> Any:
-        left = (c + 1) / 2 * x - (c - 1) / 2
-        u, w = rng.random(size), rng.random(size) * (c + 1)
-        if swap:
-            lower = rng.random(size) < (left + c) / (c + 1)
-            tails = np.where(lower, u * (left + c) - c, left + c - 1 + u * (1 - left))
-        else:
-            tails = np.where(w < left + c, w - c, w - c + (c - 1))
-        return np.where(rng.random(size) < e / (e + 1), left + u * (c - 1), tails)
-
-    return f
-
-
-def duchi(x: float, rng: Rng, size: int) -> Any:
-    bound = (np.e + 1) / (np.e - 1)
-    return np.where(rng.random(size) < 0.5 + x / bound / 2, bound, -bound)
-
-
 def rejecting(scale: float) -> Any:
     """Laplace drawn again until it lies in [0, 1]: at 64 it would never end."""
 
@@ -153,7 +131,7 @@ def rejecting(scale: float) -> Any:
     ("f", "inputs"),
     [
         *[(piecewise(e, swap), (-1.0, 1.0)) for e in (0.1, 1.0, 4.0) for swap in (False, True)],
-        (duchi, (-1.0, 1.0)),
+        (duchi(1.0), (-1.0, 1.0)),
         (lambda x, rng, size: np.where(rng.random(size) < 0.7, x, -x), (-1.0, 1.0)),
         (lambda x, rng, size: np.where(rng.random(size) < 0.7, x, 1 - x), NUMBERS),
         (rejecting(1.0), NUMBERS),

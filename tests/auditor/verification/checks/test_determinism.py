@@ -12,13 +12,9 @@ import pytest
 from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
 from tests.auditor.verification.checks.evidence import evidence
+from tests.specimens.randomizer import response
 
 Rng = np.random.Generator
-
-
-def response(epsilon: float) -> Any:
-    keep = 1.0 / (1.0 + math.exp(-epsilon))
-    return lambda x, rng, size: np.where(rng.random(size) < keep, x, 1 - x)
 
 
 @pytest.mark.parametrize(

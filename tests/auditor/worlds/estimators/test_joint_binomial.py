@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,9 @@ from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
-Randomizer = Callable[..., Any]
+RESPONSE = response(1.0)
 
 
 def measured(
@@ -59,14 +59,6 @@ def measured(
         samples=samples,
         rng=np.random.default_rng(seed),
     )
-
-
-def keep(epsilon: float) -> float:
-    return 1 / (1 + math.exp(-epsilon))
-
-
-def response(x: int, rng: np.random.Generator, size: int) -> Any:
-    return np.where(rng.random(size) < keep(1.0), x, 1 - x)
 
 
 # The figures of the issue: ours over the limit at a million draws a world.
@@ -160,38 +152,20 @@ def test_levels_are_those_of_the_outputs_drawn() -> None:
         assert shares[0] - shares[1] == pytest.approx(apart, abs=0.01), protocol.name
 
 
-def one_hot(k: int, epsilon: float) -> Randomizer:
-    p = keep(epsilon / 2)
-
-    def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        return (rng.random((size, k)) < np.where(np.arange(k) == x, p, 1 - p)).astype(np.int8)
-
-    return call
-
-
-def k_ary(k: int, epsilon: float) -> Randomizer:
-    p = math.expm1(epsilon) / (math.exp(epsilon) + k - 1)
-
-    def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        return np.where(rng.random(size) < p, x, rng.integers(k, size=size))
-
-    return call
-
-
 def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
     return rng.laplace(scale=1.0 + x, size=size)
 
 
 def between_lines(x: int, rng: np.random.Generator, size: int) -> Any:
     """Uniform on [0, 8), with more on the even or on the odd units: no half-line shows it."""
-    unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (keep(1.0) if x else keep(-1.0)))
+    unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (rate(1.0) if x else rate(-1.0)))
     return unit + rng.random(size)
 
 
 def parity(x: int, rng: np.random.Generator, size: int) -> Any:
     """The product of two entries' signs tells the input with odds e^2; no one entry does."""
     output = rng.normal(size=(size, 6))
-    sign = np.where(rng.random(size) < keep(2.0), 1, -1) * (2 * x - 1)
+    sign = np.where(rng.random(size) < rate(2.0), 1, -1) * (2 * x - 1)
     output[:, 4] = np.abs(output[:, 4]) * np.sign(output[:, 1]) * sign
     return output
 
@@ -205,7 +179,7 @@ def many_entries(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def word(x: int, rng: np.random.Generator, size: int) -> Any:
-    return np.where(rng.random(size) < keep(1.0), *(("no", "yes"), ("yes", "no"))[x])
+    return np.where(rng.random(size) < rate(1.0), *(("no", "yes"), ("yes", "no"))[x])
 
 
 def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -233,7 +207,7 @@ def test_leaks_are_found_whatever_form_they_have(randomizer: Randomizer, least: 
     assert measured(randomizer).epsilon > least
 
 
-def leaking(share: float, of: Randomizer = response) -> Randomizer:
+def leaking(share: float, of: Randomizer = RESPONSE) -> Randomizer:
     """Says its input in a word of its own, this seldom."""
     return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, of(x, rng, size))
 
@@ -268,7 +242,7 @@ def test_a_rare_certain_leak_is_not_hidden_by_a_common_harmless_ratio(
 
 def test_a_rare_leak_of_one_input_of_many_chooses_the_pair() -> None:
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        return np.where(rng.random(size) < 1e-3 * (x == 7), 99, response(x % 2, rng, size))
+        return np.where(rng.random(size) < 1e-3 * (x == 7), 99, RESPONSE(x % 2, rng, size))
 
     found = measured(call, [*range(9)], samples=200_000)
     assert found.epsilon > 2.0
@@ -293,7 +267,7 @@ def test_memory_is_that_of_the_split_and_a_block() -> None:
     peaks = []
     for samples in (2_000_000, 4_000_000):
         tracemalloc.start()
-        measured(response, samples=samples)
+        measured(RESPONSE, samples=samples)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] <= 1.05 * peaks[0] < 64 * 2**20
@@ -311,12 +285,12 @@ def test_wide_outputs_are_drawn_in_small_blocks() -> None:
 
 
 def test_the_witness_says_what_was_seen() -> None:
-    found = measured(response, samples=100_000)
+    found = measured(RESPONSE, samples=100_000)
     witness = found.witness
     assert (witness.input_a, witness.input_b) in {("0", "1"), ("1", "0")}
     assert witness.output == f"output in {{{witness.input_a}}}"
-    assert witness.probability_a == pytest.approx(keep(1.0), abs=0.01)
-    assert witness.probability_b == pytest.approx(keep(-1.0), abs=0.01)
+    assert witness.probability_a == pytest.approx(rate(1.0), abs=0.01)
+    assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
     assert "shares seen" in witness.note
     assert f"guessed on output in {{{witness.input_b}}} too" in witness.note
     nothing = measured(lambda x, rng, size: np.zeros(size))
