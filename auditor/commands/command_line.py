@@ -116,7 +116,8 @@ def _run() -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("Interrupted.", INCOMPLETE)
     except (SystemExit, BrokenPipeError) as error:  # rich and typer end the second by the first
-        if isinstance(error, SystemExit) and not error.code:  # tab completion has been told
+        named = any(not word.startswith("-") for word in sys.argv[1:])
+        if isinstance(error, SystemExit) and not (error.code or named):  # a shell's completion
             return 0
         discard_output()
         return CLOSED_PIPE
@@ -156,10 +157,8 @@ def _usage(error: Exception, message: str) -> str:
     if wrong := re.search(r"'([^']*)' is not one of (.+)", message):
         from fedrec_auditor.auditor.plan.families import near_names
 
-        message, got = (
-            f"{message[: wrong.start()]}expected one of {wrong[2]}",
-            f", got {wrong[1]!r}",
-        )
+        message = f"{message[: wrong.start()]}expected one of {wrong[2]}"
+        got = f", got {wrong[1]!r}"
         near = near_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
     return f"{message}{got}. {near}{' ' * bool(near)}See `{path} --help`."
 

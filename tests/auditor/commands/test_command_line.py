@@ -330,6 +330,16 @@ def test_a_shell_completes_commands(tmp_path: Path) -> None:
     assert done.stdout.split() == ["record", "report", "reproduce"]
 
 
+def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a module of a stranger that calls sys.exit(0) where nothing contains it."""
+
+    def ended(*words: object, **options: object) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr("fedrec_auditor.auditor.commands.command_line.app", ended)
+    assert cli("run", "fcf")[0] == 141
+
+
 def test_help_lists_every_command() -> None:
     done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
     for command in ("run", "list", "account", "verify", "record", "attack", "report", "doctor"):
