@@ -1,6 +1,7 @@
 """Events of dp-accounting and of ours by name, imported when the first is asked for.
 
-For that takes seconds, and most of what has events needs none.
+For that takes seconds, and most of what has events needs none. ``dp.pyi`` has the names for a type
+checker.
 """
 
 from __future__ import annotations
