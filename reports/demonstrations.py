@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.document import Facts, Part, Text
 from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
-from fedrec_auditor.reports.words import brief_support_words, delta_words, measured_words, number
-
-HEADS = ("demonstration", "claim", "measured", "control", "outcome")
+from fedrec_auditor.reports.words import number
 
 
 def summary(rows: Sequence[DemonstrationRow]) -> str:
@@ -33,43 +32,21 @@ def system(trial: TrialRow) -> str:
     return f"{trial.target} ({changed})" if changed else trial.target
 
 
-def cells(row: DemonstrationRow) -> tuple[str, ...]:
-    """A row of a table below ``HEADS``: the bounds in short, and what came of it."""
-    claim, scope = row.violation.claim, row.violation.bound.scope
-    return (
-        title(row),
-        f"≤ {number(claim.epsilon)}, {delta_words(claim.delta)}\n"
-        f"{scope.unit}, {scope.adjacency}, {scope.vantage}, {scope.horizon}",
-        _brief(row.violation.bound),
-        f"{_brief(row.control.bound)}\nclaimed ≤ {number(row.control.claim.epsilon)}",
-        outcome(row),
+def demonstration_part(row: DemonstrationRow) -> Part:
+    """A violation played on the target itself, and the control that must stay below its claim."""
+    facts: tuple[tuple[str, Text], ...] = (
+        *_trial(row.violation, "Claimed", "Measured"),
+        *_trial(row.control, "Control claims", "Control gave"),
     )
+    noted = (("Note", row.note),) if row.note else ()
+    title = f"{row.name} (claims {', '.join(row.entries)})"
+    return Part(title, (Facts(facts + noted),), verdict=f"Demonstration {outcome(row)}")
 
 
-def title(row: DemonstrationRow) -> str:
-    """Name, and the entries of the catalogue it shows."""
-    return f"{row.name} (claims {', '.join(row.entries)})"
-
-
-def violation_words(row: DemonstrationRow) -> str:
-    """What was claimed and what was measured, as sentences."""
-    return _trial_words(row.violation)
-
-
-def control_words(row: DemonstrationRow) -> str:
-    """What the control is, and what it gave, as sentences."""
-    return f"Control: {_trial_words(row.control)}"
-
-
-def _brief(bound: Bound) -> str:
-    return f"≥ {number(bound.told)}, {delta_words(bound.delta)}\n{brief_support_words(bound)}"
-
-
-def _trial_words(trial: TrialRow) -> str:
-    claim, (a, b) = trial.claim, trial.worlds
+def _trial(trial: TrialRow, claimed: str, measured: str) -> tuple[tuple[str, Text], ...]:
+    claim, (first, second) = trial.claim, trial.worlds
     return (
-        f"{system(trial)} is claimed to have epsilon at most {number(claim.epsilon)} "
-        f"({delta_words(claim.delta)}; {claim.scope}): {claim.statement} ({claim.source}). "
-        f"Worlds: {a}; {b}. Statistic: {trial.statistic}. "
-        f"Epsilon is {measured_words(trial.bound)}."
+        (claimed, f"{say.claimed(claim)}, of {system(trial)}: {claim.statement} ({claim.source})"),
+        (measured, say.shown(trial.bound)),
+        ("Worlds", f"{first}; {second}. Statistic: {trial.statistic}"),
     )

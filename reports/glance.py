@@ -345,6 +345,12 @@ def shares(record: Contents) -> tuple[Share, ...]:
     return tuple(Share(kinds[words], words) for words in dict.fromkeys(named))
 
 
+def summary(record: Contents) -> str:
+    """What became of the claims, in one sentence."""
+    counts = [f"{share.count} {share.words}" for share in shares(record) if share.count]
+    return f"Claims: {', '.join(counts) or 'none judged'}."
+
+
 def hidden_words(record: Contents) -> str:
     """Of how many systems it is proved that they hide a whole user from the server."""
     parts = sections(record)

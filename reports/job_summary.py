@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.glance import glances, summary
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import summary
 from fedrec_auditor.reports.words import legal
 
 MOST_LINES = 40

@@ -1,14 +1,13 @@
-"""The record as Markdown, for a pull request or a wiki."""
+"""The record as Markdown, for a pull request, a wiki, or a reader of plain text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-from fedrec_auditor.reports import templating
-from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.document import Block, Facts, Items, Paragraph, Part, Picture, Table
+from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import sections, summary
-from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.words import legal
 
 _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+=\[])")
@@ -16,18 +15,17 @@ _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+
 _LISTED = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
 _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
 """What HTML obeys, and what would link, name or notify somebody: told by its number."""
+_DEEPEST = 6
 
 
 def render(record: Contents) -> str:
     """The whole record, a section a target."""
-    return templating.render(
-        "report.md.j2",
-        escape=escape,
-        record=record,
-        summary=summary(record),
-        glances=glances(record),
-        utility_lines={one.target: utility_line(one, record) for one in sections(record)},
-    )
+    return write(report_document(record))
+
+
+def write(part: Part) -> str:
+    """A document, its title as the first heading."""
+    return "\n".join(_part(part, 1)) + "\n"
 
 
 def escape(text: str) -> str:
@@ -41,3 +39,36 @@ def escape(text: str) -> str:
     line = " ".join(legal(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
+
+
+def _part(part: Part, level: int) -> Iterator[str]:
+    yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
+    for block in part.blocks:
+        lines = list(_block(block, level))
+        yield from ("", *lines) if lines else ()
+
+
+def _block(block: Block, level: int) -> Iterator[str]:
+    if isinstance(block, Paragraph):
+        yield escape(block.text)
+    elif isinstance(block, Items):
+        yield from (f"- {escape(text)}" for text in block.texts)
+    elif isinstance(block, Facts):
+        yield from (f"- **{escape(name)}**: {escape(str(said))}" for name, said in block.rows)
+    elif isinstance(block, Table):
+        if block.caption:
+            yield from (escape(f"{block.caption}."), "")
+        shown = [
+            place
+            for place in range(len(block.heads))
+            if not any(isinstance(row[place], Picture) for row in block.rows)
+        ]
+        yield _line(block.heads[place] for place in shown)
+        yield _line("---" for _ in shown)
+        yield from (_line(str(row[place]) for place in shown) for row in block.rows)
+    elif isinstance(block, Part):
+        yield from _part(block, level + 1)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell if cell == '---' else escape(cell) for cell in cells)} |"

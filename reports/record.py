@@ -9,8 +9,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import job_summary, notebook, store
 from fedrec_auditor.reports.flat import flat
+from fedrec_auditor.reports.glance import summary
 from fedrec_auditor.reports.rows import Contents, Finding
-from fedrec_auditor.reports.section import Section, sections, summary
+from fedrec_auditor.reports.section import Section, sections
 
 if TYPE_CHECKING:
     import pandas
@@ -96,7 +97,7 @@ class Record(Contents):
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in sections(self)) or "no system"
-        return f"<Record of {names}: {summary(self).removeprefix('Targets: ')}>"
+        return f"<Record of {names}: {summary(self)}>"
 
     def __str__(self) -> str:
         failed = [f"error: {error}" for error in self.errors]

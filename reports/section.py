@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.verdict import Verdict
@@ -98,23 +97,6 @@ def sections(record: Contents) -> tuple[Section, ...]:
         )
         for name in names
     )
-
-
-def summary(record: Contents) -> str:
-    """How many targets came to which verdict, in one sentence."""
-    said = {
-        Verdict.UNSOUND: "contradict our own proof",
-        Verdict.VIOLATED: "refuted",
-        Verdict.INCONCLUSIVE: "not decided by so small a sample",
-        Verdict.UNSUBSTANTIATED: "neither refuted nor proved",
-        Verdict.INCOMPARABLE: "not judged in the scope of the claim",
-        Verdict.CONSISTENT: "proved and not refuted",
-        Verdict.NO_CLAIM: "without a claim",
-    }
-    found = (section.headline_finding for section in sections(record))
-    counts = Counter(finding.verdict for finding in found if finding is not None)
-    parts = [f"{counts[verdict]} {words}" for verdict, words in said.items() if counts[verdict]]
-    return f"Targets: {'; '.join(parts) or 'none judged'}."
 
 
 def worst_first(finding: Finding) -> tuple[int, float]:

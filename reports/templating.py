@@ -67,6 +67,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
         margin=LEAK_MARGIN,
         severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,
+        claims=words.CLAIMS,
         verdicts=tuple(Verdict),
         arithmetic=tuple(Arithmetic),
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.glance import Glance, gated, glances
+from fedrec_auditor.reports.glance import Glance, gated, glances, summary
 from fedrec_auditor.reports.leaks import leak_line, leaks
 from fedrec_auditor.reports.paragraph import paragraph, width_of
-from fedrec_auditor.reports.rows import Contents, DemonstrationRow
-from fedrec_auditor.reports.section import sections, summary
+from fedrec_auditor.reports.rows import Contents
+from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.words import (
     capitalized,
@@ -54,7 +54,7 @@ def render(record: Contents, console: Console) -> None:
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
     if record.demonstrations:
-        _render_demonstrations(record.demonstrations, console)
+        print_hanging(console, demonstrations.summary(record.demonstrations))
     for note in record.notes:
         print_hanging(console, note, "note:", style="yellow")
     for error in record.errors:
@@ -122,16 +122,6 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
         for line in filter(None, told):
             print_hanging(console, line, indent=_INDENT)
-
-
-def _render_demonstrations(rows: Sequence[DemonstrationRow], console: Console) -> None:
-    """Claim, measurement and control of each, on a line each."""
-    for row in rows:
-        name, *rest = demonstrations.cells(row)
-        parts = zip(demonstrations.HEADS[1:], rest, strict=True)
-        text = "; ".join(f"{head} {cell}" for head, cell in parts)
-        print_hanging(console, f"{name}: {text}".replace("\n", ", "), hang=_INDENT)
-    print_line(console, demonstrations.summary(rows))
 
 
 def print_hanging(

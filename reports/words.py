@@ -202,6 +202,11 @@ def brief_scope_words(scope: Scope) -> str:
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
+def pair_scope_words(scope: Scope) -> str:
+    """The shorter phrase, and which inputs are held against each other."""
+    return f"{brief_scope_words(scope)}; {ADJACENCIES[scope.adjacency]}"
+
+
 def flag_words(finding: Finding) -> str:
     """What must be said beside the verdict: that next to nothing is promised; "" of no promise."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
@@ -209,11 +214,12 @@ def flag_words(finding: Finding) -> str:
 
 
 def verdict_words(finding: Finding | None) -> str:
-    """The verdict with its sign and its flag; "none" without a finding."""
+    """The verdict with its sign and its flag; "not judged" without a finding."""
     if finding is None:
-        return "none"
+        return "not judged"
+    word = "no claim" if finding.verdict is Verdict.NO_CLAIM else CLAIMS[finding.verdict]
     flag = flag_words(finding)
-    return f"{SIGNS[finding.verdict]} {finding.verdict}{flag and f', {flag}'}"
+    return f"{SIGNS[finding.verdict]} {word}{flag and f', {flag}'}"
 
 
 def counted(count: int, what: str) -> str:

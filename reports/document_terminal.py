@@ -1,0 +1,58 @@
+"""A document in the terminal, or in a log: paragraphs that hang, no column that is cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.reports.document import Facts, Items, Paragraph, Part, Picture, Table
+from fedrec_auditor.reports.terminal import print_hanging
+from fedrec_auditor.reports.words import STYLES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STEP = 2
+"""Columns by which a part's blocks stand further in than its title."""
+_LABEL = 16
+"""Columns of a fact's name, of which longer ones take more."""
+
+
+def write(part: Part, console: Console, indent: int = 0) -> None:
+    """Print the blocks of a part below each other; what is detail is named only."""
+    for block in part.blocks:
+        if isinstance(block, Paragraph):
+            print_hanging(console, block.text, indent=indent)
+        elif isinstance(block, Items):
+            for text in block.texts:
+                print_hanging(console, text, "-", indent=indent)
+        elif isinstance(block, Facts):
+            for name, said in block.rows:
+                label = f"{f'{name}:':<{_LABEL}}"
+                print_hanging(console, str(said), label, indent=indent, hang=_LABEL + 1)
+        elif isinstance(block, Table):
+            _write_table(block, console, indent)
+        elif isinstance(block, Part):
+            write_part(block, console, indent)
+
+
+def write_part(part: Part, console: Console, indent: int = 0) -> None:
+    """Print a part below its title, apart from what is before it."""
+    if part.detail:
+        print_hanging(console, f"{part.heading}: report.md.", indent=indent)
+        return
+    console.print()
+    style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
+    print_hanging(console, part.heading, indent=indent, style=style)
+    write(part, console, indent + _STEP)
+
+
+def _write_table(table: Table, console: Console, indent: int) -> None:
+    """An item a row: what names it, and the other cells behind their heads."""
+    for first, *rest in table.rows:
+        print_hanging(console, str(first), "-", indent=indent)
+        cells = (
+            f"{head} {cell}"
+            for head, cell in zip(table.heads[1:], rest, strict=True)
+            if cell and not isinstance(cell, Picture)
+        )
+        print_hanging(console, "; ".join(cells), indent=indent + _STEP)

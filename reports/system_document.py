@@ -1,0 +1,391 @@
+"""One system as a document: what it comes to first, and behind it what that rests on."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.verdict import Verdict, refutes
+from fedrec_auditor.reports import plots, say
+from fedrec_auditor.reports.attack_map import AttackMap, beating
+from fedrec_auditor.reports.attack_words import (
+    baseline_words,
+    beside_words,
+    ends_words,
+    further_words,
+    got_words,
+    risk_words,
+)
+from fedrec_auditor.reports.demonstrations import demonstration_part
+from fedrec_auditor.reports.document import (
+    Block,
+    Cell,
+    Facts,
+    Items,
+    Paragraph,
+    Part,
+    Picture,
+    Pictures,
+    Said,
+    Table,
+    Text,
+)
+from fedrec_auditor.reports.figures import drawn_curves, system_figures
+from fedrec_auditor.reports.leaks import Leak, comparable
+from fedrec_auditor.reports.remarks import remarks
+from fedrec_auditor.reports.section import worst_first
+from fedrec_auditor.reports.usefulness import utility_line
+from fedrec_auditor.reports.witness_words import witness_words
+from fedrec_auditor.reports.words import (
+    asked_words,
+    brief,
+    capitalized,
+    claimed_guess_words,
+    counted,
+    number,
+    pair_scope_words,
+    percent,
+    shown_guess_words,
+    verdict_words,
+)
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.anchor import Anchor
+    from fedrec_auditor.reports.glance import Glance
+    from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
+    from fedrec_auditor.reports.section import Section
+
+_MOST = 5
+"""Figures of a system that beat guessing and are shown at once; the others are folded."""
+
+
+def system_document(
+    record: Contents, glance: Glance, anchor: Anchor | None = None, *, page: bool = False
+) -> Part:
+    """All that the record says of a system.
+
+    A ``page`` has drawings, too, and the pairs of inputs that refute nothing.
+    """
+    section = glance.section
+    headline, curves = section.headline_finding, drawn_curves(glance)
+    person = []
+    if headline is not None:
+        person = [claimed_guess_words(headline.claim)]
+        person += [] if headline.shown is None else [shown_guess_words(headline.shown)]
+    facts = (
+        ("What to do", glance.todo),
+        ("For one person", " ".join(person)),
+        ("Most at risk", next((risk_words(r.roc) for r in curves if r.roc and r.roc.users), "")),
+        ("Utility", utility_line(section, record)),
+    )
+    figures = list(system_figures(glance)) if page else []
+    pictures = [Picture(each.svg, each.title, each.caption) for each in figures]
+    apart = [each.kind == "roc" for each in figures]
+    places = dict.fromkeys(map(id, section.findings), "")
+    if anchor is not None:
+        places = dict(zip(map(id, section.findings), anchor.findings, strict=True))
+    blocks: list[Block] = [
+        Paragraph(glance.sentence),
+        _facts(*facts),
+        *_pictures(p for p, curve in zip(pictures, apart, strict=True) if not curve),
+        *_claims(section, places, page=page),
+    ]
+    if section.others:
+        others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
+        blocks.append(Part("Other lower bounds", (Items(others),), folded=True))
+    blocks += (
+        demonstration_part(row) for row in record.demonstrations if row.target == section.target
+    )
+    if section.attacks:
+        roc = _pictures(p for p, curve in zip(pictures, apart, strict=True) if curve)
+        blocks.append(_attacks(record, glance, roc, page=page))
+    if section.skipped:
+        blocks.append(_skipped(section))
+    if section.utility:
+        blocks.append(_utility(section))
+    return Part(section.target, tuple(blocks), place=glance.anchor)
+
+
+def finding_part(
+    finding: Finding, note: str = "", *, folded: bool = False, page: bool = False, place: str = ""
+) -> Part:
+    """A claim judged in one scope: what is proved and shown, why, and the counterexample."""
+    asked = asked_words(finding)
+    rows: tuple[tuple[str, Text], ...] = (
+        ("Proved", say.proved(finding)),
+        ("Shown", say.shown(finding.measured, finding.scope)),
+        ("Why", "" if _plain(finding) else finding.reason),
+        ("Note", note),
+        ("Repair", finding.repair),
+    )
+    return Part(
+        "; ".join(filter(None, (pair_scope_words(finding.scope), asked))),
+        (_facts(*rows), *_witness(finding, page=page)),
+        verdict=verdict_words(finding),
+        colour=finding.verdict,
+        folded=folded,
+        place=place,
+    )
+
+
+def _claims(section: Section, places: dict[int, str], *, page: bool) -> Iterator[Part]:
+    """A part a claim, the worst first, with its findings; those of games last."""
+    ordered = sorted(section.findings, key=lambda f: (bool(f.game), *worst_first(f)))
+    for claim in dict.fromkeys(finding.claim for finding in ordered):
+        judged = [finding for finding in ordered if finding.claim == claim]
+        notes = remarks([finding.note for finding in judged])
+        facts = (
+            ("Claimed", say.claimed(claim)),
+            ("In our words", claim.statement),
+            ("Source", claim.source),
+        )
+        parts = (
+            finding_part(
+                finding,
+                note.words,
+                folded=finding is not section.headline_finding,
+                page=page,
+                place=places[id(finding)],
+            )
+            for finding, note in zip(judged, notes, strict=True)
+        )
+        promised = math.isfinite(claim.epsilon)
+        title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"
+        yield Part(title, (_facts(*facts), *parts))
+
+
+def _plain(finding: Finding) -> bool:
+    """Whether the reason of a verdict says no more than the numbers beside it."""
+    shown, proof = finding.measured, finding.accounted
+    if finding.verdict is not Verdict.CONSISTENT or proof is None:
+        return finding.verdict is Verdict.CONSISTENT
+    return shown is None or not (shown.assumptions or refutes(shown, proof))
+
+
+def _witness(finding: Finding, *, page: bool) -> Iterator[Part]:
+    refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
+    if finding.measured is None or not finding.measured.witness or not (refuted or page):
+        return
+    title = "Counterexample" if refuted else "The pair of inputs that tells most"
+    rows = tuple((capitalized(name), text) for name, text in witness_words(finding.measured))
+    yield Part(title, (Facts(rows),), folded=not refuted)
+
+
+def _attacks(record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool) -> Part:
+    """What beats guessing in full, how many figures do not, and how many have no guessing."""
+    leaking, tried = _varied(glance.leaking), len(comparable(record))
+    but = f"; {glance.unseen}" if glance.rows and not leaking else ""
+    blocks: list[Block] = [
+        Paragraph(
+            f"{len(leaking)} of {glance.rows:,} figures beat guessing, corrected for all {tried:,} "
+            f"of this audit{but}."
+        )
+    ]
+    if leaking:
+        blocks.append(_leaks(leaking[:_MOST], "What beats guessing", page=page))
+    if notes := _notes([leak.row for leak in leaking]):
+        title = "What the attacker is assumed to know, and what is counted"
+        blocks.append(Part(title, (Items(notes),), folded=True))
+    if more := leaking[_MOST:]:
+        title = f"{counted(len(more), 'more figure')} above guessing"
+        blocks.append(Part(title, (_briefly(more),), folded=True))
+    blocks += curves
+    if counts := _counts(record, glance):
+        blocks.append(Items(counts))
+    blocks.append(_map(glance, [leak.row for leak in leaking]))
+    return Part("Attacks", tuple(blocks))
+
+
+def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Table:
+    low, high = plots.scale([leak.row for leak in leaking])
+    heads = ["What an attacker got", "Value", "Guessed without the uploads"]
+    rows: list[list[Cell]] = [
+        [
+            Said(
+                capitalized(got_words(row)),
+                (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}"),
+            ),
+            Said(
+                brief(row.value),
+                _all(
+                    f"{ends_words(row)} at {percent(row.confidence)}",
+                    f"at least {brief(leak.low)}, corrected",
+                    further_words(row),
+                ),
+            ),
+            baseline_words(row),
+        ]
+        for leak in leaking
+        for row in (leak.row,)
+    ]
+    if page:
+        heads.insert(2, "Against guessing")
+        caption += (
+            ". Dot: the attack. Bar: its interval. Tick: the best guess without seeing any "
+            f"upload. Scale {number(low)} to {number(high)}"
+        )
+        for cells, leak in zip(rows, leaking, strict=True):
+            row = leak.row
+            cells.insert(2, Picture(plots.interval(row, low, high), _bar_words(row)))
+    return Table(caption, tuple(heads), tuple(map(tuple, rows)))
+
+
+def _briefly(leaking: Sequence[Leak]) -> Table:
+    return Table(
+        "With intervals, and the best guess",
+        ("Attack, who looks", "Figure", "Value", "Guessed without"),
+        tuple(
+            (
+                f"{row.attack}, {row.vantage}",
+                row.metric,
+                f"{brief(row.value)} {ends_words(row)}",
+                brief(leak.baseline),
+            )
+            for leak in leaking
+            for row in (leak.row,)
+        ),
+    )
+
+
+def _bar_words(row: AttackRow) -> str:
+    ends = f"interval {brief(row.ci_low)} to {brief(row.ci_high)}"
+    return f"{row.metric} {brief(row.value)}, {ends}, baseline {baseline_words(row)}"
+
+
+def _varied(leaking: Sequence[Leak]) -> list[Leak]:
+    """The leaks in their order, but the first of each kind of figure before all others."""
+    first: dict[tuple[str, str], Leak] = {}
+    for leak in leaking:
+        first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
+    kinds = list(first.values())
+    return [*kinds, *(leak for leak in leaking if leak not in kinds)]
+
+
+def _notes(rows: Sequence[AttackRow]) -> tuple[str, ...]:
+    """What is to be known of attacks, each sentence once, by attack."""
+    notes: dict[str, list[str]] = {}
+    for row, remark in zip(rows, remarks([row.note for row in rows]), strict=True):
+        notes.setdefault(row.attack, []).extend([remark.words] if remark.words else [])
+    return tuple(f"{attack}: {' '.join(said)}" for attack, said in notes.items() if said)
+
+
+def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
+    """How many figures of which attack do not beat guessing, or cannot be held against it."""
+    beaten = {id(leak.row) for leak in glance.leaking}
+    compared = {id(row) for row in comparable(record)}
+    others = [row for row in glance.section.attacks if id(row) not in beaten]
+    kinds = (
+        ("do not beat guessing", [row for row in others if id(row) in compared]),
+        ("have no figure for guessing", [row for row in others if id(row) not in compared]),
+    )
+    return tuple(
+        f"{len(rows):,} {words}: "
+        + ", ".join(f"{name} {count}" for name, count in Counter(r.attack for r in rows).items())
+        + "."
+        for words, rows in kinds
+        if rows
+    )
+
+
+def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Part:
+    """Every figure, by the part of the upload that it reads."""
+    attacks = AttackMap.of(glance.section.attacks)
+
+    def cell(row: AttackRow | None, *, beside: bool) -> Cell:
+        if row is None:
+            return ""
+        guess = f" / {brief(row.baseline)}" if beside and row.baseline is not None else ""
+        above = beating(row, leaking)
+        mark = " ↑" if above else ""
+        return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "quiet")
+
+    rows = tuple(
+        (
+            f"{line.attack}, {line.vantage}",
+            line.figure,
+            *(cell(row, beside=line.guessed is None) for row in line.cells),
+            "" if line.guessed is None else brief(line.guessed),
+        )
+        for line in attacks.rows
+    )
+    table = Table(
+        "By part of the upload. ↑: above guessing, corrected for all that were tried. Behind a "
+        "stroke: what is guessed without the uploads. Intervals: report.json",
+        ("Attack, who looks", "Figure", *attacks.parts, "Guessed without"),
+        rows,
+    )
+    count = counted(len(glance.section.attacks), "figure")
+    title = f"All {count}, {len(leaking)} of them above guessing"
+    return Part(title, (table,), folded=True, detail=True)
+
+
+def _skipped(section: Section) -> Part:
+    unplayed = set(section.unplayed)
+    some = {row.attack for row in section.skipped} - unplayed
+    from_some = f", {len(some)} from some vantage" if some else ""
+    return Part(
+        f"Attacks that could not run: {len(unplayed)} at all{from_some}",
+        (Facts(tuple(_reasons(section.skipped))),),
+        folded=True,
+    )
+
+
+def _reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
+    """Each reason once, with the attacks and the parts of them that it holds for."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for row in skipped:
+        part, colon, rest = row.reason.partition(": ")
+        alike = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
+        shared = bool(colon) and alike and ". " not in part  # a part is named, no sentence ends
+        reason, what = (rest, part) if shared else (row.reason, "")
+        told.setdefault(reason, {}).setdefault(row.attack, []).extend([what] if what else [])
+    for reason, attacks in told.items():
+        names = (
+            f"{name} ({'; '.join(parts)})" if parts else name for name, parts in attacks.items()
+        )
+        yield ", ".join(names), reason
+
+
+def _utility(section: Section) -> Part:
+    alike: dict[tuple[str, float, int], list[UtilityRow]] = {}
+    for row in section.utility:
+        alike.setdefault((row.protocol, row.confidence, row.n), []).append(row)
+    blocks: list[Block] = []
+    for (protocol, confidence, n), rows in alike.items():
+        cells = tuple(
+            (
+                row.metric,
+                f"{brief(row.value)} {ends_words(row)}",
+                beside_words(row),
+                brief(row.random),
+                "none" if row.paper_value is None else brief(row.paper_value),
+            )
+            for row in rows
+        )
+        caption = (
+            f"{capitalized(protocol)}: intervals over users of one training, at "
+            f"{percent(confidence)} confidence, {n:,} tested"
+        )
+        heads = ("Metric", "Here", "Baseline", "Random", "The paper")
+        blocks.append(Table(caption, heads, cells))
+        for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
+            of = ", ".join(row.metric for row in rows if row.paper_note == note)
+            blocks.append(Paragraph(f"{of}: {note}"))
+    title = f"Utility in full: {counted(len(section.utility), 'figure')}"
+    return Part(title, tuple(blocks), folded=True, detail=True)
+
+
+def _facts(*rows: tuple[str, Text]) -> Facts:
+    """The facts that say something."""
+    return Facts(tuple((name, text) for name, text in rows if text))
+
+
+def _pictures(pictures: Iterator[Picture]) -> tuple[Pictures, ...]:
+    found = tuple(pictures)
+    return (Pictures(found),) if found else ()
+
+
+def _all(*texts: str) -> tuple[str, ...]:
+    return tuple(filter(None, texts))
