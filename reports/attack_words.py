@@ -49,11 +49,6 @@ def object_words(row: AttackRow) -> str:
     return _OBJECTS.get(row.family, row.metric)
 
 
-def interval_words(row: AttackRow | UtilityRow) -> str:
-    """A figure with its interval and the confidence of that."""
-    return f"{brief(row.value)} {ends_words(row)} at {percent(row.confidence)}"
-
-
 def beside_words(row: UtilityRow) -> str:
     """What a figure stands beside, with the interval of the difference."""
     if row.baseline is None:

@@ -20,8 +20,7 @@ from fedrec_auditor.reports.catalogue_words import (
     right_words,
     stated_words,
 )
-from fedrec_auditor.reports.paragraph import print_paragraph, width_of
-from fedrec_auditor.reports.terminal import print_line
+from fedrec_auditor.reports.paragraph import print_line, print_paragraph, width_of
 from fedrec_auditor.reports.words import (
     STYLES,
     counted,

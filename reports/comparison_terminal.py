@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.change import Trend
 from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.terminal import print_hanging, print_line
+from fedrec_auditor.reports.paragraph import print_hanging, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console

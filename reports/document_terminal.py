@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.document import Facts, Items, Paragraph, Part, Picture, Table
-from fedrec_auditor.reports.terminal import print_hanging
+from fedrec_auditor.reports.paragraph import print_hanging, width_of
 from fedrec_auditor.reports.words import STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STEP = 2
+STEP = 2
 """Columns by which a part's blocks stand further in than its title."""
 _LABEL = 16
 """Columns of a fact's name, of which longer ones take more."""
@@ -28,7 +28,8 @@ def write(part: Part, console: Console, indent: int = 0) -> None:
         elif isinstance(block, Facts):
             for name, said in block.rows:
                 label = f"{f'{name}:':<{_LABEL}}"
-                print_hanging(console, str(said), label, indent=indent, hang=_LABEL + 1)
+                hang = min(_LABEL + 1, width_of(console) // 4)
+                print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Table):
             _write_table(block, console, indent)
         elif isinstance(block, Part):
@@ -43,7 +44,7 @@ def write_part(part: Part, console: Console, indent: int = 0) -> None:
     console.print()
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
-    write(part, console, indent + _STEP)
+    write(part, console, indent + STEP)
 
 
 def _write_table(table: Table, console: Console, indent: int) -> None:
@@ -55,4 +56,4 @@ def _write_table(table: Table, console: Console, indent: int) -> None:
             for head, cell in zip(table.heads[1:], rest, strict=True)
             if cell and not isinstance(cell, Picture)
         )
-        print_hanging(console, "; ".join(cells), indent=indent + _STEP)
+        print_hanging(console, "; ".join(cells), indent=indent + STEP)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
@@ -18,9 +19,7 @@ from fedrec_auditor.reports.words import (
     claimed_guess_words,
     flag_words,
     legal,
-    measured_words,
     number,
-    proved_words,
 )
 
 
@@ -106,11 +105,11 @@ def _lines(finding: Finding) -> list[str]:
         f"claim: {finding.claim.statement} ({finding.claim.source})",
         claimed_guess_words(finding.claim),
     ]
-    if finding.accounted is not None:
-        lines.append(f"proved: {proved_words(finding.accounted)}")
-    if finding.measured is not None:
-        lines.append(f"measured: {measured_words(finding.measured)}")
-    return lines
+    return [
+        *lines,
+        f"proved: {say.proved(finding)}",
+        f"shown: {say.shown(finding.measured, finding.scope)}",
+    ]
 
 
 def _properties(record: Contents) -> list[tuple[str, str]]:

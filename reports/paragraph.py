@@ -11,6 +11,7 @@ from fedrec_auditor.reports.words import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 FULL = 100
 """Columns of text that goes to no terminal."""
@@ -72,3 +73,33 @@ def print_paragraph(
     else:
         said = " " * indent + printable(f"{label}: {text}" if label else text)
     console.print(said, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
+
+
+def print_hanging(
+    console: Console,
+    text: str,
+    label: str = "",
+    *,
+    indent: int = 0,
+    hang: int | None = None,
+    style: str = "",
+) -> None:
+    """Print a ``paragraph`` that hangs below the end of its label, or by ``hang`` columns.
+
+    It is wrapped in a log, too.
+    """
+    hang = len(label) + bool(label) if hang is None else hang
+    said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
+    print_text(console, said, style)
+
+
+def print_line(console: Console, line: str, style: str = "") -> None:
+    """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
+    print_text(
+        console, printable(line) if not line.startswith(" ") else "  " + printable(line), style
+    )
+
+
+def print_text(console: Console, text: str | Text, style: str = "") -> None:
+    """Print what is printable already, as it is."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

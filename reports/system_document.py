@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import Verdict, refutes
@@ -18,6 +18,7 @@ from fedrec_auditor.reports.attack_words import (
     got_words,
     risk_words,
 )
+from fedrec_auditor.reports.catalogue_words import judged_words
 from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.document import (
     Block,
@@ -83,14 +84,14 @@ def system_document(
     figures = list(system_figures(glance)) if page else []
     pictures = [Picture(each.svg, each.title, each.caption) for each in figures]
     apart = [each.kind == "roc" for each in figures]
-    places = dict.fromkeys(map(id, section.findings), "")
-    if anchor is not None:
-        places = dict(zip(map(id, section.findings), anchor.findings, strict=True))
+    ordered = sorted(section.findings, key=lambda f: (bool(f.game), *worst_first(f)))
+    addresses = [] if anchor is None else anchor.findings
+    places = dict(zip(map(id, section.findings), addresses, strict=anchor is not None))
     blocks: list[Block] = [
         Paragraph(glance.sentence),
         _facts(*facts),
         *_pictures(p for p, curve in zip(pictures, apart, strict=True) if not curve),
-        *_claims(section, places, page=page),
+        *claim_parts(ordered, page=page, places=places),
     ]
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
@@ -108,46 +109,39 @@ def system_document(
     return Part(section.target, tuple(blocks), place=glance.anchor)
 
 
-def finding_part(
-    finding: Finding, note: str = "", *, folded: bool = False, page: bool = False, place: str = ""
-) -> Part:
-    """A claim judged in one scope: what is proved and shown, why, and the counterexample."""
-    asked = asked_words(finding)
-    rows: tuple[tuple[str, Text], ...] = (
-        ("Proved", say.proved(finding)),
-        ("Shown", say.shown(finding.measured, finding.scope)),
-        ("Why", "" if _plain(finding) else finding.reason),
-        ("Note", note),
-        ("Repair", finding.repair),
-    )
-    return Part(
-        "; ".join(filter(None, (pair_scope_words(finding.scope), asked))),
-        (_facts(*rows), *_witness(finding, page=page)),
-        verdict=verdict_words(finding),
-        colour=finding.verdict,
-        folded=folded,
-        place=place,
-    )
+def claim_parts(
+    findings: Sequence[Finding],
+    *,
+    plain: bool = False,
+    page: bool = False,
+    places: Mapping[int, str] | None = None,
+) -> Iterator[Part]:
+    """A part a claim, with its findings, in the order of these.
 
-
-def _claims(section: Section, places: dict[int, str], *, page: bool) -> Iterator[Part]:
-    """A part a claim, the worst first, with its findings; those of games last."""
-    ordered = sorted(section.findings, key=lambda f: (bool(f.game), *worst_first(f)))
-    for claim in dict.fromkeys(finding.claim for finding in ordered):
-        judged = [finding for finding in ordered if finding.claim == claim]
+    Where they are ``plain`` a sentence says what each comes to. ``places`` are the addresses of a
+    page, by the identity of the finding. All but the worst finding are folded.
+    """
+    worst = min(findings, key=worst_first, default=None)
+    for claim in dict.fromkeys(finding.claim for finding in findings):
+        judged = [finding for finding in findings if finding.claim == claim]
         notes = remarks([finding.note for finding in judged])
         facts = (
-            ("Claimed", say.claimed(claim)),
+            ("Claimed", say.claimed(claim) if math.isfinite(claim.epsilon) else ""),
             ("In our words", claim.statement),
             ("Source", claim.source),
         )
         parts = (
-            finding_part(
-                finding,
-                note.words,
-                folded=finding is not section.headline_finding,
-                page=page,
-                place=places[id(finding)],
+            Part(
+                "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
+                (
+                    *([Paragraph(judged_words(finding))] if plain else []),
+                    _numbers(finding, note.words),
+                    *_witness(finding, page=page),
+                ),
+                verdict=verdict_words(finding),
+                colour=finding.verdict,
+                folded=finding is not worst,
+                place=(places or {}).get(id(finding), ""),
             )
             for finding, note in zip(judged, notes, strict=True)
         )
@@ -156,11 +150,21 @@ def _claims(section: Section, places: dict[int, str], *, page: bool) -> Iterator
         yield Part(title, (_facts(*facts), *parts))
 
 
+def _numbers(finding: Finding, note: str) -> Facts:
+    return _facts(
+        ("Proved", say.proved(finding)),
+        ("Shown", say.shown(finding.measured, finding.scope)),
+        ("Why", "" if _plain(finding) else finding.reason),
+        ("Note", note),
+        ("Repair", finding.repair),
+    )
+
+
 def _plain(finding: Finding) -> bool:
     """Whether the reason of a verdict says no more than the numbers beside it."""
     shown, proof = finding.measured, finding.accounted
     if finding.verdict is not Verdict.CONSISTENT or proof is None:
-        return finding.verdict is Verdict.CONSISTENT
+        return finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM)
     return shown is None or not (shown.assumptions or refutes(shown, proof))
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.glance import Glance
+from fedrec_auditor.reports.paragraph import print_line
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import system_document
-from fedrec_auditor.reports.terminal import SEVERITIES, print_line
+from fedrec_auditor.reports.terminal import SEVERITIES
 
 if TYPE_CHECKING:
     from rich.console import Console

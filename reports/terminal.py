@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
-from fedrec_auditor.reports import demonstrations
+from fedrec_auditor.reports import demonstrations, document_terminal
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, gated, glances, summary
 from fedrec_auditor.reports.leaks import leak_line, leaks
-from fedrec_auditor.reports.paragraph import paragraph, width_of
+from fedrec_auditor.reports.paragraph import (
+    paragraph,
+    print_hanging,
+    print_line,
+    print_text,
+    width_of,
+)
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.severity import Severity
@@ -25,7 +31,6 @@ from fedrec_auditor.reports.words import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 
 SEVERITIES = {
@@ -53,6 +58,8 @@ def render(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.unplayed) for section in sections(record)}
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
+    for row in record.demonstrations:
+        document_terminal.write_part(demonstrations.demonstration_part(row), console)
     if record.demonstrations:
         print_hanging(console, demonstrations.summary(record.demonstrations))
     for note in record.notes:
@@ -122,33 +129,3 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
         for line in filter(None, told):
             print_hanging(console, line, indent=_INDENT)
-
-
-def print_hanging(
-    console: Console,
-    text: str,
-    label: str = "",
-    *,
-    indent: int = 0,
-    hang: int | None = None,
-    style: str = "",
-) -> None:
-    """Print a ``paragraph`` that hangs below the end of its label, or by ``hang`` columns.
-
-    It is wrapped in a log, too.
-    """
-    hang = len(label) + bool(label) if hang is None else hang
-    said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
-    print_text(console, said, style)
-
-
-def print_line(console: Console, line: str, style: str = "") -> None:
-    """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
-    print_text(
-        console, printable(line) if not line.startswith(" ") else "  " + printable(line), style
-    )
-
-
-def print_text(console: Console, text: str | Text, style: str = "") -> None:
-    """Print what is printable already, as it is."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

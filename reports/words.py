@@ -284,12 +284,6 @@ def assumption_words(bound: Bound | None) -> str:
     return f"if {'; '.join(assumed)}" if assumed else ""
 
 
-def brief_support_words(measured: Bound) -> str:
-    """Confidence and sample size of a lower bound, for a cell of a table."""
-    how = "exact" if measured.confidence == 1.0 else f"at {percent(measured.confidence)}"
-    return how if measured.samples is None else f"{how}, n={measured.samples:,}"
-
-
 def sampling_words(record: Contents) -> str:
     """How many samples lower bounds rest on, and how the audit's confidence is split."""
     quoted = (finding.measured for finding in record.findings)
@@ -304,22 +298,6 @@ def sampling_words(record: Contents) -> str:
         f"Sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or more: "
         "the error that the plan allows is divided by their number (Bonferroni), so that all of "
         "them hold together at the plan's confidence."
-    )
-
-
-def proved_words(accounted: Bound) -> str:
-    """A proved upper bound with all that makes it a statement."""
-    return (
-        f"at most {number(accounted.told)} ({delta_words(accounted.delta)}, a proof: "
-        f"{accounted.source}; scope: {accounted.scope})"
-    )
-
-
-def measured_words(measured: Bound) -> str:
-    """A lower bound with all that makes it a statement."""
-    return (
-        f"at least {number(measured.told)} ({delta_words(measured.delta)}, "
-        f"{support_words(measured)}, {measured.source}; scope: {measured.scope})"
     )
 
 
@@ -339,17 +317,13 @@ def shown_guess_words(measured: Bound) -> str:
     """What a lower bound shows: how often the guess is right on the outputs that tell the most."""
     exact = measured.confidence == 1.0 and measured.samples is None
     how = "Computed exactly" if exact else f"Measured ({support_words(measured)})"
+    right = often("at least", guess_probability(measured.epsilon))
+    if math.isinf(measured.epsilon):
+        right = "every time"
     return (
         f"{how}: from the most revealing message an attacker who must say which of two inputs it "
-        f"came from is right {guessed_words(measured)} (by chance 50%)."
+        f"came from is right {right} (by chance 50%)."
     )
-
-
-def guessed_words(measured: Bound) -> str:
-    """How often one bit is guessed right on the outputs that tell the most."""
-    if math.isinf(measured.epsilon):
-        return "every time"
-    return often("at least", guess_probability(measured.epsilon))
 
 
 def short(value: float) -> str:

@@ -19,6 +19,7 @@ def command(
 
     from fedrec_auditor.reports import terminal
     from fedrec_auditor.reports.glance import glances
+    from fedrec_auditor.reports.paragraph import print_line
     from fedrec_auditor.reports.record import Record
     from fedrec_auditor.reports.system_terminal import render_system
 
@@ -34,4 +35,4 @@ def command(
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():
         console.print()
-        terminal.print_line(console, f"With pictures: {page}#{glance.anchor}")
+        print_line(console, f"With pictures: {page}#{glance.anchor}")

@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.spending.deployment import Deployment
 from fedrec_auditor.auditor.spending.noise import StatedNoise
 from fedrec_auditor.auditor.spending.solve import solve
 from fedrec_auditor.auditor.spending.stated import Stated
-from fedrec_auditor.reports.findings_terminal import told
+from fedrec_auditor.reports.findings_terminal import findings_text
 from fedrec_auditor.reports.paragraph import FULL
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.store import plain
@@ -64,8 +64,7 @@ class Account:
 
     def describe(self, width: int = FULL) -> str:
         """The findings in lines of ``width`` columns where words permit."""
-        said = (told(f, width, claimed=f is self.total) for f in self.findings)
-        return "\n\n".join(map("\n".join, said))
+        return findings_text(self.findings, width)
 
     def __str__(self) -> str:
         return self.describe()

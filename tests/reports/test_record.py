@@ -76,7 +76,7 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
     assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
     assert one.violated == record.violated
     assert [each.verdict for each in record.violated] == [Verdict.VIOLATED]
-    assert repr(one).startswith("dplcf-ap: ✗ VIOLATED. Epsilon is infinite, exactly")
+    assert repr(one).startswith("dplcf-ap: ✗ false. Epsilon is infinite, exactly")
     assert record["fcf"].violated == ()
     with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
         _ = record["nobody"]
@@ -84,7 +84,7 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
 
 def test_printing_it_tells_the_systems_the_worst_first(record: Record) -> None:
     lines = str(record).splitlines()
-    assert lines[0].startswith("Targets: 1 refuted")
+    assert lines[0].startswith("Claims: 1 false")
     assert [line.split(":")[0] for line in lines[1:3]] == ["- dplcf-ap", "- fcf"]
     assert "](" not in str(record)
     assert len(repr(record)) < 150

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import Finding, FurtherFigure
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import sections
 from tests.reports.printing import printed
 
@@ -145,18 +145,6 @@ def test_markdown_rows_have_as_many_cells_as_their_head(record: Record) -> None:
         assert f"## {markdown.escape(section.target)}" in lines
 
 
-def test_markdown_has_a_column_of_further_figures_where_a_row_has_some(record: Record) -> None:
-    assert "further figures" not in markdown.render(record)
-    first, *rest = record.attacks
-    figure = FurtherFigure(value=0.61, ci_low=0.55, ci_high=0.67)
-    fuller = first.model_copy(update={"further": {"AUC": figure}, "from_interactions": 0.8})
-    told = record.model_copy(update={"attacks": (fuller, *rest)})
-    text = markdown.render(told)
-    assert "| subjects | further figures |" in text
-    assert markdown.escape("from the true interactions 0.8; AUC 0.61 [0.55, 0.67]") in text
-    test_markdown_rows_have_as_many_cells_as_their_head(told)
-
-
 def shown(record: Record, width: int, *, fancy: bool) -> str:
     return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
 
@@ -195,7 +183,7 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
     assert all(line.startswith("    ") for line in lines[2 : lines.index(heads[1])])
     assert lines[-1] == "error: no memory"
     assert lines[-2] == "Attacks that could not run at all: 1 on dplcf-ap."
-    assert lines[-3].startswith("Targets: 1 refuted")
+    assert lines[-3] == "Claims: 1 false, 2 proved as stated, 1 without a claim."
 
 
 def test_findings_alone_can_be_printed(record: Record) -> None:
@@ -205,9 +193,11 @@ def test_findings_alone_can_be_printed(record: Record) -> None:
             width=120,
             terminal=fancy,
         ).splitlines()
-        assert " VIOLATED" in lines[0]
-        assert "The claim of epsilon" in "".join(lines[:2])
-        assert not fancy or max(map(cell_len, lines)) <= 120
+        assert lines[0] == "dplcf-ap"
+        assert "✗ false: whether a user met one item" in "".join(lines[:12])
+        assert "The claim of epsilon" in "".join(lines[:12])
+        assert max(map(cell_len, lines)) <= 120
+        assert sum("Proved:" in line for line in lines) == len(record.findings)
 
 
 @pytest.mark.parametrize(

@@ -177,4 +177,4 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
 def test_a_record_without_baselines_is_rendered(record: Record) -> None:
     assert all(row.baseline is None for row in record.utility)
     assert not any(shortfall(record[name]) for name in ("fcf", "fmf-ldp"))
-    assert "<td>none</td>" in html.render(record)
+    assert 'data-label="Baseline">none</td>' in html.render(record)

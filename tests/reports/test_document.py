@@ -1,0 +1,197 @@
+"""One document, three writers: none leaves out a word, and what stands in it is what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import document_terminal, html, markdown, say
+from fedrec_auditor.reports.anchor import anchors
+from fedrec_auditor.reports.attack_words import got_words
+from fedrec_auditor.reports.document import (
+    Facts,
+    Items,
+    Paragraph,
+    Part,
+    Picture,
+    Pictures,
+    Said,
+    Table,
+)
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.leaks import comparable
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import SkippedRow
+from fedrec_auditor.reports.system_document import system_document
+from fedrec_auditor.reports.words import number
+from tests.reports.printing import printed
+
+TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
+
+
+def document(record: Record, target: str, *, page: bool = False) -> Part:
+    (glance,) = (each for each in glances(record) if each.section.target == target)
+    return system_document(record, glance, anchors(record)[target], page=page)
+
+
+def said(part: Part, *, detail: bool = True) -> Iterator[str]:
+    """Every text of a part below its title, in small pieces."""
+    for block in part.blocks:
+        texts: list[object] = []
+        if isinstance(block, Paragraph):
+            texts = [block.text]
+        elif isinstance(block, Items):
+            texts = [*block.texts]
+        elif isinstance(block, Facts):
+            texts = [text for row in block.rows for text in row]
+        elif isinstance(block, Table):
+            texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
+        elif isinstance(block, Part):
+            yield from (block.title, block.verdict)
+            yield from said(block, detail=detail) if detail or not block.detail else ()
+        for text in texts:
+            if isinstance(text, Said):
+                yield from (text.value, *text.support)
+            elif isinstance(text, str):
+                yield text
+
+
+class Text(HTMLParser):
+    """What a page says, and what its drawings are called."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def of_page(record: Record, target: str) -> str:
+    return " ".join(Text(html.render(record)).text)
+
+
+def of_markdown(record: Record, target: str) -> str:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return " ".join(Text(parser.render(markdown.render(record))).text)
+
+
+def of_terminal(record: Record, target: str) -> str:
+    return printed(lambda c: document_terminal.write(document(record, target), c), width=50)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split()).lower()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("write", "page", "detail"),
+    [(of_page, True, True), (of_markdown, False, True), (of_terminal, False, False)],
+)
+def test_a_writer_leaves_out_no_word(
+    record: Record,
+    target: str,
+    write: Callable[[Record, str], str],
+    page: bool,
+    detail: bool,
+) -> None:
+    text = flat(write(record, target))
+    texts = list(said(document(record, target, page=page), detail=detail))
+    assert len(texts) > 20
+    assert [each for each in texts if flat(each) not in text] == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_finding_is_a_part_with_its_bounds_and_a_claim_is_told_once(
+    record: Record, target: str
+) -> None:
+    section, whole = record[target], document(record, target, page=True)
+    parts = {part.place: part for part in whole.parts() if part.colour is not None}
+    assert len(parts) == len(section.findings)
+    for finding, place in zip(section.findings, anchors(record)[target].findings, strict=True):
+        facts = dict(next(b for b in parts[place].blocks if isinstance(b, Facts)).rows)
+        for name, bound in (("Proved", finding.accounted), ("Shown", finding.measured)):
+            value, support = facts[name].value, facts[name].support
+            if bound is None:
+                assert value == "nothing"
+            elif bound.epsilon == float("inf"):
+                assert value in ("infinite", "no finite epsilon")
+            else:
+                assert value[2:] == number(bound.told)
+                assert {f"delta {number(bound.delta)}", bound.source} <= set(support)
+            for assumed in () if bound is None else bound.assumptions:
+                assert assumed in support[-1]
+        assert ("Why" in facts) is (
+            finding.verdict not in (Verdict.CONSISTENT, Verdict.NO_CLAIM)
+            or bool(finding.measured and finding.measured.assumptions)
+        )
+        assert parts[place].folded is (finding is not section.headline_finding)
+        witnesses = [block.title for block in parts[place].blocks if isinstance(block, Part)]
+        refuted = finding.verdict is Verdict.VIOLATED
+        title = "Counterexample" if refuted else "The pair of inputs that tells most"
+        assert witnesses == [title] * bool(finding.measured and finding.measured.witness)
+    texts = list(said(whole))
+    for claim in {finding.claim for finding in section.findings}:
+        assert texts.count(claim.statement) == 1
+
+
+def test_only_a_page_has_drawings_and_pairs_that_refute_nothing(record: Record) -> None:
+    for target in TARGETS:
+        for page in (True, False):
+            parts = list(document(record, target, page=page).parts())
+            blocks = [block for part in parts for block in part.blocks]
+            cells = [c for b in blocks if isinstance(b, Table) for row in b.rows for c in row]
+            drawn = [each for each in (*blocks, *cells) if isinstance(each, Pictures | Picture)]
+            assert bool(drawn) is page
+            assert page or not any("tells most" in part.title for part in parts)
+
+
+def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
+    finding = record["dplcf-sp"].headline_finding
+    claim = replace(finding.claim, epsilon=0.9811234)
+    proof = replace(finding.accounted, epsilon=0.98112339)
+    kept = finding.model_copy(update={"claim": claim, "accounted": proof})
+    assert number(proof.told) == "0.981124"
+    assert say.proved(kept).value == say.claimed(claim).value == "≤ 0.981123"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_beats_guessing_is_told_and_the_rest_is_counted(record: Record, target: str) -> None:
+    (glance,) = (each for each in glances(record) if each.section.target == target)
+    texts = list(said(document(record, target)))
+    for leak in glance.leaking:
+        assert any(got_words(leak.row)[1:] in text for text in texts)
+    left = len([r for r in comparable(record) if r.target == target]) - len(glance.leaking)
+    assert any(f"{left} do not beat guessing: " in text for text in texts) is bool(left)
+    marked = [text for text in texts if text.endswith(" ↑")]
+    assert len(marked) == len(glance.leaking)
+
+
+def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
+    rows = [
+        ("tree", "gender: 9 columns. Draw less."),
+        ("tree", "age: 9 columns. Draw less."),
+        ("knn", "gender: 9 columns. Draw less."),
+        ("linkage", "It reads whole messages. It runs from: peers."),
+        ("rows", "It reads rows. It runs from: peers."),
+    ]
+    skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
+    whole = document(record.model_copy(update={"skipped": skipped}), "fcf")
+    (part,) = (part for part in whole.parts() if part.title.startswith("Attacks that could not"))
+    assert part.title == "Attacks that could not run: 4 at all"
+    assert part.blocks == (
+        Facts(
+            (
+                ("tree (gender; age), knn (gender)", "9 columns. Draw less."),
+                ("linkage", "It reads whole messages. It runs from: peers."),
+                ("rows", "It reads rows. It runs from: peers."),
+            )
+        ),
+    )
