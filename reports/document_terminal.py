@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.document import Facts, Items, Paragraph, Part, Picture, Table
 from fedrec_auditor.reports.paragraph import print_hanging, width_of
-from fedrec_auditor.reports.words import STYLES
+from fedrec_auditor.reports.words import STYLES, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def write(part: Part, console: Console, indent: int = 0) -> None:
                 print_hanging(console, text, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
-                label = f"{f'{name}:':<{_LABEL}}"
+                label = f"{f'{printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, width_of(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Table):
