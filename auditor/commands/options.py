@@ -12,6 +12,8 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
+from fedrec_auditor.auditor.machine.output import tell
+from fedrec_auditor.auditor.plan.families import FAMILIES
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -88,6 +90,12 @@ def pairs(form: str, example: str, given: list[str] | None) -> dict[str, str]:
             raise InputError(f"Expected {form}, got {text!r}. Give for example {example}.")
         found[name] = value
     return found
+
+
+def tell_left_out() -> None:
+    """Say which accountants of others cannot be loaded."""
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
 
 
 @contextmanager
