@@ -164,7 +164,7 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
         code, out, _ = cli("claims", *words, "--tables", "--jobs", "1")
         said = "Table 7, q = 5/50, delta 1e-06: printed 2.0000; counted as printed 3.0000;"
         assert (code, out) == (0, f"{said} holds 1 to 1.5\n")
-    assert "alone or with dp-privrec or theirs." in refusal("claims", "fcf", "--tables")
+    assert "alone or with dp-privrec or theirs, got 'fcf'." in refusal("claims", "fcf", "--tables")
 
 
 def test_an_epsilon_of_millions_is_printed() -> None:
