@@ -167,7 +167,7 @@ def _findings(
 ) -> tuple[Finding, ...]:
     """Every scoped claim of a target with these settings, evaluated."""
     from fedrec_auditor.auditor.judging import accounting
-    from fedrec_auditor.auditor.plan.overrides import overridden
+    from fedrec_auditor.auditor.plan.plan import amend, make_target
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
@@ -175,7 +175,10 @@ def _findings(
         raise InputError(
             f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
         )
-    system, population = overridden(name, given), Population(n_users=n_users, n_items=n_items)
+    system, population = (
+        make_target(name, amend(None, {"settings": [f"{name}.{one}" for one in given]})),
+        Population(n_users=n_users, n_items=n_items),
+    )
     tell_left_out()
     try:
         exact = accounting.exact_bounds(system, population)
