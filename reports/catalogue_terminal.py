@@ -68,7 +68,7 @@ def render_catalogue(
         hidden = [row for row in rows if row not in shown]
         told.append(f"Hidden, as --only {kept} asks: {counts(hidden) or 'none.'}")
     if shown and console.is_terminal:
-        told.append(f"An entry in full: `auditor account {shown[0].number}`.")
+        told.append(f"An entry in full: `auditor claims {shown[0].number}`.")
     print_paragraph(" ".join(told), console)
 
 

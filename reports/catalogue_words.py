@@ -143,7 +143,7 @@ def rest_words(row: CatalogueRow) -> str:
 
 def command_words(row: CatalogueRow) -> str:
     """The command that asks the entry's questions again."""
-    parts = ["auditor account", row.target, settings_words(row.settings)]
+    parts = ["auditor claims", row.target, settings_words(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")
     return " ".join(part for part in parts if part)

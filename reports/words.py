@@ -369,7 +369,7 @@ def found_words(finding: Finding) -> str:
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
-    """Settings as `auditor account` takes them."""
+    """Settings as `auditor claims` takes them."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):

@@ -126,11 +126,11 @@ def test_its_paper_is_one_folder(tmp_path: Path) -> None:
         code, out, _ = cli("list", kind)
         assert code == 0
         assert any(line.split()[:1] == [name] for line in out.splitlines()), kind
-    code, out, _ = cli("account", "my-fmf", "--json")
+    code, out, _ = cli("claims", "my-fmf", "--json")
     assert code == 0
     (finding,) = json.loads(out)
     assert (finding["claim"]["epsilon"], finding["accounted"]["epsilon"]) == (250.0, 1250.0)
-    code, out, _ = cli("account", "101", "--json")
+    code, out, _ = cli("claims", "101", "--json")
     assert code == 0
     assert json.loads(out)[0]["arithmetic"] == "WRONG"
     plan = tmp_path / "plan.toml"

@@ -26,6 +26,7 @@ from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands import (
     account,
     attack,
+    claims,
     compare,
     doctor,
     estimate,
@@ -81,7 +82,8 @@ def _options(
 
 app.command("run", epilog=_glossary(Verdict))(run.command)
 app.command("list")(listing.command)
-app.command("account", epilog=_glossary(Verdict, Arithmetic))(account.command)
+app.command("claims", epilog=_glossary(Verdict, Arithmetic))(claims.command)
+app.command("account", epilog=_glossary(Verdict))(account.command)
 app.command("verify", epilog=_glossary(Verdict))(verify.command)
 app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
 app.command("new")(new.command)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
+from fedrec_auditor.auditor.machine.output import tell
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, option_of, said_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
+
+
+_ONLY_NAMED = inspect.Parameter.KEYWORD_ONLY
 
 
 class Allowed(StrEnum):
@@ -25,19 +34,6 @@ class Allowed(StrEnum):
 
 Out = Annotated[Path, typer.Option(help="Run directory for the reports.")]
 PlanFile = Annotated[Path | None, typer.Option(help="A plan file (TOML).")]
-Data = Annotated[
-    str | None,
-    typer.Option(help="A data set (`auditor list datasets`) or a path. Default ml-100k."),
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
-]
-Attacks = Annotated[
-    str | None,
-    typer.Option(help="Attacks (`auditor list attacks`), several by commas. Default all."),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything random. Default 0.")]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; all cores if left out.")]
 Memory = Annotated[
     float | None,
@@ -74,20 +70,68 @@ Force = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def columns_of(columns: list[str] | None) -> dict[str, str] | None:
-    """``name=column`` pairs as a mapping; InputError if one of them is no pair."""
-    return pairs("--column name=column", "--column user=user_id", columns) or None
+def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What adds options for these fields of a plan to a command, as ``Plan`` declares them.
+
+    The command is called with what is given of them as ``said``, a mapping.
+    """
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            said = {name: given.pop(name) for name in names}
+            for name, value in list(said.items()):
+                if value is None or value is False or value == []:
+                    del said[name]
+            command(said=said, **given)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for name, each in signature.parameters.items() if name != "said"]
+        vars(called)["__signature__"] = signature.replace(
+            parameters=[each.replace(kind=_ONLY_NAMED) for each in (*map(_parameter, names), *own)]
+        )
+        return called
+
+    return made
 
 
-def pairs(form: str, example: str, given: list[str] | None) -> dict[str, str]:
-    """Texts ``name=value`` as a mapping; InputError, with the option's form, if one is no pair."""
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals and value):
-            raise InputError(f"Expected {form}, got {text!r}. Give for example {example}.")
-        found[name] = value
-    return found
+def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
+    """The plan of a file with what is ``said`` over it, checked before anything heavy is loaded."""
+    before = None
+    if file is not None:
+        from fedrec_auditor.auditor.plan.plan_file import read_plan
+
+        before = read_plan(file)
+    chosen = amend(before, said)
+    check_plan(chosen)
+    return chosen
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
+    if said.reads is not None:
+        kind = list[str] if kind is dict else Path if name == "claims" else str
+    form: Any = typer.Option(option_of(name), help=said.help, metavar=said.metavar)
+    if name == "targets":
+        kind, form = list[str], typer.Argument(help=said.help)
+    return inspect.Parameter(
+        name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
+    )
+
+
+def _typed(annotation: Any) -> Any:
+    """The plain type of an annotation, without None and what is declared of it."""
+    options = [each for each in get_args(annotation) if each is not type(None)]
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType, Annotated):
+        return _typed(options[0])
+    return annotation if origin in (None, Literal) else origin
+
+
+def tell_left_out() -> None:
+    """Say which accountants of others cannot be loaded."""
+    for line in FAMILIES["accountants"].left_out():
+        tell(line)
 
 
 @contextmanager

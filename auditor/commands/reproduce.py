@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Jobs, pairs, resumable
+from fedrec_auditor.auditor.commands.options import Jobs, resumable
 from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.plan.setting_texts import pairs
 
 
 def command(
@@ -39,7 +40,7 @@ def command(
     chosen = reproduction.names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
         reproduction.reproduction(name)
-    places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data)
+    places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())
     workers = make_resources(jobs, "cpu", None).jobs
     with resumable(out, "parts") as observe:
         page = reproduce(

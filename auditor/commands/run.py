@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -18,10 +17,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.auditor.commands.options import (
     Allow,
-    Attacks,
     Baseline,
-    Column,
-    Data,
     FailAt,
     Force,
     Jobs,
@@ -29,95 +25,35 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     PlanFile,
-    Seed,
-    columns_of,
+    plan_of,
+    planned,
     resumable,
 )
 from fedrec_auditor.auditor.machine.output import spare_output, tell
+from fedrec_auditor.auditor.plan.plan import Plan, option_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.record import Record
 
 
-class Only(StrEnum):
-    """The one part of an audit that is to be run."""
-
-    CLAIMS = "claims"
+_DATA = ("data", "columns", "min_user", "min_item", "min_rating")
 
 
-class Backend(StrEnum):
-    """What runs the workers."""
-
-    LOKY = "loky"
-    DASK = "dask"
-    RAY = "ray"
-
-
+@planned(*Plan.model_fields)
 def command(
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Targets, or `all`; some of each paper if left out. See `auditor list`. Of your "
-            "own MODULE:OBJECT."
-        ),
-    ] = None,
-    claim: Annotated[
-        Path | None,
-        typer.Option(help="Of a system of your own, MODULE:OBJECT: a file of its claims (TOML)."),
-    ] = None,
+    said: dict[str, Any],
     plan: PlanFile = None,
-    data: Data = None,
     out: Out = Path("audit"),
     jobs: Jobs = None,
-    column: Column = None,
-    min_user: Annotated[
-        int | None, typer.Option(help="Only users with so many interactions or more.")
-    ] = None,
-    min_item: Annotated[
-        int | None, typer.Option(help="Only items with so many interactions or more.")
-    ] = None,
-    min_rating: Annotated[
-        float | None, typer.Option(help="Only ratings of so much or more count as interactions.")
-    ] = None,
-    seed: Seed = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and repetitions.")] = False,
-    attacks: Attacks = None,
-    games: Annotated[
-        str | None,
-        typer.Option(help="local, round, training, one-run; several by commas. Default local."),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(help="Runs of each world of a round or a training game."),
-    ] = None,
-    population: Annotated[
-        str | None,
-        typer.Option(help="Users and items of such a game. Default 24x32."),
-    ] = None,
-    canaries: Annotated[
-        int | None,
-        typer.Option(help="Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(help="What turns samples into bounds. See `auditor list estimators`."),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(help="In round and training games: bound what this attack's score tells."),
-    ] = None,
-    only: Annotated[
-        Only | None,
-        typer.Option(help="claims: show each violated claim on its target; needs no data."),
-    ] = None,
     device: Annotated[
         str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
     ] = "cpu",
     memory: Memory = None,
     backend: Annotated[
-        Backend, typer.Option(help="What runs the workers: this machine, or a cluster.")
-    ] = Backend.LOKY,
+        Literal["loky", "dask", "ray"],
+        typer.Option(help="What runs the workers: this machine, or a cluster."),
+    ] = "loky",
     address: Annotated[
         str | None,
         typer.Option(help="Of the cluster: tcp://HOST:8786 for dask; for ray not needed on it."),
@@ -129,41 +65,24 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    from fedrec_auditor.auditor.plan.plan import amend
-    from fedrec_auditor.auditor.plan.plan_file import read_plan
-    from fedrec_auditor.auditor.plan.stated_claim import read_claims
+    if "only" in said and (given := [option_of(name) for name in _DATA if name in said]):
+        raise InputError(
+            f"Expected no {', '.join(given)} with --only {said['only']}, which reads no data. "
+            "Leave it out."
+        )
+    chosen = plan_of(plan, said)
+
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.run.runner import run_plan
     from fedrec_auditor.reports.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    said = {
-        "targets": tuple(targets) if targets else None,
-        "data": data,
-        "columns": columns_of(column),
-        "min_user": min_user,
-        "min_item": min_item,
-        "min_rating": min_rating,
-        "seed": seed,
-        "quick": quick or None,
-        "attacks": None if attacks is None else tuple(attacks.split(",")),
-        "games": None if games is None else tuple(games.split(",")),
-        "runs": runs,
-        "population": None if population is None else population_size(population),
-        "canaries": canaries,
-        "estimator": estimator,
-        "by": by,
-        "only": None if only is None else str(only),
-        "claims": None if claim is None else read_claims(claim),
-    }
-    _refuse_data(only, said)
-    chosen = amend(None if plan is None else read_plan(plan), said)
     resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
-    before = None if baseline is None else Record.read(baseline)
+    earlier = None if baseline is None else Record.read(baseline)
     with resumable(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)
-    show(record, out, gate, before)
+    show(record, out, gate, earlier)
 
 
 def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
@@ -210,29 +129,3 @@ def exit_code(record: Record, gate: Gate, baseline: Record | None = None) -> int
         failing = True if failed else None
     code = gate.code((finding.verdict for finding in record.findings), failing=failing)
     return INCOMPLETE if unknown and not code else code
-
-
-def _refuse_data(only: Only | None, said: dict[str, Any]) -> None:
-    """InputError if data are chosen where none are read."""
-    options = {
-        "data": "--data",
-        "columns": "--column",
-        "min_user": "--min-user",
-        "min_item": "--min-item",
-        "min_rating": "--min-rating",
-    }
-    given = [option for key, option in options.items() if said[key] is not None]
-    if only is not None and given:
-        raise InputError(
-            f"Expected no {', '.join(given)} with --only {only}, which reads no data. Leave it out."
-        )
-
-
-def population_size(text: str) -> tuple[int, int]:
-    """``USERSxITEMS`` as two numbers; InputError if it is not of this form."""
-    users, _, items = text.partition("x")
-    if not (users.isdecimal() and items.isdecimal()):
-        raise InputError(
-            f"Expected --population USERSxITEMS, got {text!r}. Give for example 24x32."
-        )
-    return int(users), int(items)

@@ -188,10 +188,10 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     That name may be dotted; the working folder counts. InputError where there is none.
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-    from fedrec_auditor.auditor.plan.overrides import randomizer
+    from fedrec_auditor.auditor.plan.members import make_mechanism
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
-        return randomizer(target, settings)
+        return make_mechanism(target, settings)
     if settings:
         raise InputError(
             f"Expected --set for a mechanism of `auditor list mechanisms`, got {target!r}. Leave "

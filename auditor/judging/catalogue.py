@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.machine.workers import results
 from fedrec_auditor.auditor.plan.demonstrations import demonstration
-from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.catalogue import (
     CatalogueRow,
@@ -33,9 +33,14 @@ _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
-def entries() -> tuple[Entry, ...]:
-    """All entries with a number, by heading and part."""
-    return tuple(entry for _, entry in _numbered().values())
+def entries(of: str | None = None) -> tuple[Entry, ...]:
+    """All entries with a number, by heading and part, or those ``of`` a paper.
+
+    InputError with near names if there is no such paper.
+    """
+    if of is not None:
+        FAMILIES["papers"].check(of)
+    return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
 
 
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
@@ -61,7 +66,7 @@ def find(number: str) -> tuple[Entry, ...]:
         last = max((entry.heading for entry in entries()), default=0)
         raise InputError(
             f"Expected a number of the catalogue, 1 to {last} with or without a part such as 2b, "
-            f"got {number!r}. `auditor account --all` lists them."
+            f"got {number!r}. `auditor claims --all` lists them."
         )
     return found
 
@@ -193,8 +198,12 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
 def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
     """The printed tables of epsilons, of all systems or one, entry by entry beside the truth.
 
-    PrivRec's 36 entries take about 20 seconds of one core.
+    PrivRec's 36 entries take about 20 seconds of one core. InputError for a system without any.
     """
+    if system is not None and system not in (known := tabled()):
+        raise InputError(
+            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Drop it."
+        )
     found = []
     for name, paper in tabled().items():
         if system in (None, name) and (declared := paper.printed.epsilons) is not None:

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
-from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_plan
+from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend
 from fedrec_auditor.auditor.plan.sources import in_memory, load_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
@@ -41,9 +41,8 @@ def record_uploads(
     columns: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
     with_truth: bool = False,
-    quick: bool = False,
-    seed: int = 0,
     memory: float | None = None,
+    **fields: Any,
 ) -> Path:
     """Train a target once and write all that crossed a boundary to the directory ``out``.
 
@@ -53,7 +52,7 @@ def record_uploads(
     data, columns : as ``audit_system`` takes them.
     settings : fields of the target that differ from its paper's.
     with_truth : write what was trained on, too. Whoever has it needs no attack.
-    quick : train for 20 rounds at most, as a quick audit does.
+    fields : what else a ``Plan`` has: ``quick`` trains for 20 rounds at most, seed, ...
 
     The training is the one that an audit of the same seed attacks: the last item of each user is
     held out of it, where that is how the target's paper measures utility. InputError unless ``out``
@@ -62,17 +61,15 @@ def record_uploads(
     own = () if isinstance(target, str) else (target,)
     name = target if isinstance(target, str) else target.name
     interactions, source = in_memory(data, columns)
-    values = {
-        "targets": (name,),
+    said = {
+        "targets": name,
         "data": source,
         "columns": columns if interactions is None else None,
-        "settings": {name: settings} if settings else {},
-        "quick": quick,
-        "seed": seed,
+        "settings": {name: settings} if settings else None,
     }
     resources = make_resources(1, "cpu", memory)
     return record_plan(
-        make_plan(values),
+        amend(None, {**fields, **said}),
         resources,
         Path(out),
         with_truth=with_truth,
@@ -147,17 +144,14 @@ def attack_recording(
     truth: Any = None,
     columns: Mapping[str, str] | None = None,
     senders: str | Path | Mapping[Any, Any] | None = None,
-    attacks: Sequence[str] | None = None,
     claim: Claims = (),
-    quick: bool = False,
-    seed: int = 0,
-    confidence: float = 0.95,
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
     gate: Gate = DEFAULT_GATE,
     progress: bool | Observer | None = None,
     force: bool = False,
+    **fields: Any,
 ) -> Record:
     """Play every attack whose reader fits on recorded uploads.
 
@@ -168,11 +162,11 @@ def attack_recording(
         default what the recording itself has, if anything. Without it linkage alone is played.
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
-    attacks : names, by default all.
     claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
         uploads are one training.
     out : a directory for the reports; ``force`` replaces one of another plan that is there.
     progress : as for ``audit``.
+    fields : what else a ``Plan`` has: attacks, by default all, quick, seed, confidence.
 
     InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
     fit.
@@ -180,30 +174,19 @@ def attack_recording(
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
-    claims = listed(claim)
-    known, source = _truth(recording, truth, columns)
+    plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
+    known, source = _truth(recording, truth, plan.columns)
     matched = MatchedTruth.of(recording, known, senders)
     system = RecordedSystem(
         recording=recording,
         positions=matched.positions,
         users=matched.interactions.users,
         rounds=len(recording.rounds),
-        stated=tuple(each.scoped() for each in claims),
+        stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
         notes=matched.notes + _blind(recording) + _itemless(recording),
     )
-    plan = make_plan(
-        {
-            "targets": (system.name,),
-            "data": source,
-            "columns": None if columns is None else dict(columns),
-            "attacks": None if attacks is None else tuple(attacks),
-            "claims": claims,
-            "quick": quick,
-            "seed": seed,
-            "confidence": confidence,
-        }
-    )
+    plan = plan.model_copy(update={"targets": (system.name,), "data": source})
     with shown(progress) as observe:
         return run_plan(
             plan,

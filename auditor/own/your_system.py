@@ -10,7 +10,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.objects import as_target, stating
-from fedrec_auditor.auditor.plan.plan import make_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend
 from fedrec_auditor.auditor.plan.sources import in_memory
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -121,19 +121,13 @@ def audit_system(
     claim: Claims = (),
     columns: Mapping[str, str] | None = None,
     games: Sequence[str] = ("local", "round", "training"),
-    attacks: Sequence[str] | None = None,
-    quick: bool = False,
-    seed: int = 0,
-    confidence: float = 0.95,
-    runs: int | None = None,
-    population: tuple[int, int] = (24, 32),
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
     progress: bool | Observer | None = None,
-    **system: Any,
+    **given: Any,
 ) -> Record:
     """Audit a system of one's own: games, attacks and verdicts.
 
@@ -145,10 +139,10 @@ def audit_system(
         of a data set or a path.
     claim : what is promised (``fedrec_auditor.Claim``), one or several.
     games : "local" (one message), "round", "training", "one-run"; played whatever ``attacks`` are.
-    attacks : names of those to play on a training, by default all whose readers fit.
     columns : which column of a table is the user, item, rating and timestamp, where names are
         unusual.
-    system : all that ``wrap_system`` takes: model, server, rounds, ...
+    given : all that ``wrap_system`` takes: model, server, rounds, ...; and what else a ``Plan``
+        has: attacks, quick, seed, confidence, runs, population, ...
     out : a directory for the reports; an audit that is killed resumes there.
 
     The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by
@@ -167,33 +161,29 @@ def audit_system(
     ['VIOLATED']
     """
     claims = listed(claim)
+    fields = {name: given.pop(name) for name in list(given) if name in Plan.model_fields}
     target: Target
     if hasattr(client, "scoped_claims"):
-        if system:
+        if given:
             raise InputError(
-                f"Expected a system that is made, with no more settings, got {', '.join(system)}. "
+                f"Expected a system that is made, with no more settings, got {', '.join(given)}. "
                 "Give them to wrap_system."
             )
         target = stating(as_target(client, type(client).__name__), claims)
     else:
-        target = wrap_system(client, claim=claims, **system)
+        target = wrap_system(client, claim=claims, **given)
     interactions, name = in_memory(data, columns)
-    values: dict[str, Any] = {
-        "targets": (target.name,),
+    said = {
+        "targets": target.name,
         "data": name,
         "columns": columns if interactions is None else None,
-        "games": tuple(games),
-        "attacks": None if attacks is None else tuple(attacks),
-        "quick": quick,
-        "seed": seed,
-        "confidence": confidence,
-        "runs": runs,
-        "population": tuple(population),
+        "games": games,
         "claims": claims,
     }
+    plan = amend(None, {**fields, **said})
     with shown(progress) as observe:
         return run_plan(
-            make_plan(values),
+            plan,
             make_resources(jobs, "cpu", memory, backend, address),
             out=None if out is None else Path(out),
             observe=observe,

@@ -128,6 +128,10 @@ class Family:
         document = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
         return (document or "").partition("\n")[0]
 
+    def module(self, name: str) -> str:
+        """Where the member called ``name`` is, of a composed system MODULE:CLASS."""
+        return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
+
     @property
     def noun(self) -> str:
         """What one member is called."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -16,20 +16,16 @@ from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
-from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
+from fedrec_auditor.auditor.plan.members import PlanError, make_member
+from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Number, pairs, settings_of
+from fedrec_auditor.auditor.plan.sources import check_source
+from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
-Number = bool | int | float | str
-Setting = Number | Mapping[str, Number]
 ALL = "all"
 """In place of a target: all of them."""
-OBJECT = ":"
-"""In a target: the object of this name in a module, ``module:object``."""
-PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
-"""Settings that are members of a family of their own."""
 CORE = (
     "dp-privrec",
     "dplcf-ap",
@@ -42,23 +38,11 @@ CORE = (
     "vfl-sgdmf",
 )
 """What is audited where no target is named: the systems that five of the papers are about."""
-
-
-LARGEST_NUMBER = 10**15
-"""Largest number that a setting may be."""
 FEWEST_CANARIES, MOST_CANARIES = 20, 10_000
 """Canaries of a training: what a bound needs; and their inner products are kept in memory."""
 SUREST = 1 - 1e-9
 """Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
 from 0 in doubles, to a millionth of itself."""
-
-
-class PlanError(InputError):
-    """Something in a plan is wrong; ``location`` are the keys that lead to it."""
-
-    def __init__(self, message: str, *location: int | str) -> None:
-        super().__init__(message)
-        self.location = location
 
 
 def _confident(value: float) -> float:
@@ -69,6 +53,35 @@ def _confident(value: float) -> float:
             "above, its share of a bound is lost in rounding",
         )
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a field of a plan is said on the command line and in Python.
+
+    ``help`` says what it is. Its option is called like the field, unless it has another ``name``.
+    What ``reads`` a text, or several, gives the value that a plan has.
+    """
+
+    help: str
+    name: str = ""
+    metavar: str | None = None
+    reads: Callable[[Any], Any] | None = None
+
+
+def _several(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _size(text: str) -> tuple[int, int]:
+    users, _, items = text.partition("x")
+    if not (users.isdecimal() and items.isdecimal()):
+        raise InputError(f"Expected population=USERSxITEMS, got {text!r}. Give for example 24x32.")
+    return int(users), int(items)
+
+
+def _columns(texts: Sequence[str]) -> dict[str, str]:
+    return pairs("--column name=column", "--column user=user_id", texts)
 
 
 class Plan(BaseModel):
@@ -104,30 +117,95 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    targets: tuple[str, ...] = Field(default=(), strict=False)
-    data: str = "ml-100k"
-    columns: dict[str, str] | None = None
-    min_user: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    min_item: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    min_rating: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    seed: Annotated[int, Field(ge=0, lt=2**128)] = 0
-    confidence: Annotated[float, AfterValidator(_confident)] = 0.95
-    quick: bool = False
-    attacks: tuple[str, ...] | None = Field(default=None, strict=False)
-    estimator: str = "joint-binomial"
-    by: str | None = None
-    games: tuple[Literal["local", "round", "training", "one-run"], ...] = Field(
-        default=("local",), strict=False
-    )
-    runs: Annotated[int, Field(ge=40, le=10**9)] | None = None
+    targets: Annotated[
+        tuple[str, ...],
+        Field(strict=False),
+        Said(
+            "Targets, or `all`; some of each paper if left out. See `auditor list`. Of your own "
+            "MODULE:OBJECT."
+        ),
+    ] = ()
+    data: Annotated[
+        str, Said("A data set (`auditor list datasets`) or a path. Default ml-100k.", reads=str)
+    ] = "ml-100k"
+    columns: Annotated[
+        dict[str, str] | None,
+        Said(
+            "For a table: user=COLUMN, item=, rating= or timestamp=; repeatable.",
+            "column",
+            reads=_columns,
+        ),
+    ] = None
+    min_user: Annotated[
+        int, Field(ge=0, lt=2**63), Said("Only users with so many interactions or more.")
+    ] = 0
+    min_item: Annotated[
+        int, Field(ge=0, lt=2**63), Said("Only items with so many interactions or more.")
+    ] = 0
+    min_rating: Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False),
+        Said("Only ratings of so much or more count as interactions."),
+    ] = 0.0
+    seed: Annotated[int, Field(ge=0, lt=2**128), Said("Seed of everything random. Default 0.")] = 0
+    confidence: Annotated[
+        float,
+        AfterValidator(_confident),
+        Said("Of all lower bounds together, and of each interval. Default 0.95."),
+    ] = 0.95
+    quick: Annotated[bool, Said("Fewer samples and repetitions, 20 rounds of training.")] = False
+    attacks: Annotated[
+        tuple[str, ...] | None,
+        Field(strict=False),
+        Said("Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several),
+    ] = None
+    estimator: Annotated[
+        str, Said("What turns samples into bounds. See `auditor list estimators`.")
+    ] = "joint-binomial"
+    by: Annotated[
+        str | None, Said("In round and training games: bound what this attack's score tells.")
+    ] = None
+    games: Annotated[
+        tuple[Literal["local", "round", "training", "one-run"], ...],
+        Field(strict=False),
+        Said("local, round, training, one-run; several by commas. Default local.", reads=_several),
+    ] = ("local",)
+    runs: Annotated[
+        Annotated[int, Field(ge=40, le=10**9)] | None,
+        Said("Runs of each world of a round or a training game."),
+    ] = None
     population: Annotated[
         tuple[Annotated[int, Field(ge=2, lt=2**31)], Annotated[int, Field(ge=2, lt=2**31)]],
         Field(strict=False),
+        Said("Users and items of such a game. Default 24x32.", reads=_size),
     ] = (24, 32)
-    canaries: Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None = None
-    settings: dict[str, dict[str, Number | dict[str, Number]]] = Field(default_factory=dict)
-    claims: tuple[StatedClaim, ...] = Field(default=(), strict=False)
-    only: Literal["claims"] | None = None
+    canaries: Annotated[
+        Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None,
+        Said("Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
+    ] = None
+    settings: Annotated[
+        dict[str, dict[str, Number | dict[str, Number]]],
+        Said(
+            "A setting of a target (`auditor list TARGET`); repeatable.",
+            "set",
+            "TARGET.NAME=VALUE",
+            reads=settings_of,
+        ),
+    ] = Field(default_factory=dict)
+    claims: Annotated[
+        tuple[StatedClaim, ...],
+        Field(strict=False),
+        Said(
+            "Of a system of your own, MODULE:OBJECT: a file of its claims (TOML).",
+            "claim",
+            "FILE",
+            reads=read_claims,
+        ),
+    ] = ()
+    only: Annotated[
+        Literal["claims"] | None,
+        Said("claims: show each violated claim on its target; needs no data."),
+    ] = None
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
         """The plan with all targets and attacks named; PlanError on an unknown name.
@@ -195,85 +273,12 @@ def make_target(name: str, plan: Plan) -> Target:
     Of a system of one's own the object ``module:object``, with the plan's claims.
     """
     if OBJECT in name:
+        from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
+
         made = settled(load_object(name), plan.settings.get(name, {}), name)
         return stating(made, plan.claims)
-    target: Target = _make("targets", name, plan.settings.get(name, {}), "settings", name)
+    target: Target = make_member("targets", name, plan.settings.get(name, {}), "settings", name)
     return target
-
-
-def _make(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
-    """The member of a family with these settings.
-
-    A setting that is a part (learner, protection, route) is given by its name, or by a table of its
-    ``name`` and its own settings.
-    """
-    try:
-        member = FAMILIES[kind].member(name)
-    except InputError as error:
-        raise PlanError(str(error), *location) from error
-    known = {f.name: f.default for f in fields(member) if f.init}
-    settings: dict[str, Any] = {}
-    for key, value in given.items():
-        where = (*location, key)
-        if key not in known:
-            raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {brief(key)}. Rename it.",
-                *where,
-            )
-        if key in PARTS:
-            part = {"name": value} if isinstance(value, str) else value
-            chosen = part.get("name") if isinstance(part, Mapping) else None
-            if not isinstance(part, Mapping) or not isinstance(chosen, str):
-                names = ", ".join(FAMILIES[PARTS[key]].names())
-                raise PlanError(
-                    f"Expected the name of a {key} for {name}, or a table with its name and "
-                    f"settings, got {brief(value)}. Name one: {names}.",
-                    *where,
-                )
-            rest = {k: v for k, v in part.items() if k != "name"}
-            settings[key] = _make(PARTS[key], chosen, rest, *where)
-        else:
-            settings[key] = setting_value(name, key, value, known[key], *where)
-    try:
-        return member(**settings)
-    except InputError as error:
-        named = [key for key in settings if f"got {key}=" in str(error)]
-        raise PlanError(str(error), *location, *named[:1]) from error
-    except Exception as error:
-        if (plugin := FAMILIES[kind].plugin(member)) is None:
-            raise
-        raise PlanError(
-            f"Expected settings that the {plugin} takes, got {type(error).__name__}: {error}. "
-            "Give others, or leave it out.",
-            *location,
-        ) from error
-
-
-def setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
-    """A plain setting, of the kind that its default is; PlanError if it is of another."""
-    if isinstance(default, bool | str):
-        kind, fits = (
-            ("true or false" if isinstance(default, bool) else "a text"),
-            isinstance(value, type(default)),
-        )
-    else:
-        whole = isinstance(default, int)
-        kind = "a whole number" if whole else "a number"
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if fits and whole and isinstance(value, float):
-            fits = value.is_integer()
-            value = int(value) if fits else value
-    if not fits or isinstance(value, Mapping):
-        raise PlanError(
-            f"Expected {kind} for {name} {key}, got {brief(value)}. Give one.", *location
-        )
-    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
-        raise PlanError(
-            f"Expected a number up to {LARGEST_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
-            "Give a smaller one.",
-            *location,
-        )
-    return value
 
 
 def make_plan(values: dict[str, Any]) -> Plan:
@@ -284,10 +289,58 @@ def make_plan(values: dict[str, Any]) -> Plan:
         raise _refused(error) from error
 
 
-def amend(plan: Plan | None, values: dict[str, Any]) -> Plan:
-    """The plan with ``values`` over it, but for those that are None, checked again."""
-    given = {key: value for key, value in values.items() if value is not None}
-    return make_plan({**({} if plan is None else plan.model_dump()), **given})
+def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
+    """The plan with ``values`` over it, but for those that are None, checked again.
+
+    They are as the command line or a program says them (``Said``): a text for several names, say.
+    Settings go over those of the same target one by one.
+    """
+    before = {} if plan is None else plan.model_dump()
+    given = {name: _read(name, value) for name, value in values.items() if value is not None}
+    if plan is not None and "settings" in given:
+        over = {
+            name: plan.settings.get(name, {}) | more for name, more in given["settings"].items()
+        }
+        given["settings"] = {**plan.settings, **over}
+    return make_plan({**before, **given})
+
+
+def _read(name: str, value: Any) -> Any:
+    """A value of the field of this name, read if it is a text, a path or a list of texts."""
+    reads = said_of(name).reads if name in Plan.model_fields else None
+    is_text = isinstance(value, str | Path)
+    if name == "targets" and is_text:
+        return (value,)
+    takes_list = name in ("columns", "settings") and isinstance(value, list | tuple)
+    return value if reads is None or not (is_text or takes_list) else reads(value)
+
+
+def said_of(name: str) -> Said:
+    """How the field of this name is said."""
+    (said,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, Said))
+    return said
+
+
+def option_of(name: str) -> str:
+    """The option of the field of this name.
+
+    >>> option_of("min_user"), option_of("columns")
+    ('--min-user', '--column')
+    """
+    return f"--{said_of(name).name or name.replace('_', '-')}"
+
+
+def check_plan(plan: Plan) -> None:
+    """InputError for a name, a setting or a place of data that is wrong, with little imported.
+
+    Systems of one's own are left to be loaded.
+    """
+    plan.resolved()
+    if plan.only is None:
+        check_source(plan.data, plan.columns)
+    for name in plan.settings:
+        if OBJECT not in name:
+            make_target(name, plan)
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.plan import Plan, PlanError, make_plan, make_target
+from fedrec_auditor.auditor.plan.members import PlanError
+from fedrec_auditor.auditor.plan.plan import Plan, make_plan, make_target
 from fedrec_auditor.auditor.plan.toml_file import read_toml, statements
 
 

@@ -8,18 +8,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from pyarrow import parquet
-from pyarrow.interchange import from_dataframe
-from scipy import sparse
+from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.targets.cache import check_genuine
-from fedrec_auditor.targets.datasets.base import Dataset, Interactions
-from fedrec_auditor.targets.filter import Filter
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+    from fedrec_auditor.targets.filter import Filter
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +33,13 @@ def in_memory(
     """
     if isinstance(data, str | Path):
         return None, str(data)
+    import numpy as np
+    from pyarrow import parquet
+    from pyarrow.interchange import from_dataframe
+    from scipy import sparse
+
+    from fedrec_auditor.targets.datasets.base import Interactions
+
     if isinstance(data, Interactions):
         return data, data.name
     if isinstance(data, np.ndarray) or sparse.issparse(data):
@@ -70,33 +74,46 @@ def load_data(
     return filters(interactions) if filters else interactions
 
 
-def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
-    family = FAMILIES["datasets"]
-    path = Path(data)
-    named = data in family.names()
+def check_source(data: str, columns: Mapping[str, str] | None = None) -> None:
+    """InputError unless ``data`` is the name of a data set or a path that is there.
+
+    Columns are of a table, which has them by name.
+    """
+    names, path = FAMILIES["datasets"].names(), Path(data)
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
-    dataset: Dataset
-    if not named and there and not (path.is_file() or path.is_dir()):
+    if data not in names and there and not (path.is_file() or path.is_dir()):
         raise InputError(
             f"Expected a file or a directory, got {data!r}, which is a device, a FIFO or a socket. "
             "Copy what it gives into a file."
         )
-    if not named and there and path.suffix.lower() in TABLES and not path.is_dir():
-        dataset = family.member("table")(columns=columns)
-        return dataset.load(path)
-    if columns is not None:
+    if data not in names and not there:
+        hint = near_names(data, names, "Data sets", most=1)
+        raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
+    if columns is not None and not _is_table(data):
         raise InputError(
             f"Expected columns for a file {', '.join(TABLES)} only, got data {data!r}. Leave the "
             "columns out, or give the path of such a file."
         )
-    if named:
+
+
+def _is_table(data: str) -> bool:
+    path = Path(data)
+    named = data in FAMILIES["datasets"].names()
+    return not named and os.path.isfile(path) and path.suffix.lower() in TABLES
+
+
+def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
+    check_source(data, columns)
+    family, path = FAMILIES["datasets"], Path(data)
+    dataset: Dataset
+    if _is_table(data):
+        dataset = family.member("table")(columns=columns)
+        return dataset.load(path)
+    if data in family.names():
         dataset = family.member(data)()
         interactions = dataset.load()
         check_genuine(interactions, data)
         return interactions
-    if not there:
-        hint = near_names(data, family.names(), "Data sets", most=1)
-        raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
     for name in family.able():
         dataset = family.member(name)()
         if _recognises(dataset, path):

@@ -18,7 +18,6 @@ from fedrec_auditor.accountants.statements.scope import (
     Unit,
     Vantage,
 )
-from fedrec_auditor.auditor.plan.toml_file import read_toml
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 
@@ -98,6 +97,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
 
     InputError names the file, the key and the remedy.
     """
+    from fedrec_auditor.auditor.plan.toml_file import read_toml
+
     _, values = read_toml(path, "file of claims")
     tables = values.pop("claim", None)
     if (tables is None) == (not values):

@@ -14,7 +14,7 @@ import platform
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.judging.accounting import (
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
 from fedrec_auditor.auditor.machine.stage import TRAINING
-from fedrec_auditor.auditor.plan.plan import Plan, Setting, make_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
@@ -61,19 +61,6 @@ Results = dict[Task, TaskResult]
 def audit(
     targets: str | Sequence[str] = (),
     *,
-    data: str | Path = "ml-100k",
-    seed: int = 0,
-    confidence: float = 0.95,
-    quick: bool = False,
-    attacks: Sequence[str] | None = None,
-    games: Sequence[str] = ("local",),
-    runs: int | None = None,
-    population: tuple[int, int] = (24, 32),
-    canaries: int | None = None,
-    estimator: str = "joint-binomial",
-    by: str | None = None,
-    settings: Mapping[str, Mapping[str, Setting]] | None = None,
-    only: str | None = None,
     out: Path | None = None,
     jobs: int | None = None,
     device: str = "cpu",
@@ -81,20 +68,15 @@ def audit(
     backend: str = "loky",
     address: str | None = None,
     progress: bool | Observer | None = None,
+    **fields: Any,
 ) -> Record:
     """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
 
     Parameters
     ----------
-    data : name of a data set, or a path to one.
-    settings : fields of a target that differ from its paper's, by target name.
-    only : "claims" plays the demonstrations of violated claims and nothing else; no data are read.
-    attacks : names of those on a training, by default all; of an empty list none is run.
-    games : played whatever ``attacks`` are: "local", and with a canary among a small
-        ``population`` (users, items) of the data, "round" and "training", with so many ``runs`` of
-        each world; "one-run" with so many ``canaries`` in one training on all data; see ``Plan``.
-    estimator : what turns scores into lower bounds.
-    by : the attack whose score is bounded in round and training games; None for the strongest rule.
+    fields : what else a ``Plan`` has: data, seed, confidence, quick, attacks, games, runs,
+        population, canaries, estimator, by, settings, only, ...; what is left out or None is as
+        it says by default.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -114,25 +96,11 @@ def audit(
     interaction 1.0 CONSISTENT
     user 1.0 INCOMPARABLE
     """
-    values: dict[str, Any] = {
-        "targets": (targets,) if isinstance(targets, str) else tuple(targets),
-        "data": str(data),
-        "seed": seed,
-        "confidence": confidence,
-        "quick": quick,
-        "attacks": None if attacks is None else tuple(attacks),
-        "games": tuple(games),
-        "runs": runs,
-        "population": tuple(population),
-        "canaries": canaries,
-        "estimator": estimator,
-        "by": by,
-        "settings": settings or {},
-        "only": only,
-    }
+    plan = amend(None, {"targets": targets, **fields})
+    check_plan(plan)
     resources = make_resources(jobs, device, memory, backend, address)
     with shown(progress) as observe:
-        return run_plan(make_plan(values), resources, out=out, observe=observe)
+        return run_plan(plan, resources, out=out, observe=observe)
 
 
 def run_plan(

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
 from fedrec_auditor.targets.compute import Compute as Compute
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.systems.cost import Cost
-from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fedrec_auditor.targets.components import Component, Floats, Ints
+    from fedrec_auditor.targets.datasets.base import Interactions
+    from fedrec_auditor.targets.mechanisms.base import Mechanism
+    from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all)."""
@@ -196,6 +197,8 @@ class Claimant(Protocol):
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """What an accountant charges in ``scope``: that nothing is bounded and noisy."""
+        from fedrec_auditor.targets.mechanisms.identity import Identity
+
         return Identity().event()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fedrec_auditor.targets.datasets.base import Interactions
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.datasets.base import Interactions
 
 RATE = 1e8
 """Numbers of a model that one thread updates in a second, as FedRec does on MovieLens 1M."""
@@ -60,6 +60,8 @@ class Cost:
         held : more numbers of 4 bytes in memory.
         made : numbers that are calculated to make a message, beside training.
         """
+        import numpy as np
+
         users, items = interactions.n_users, interactions.n_items
         profiles = np.diff(interactions.ratings.indptr)
         examples = float(profiles.sum()) * (1 + negatives)

@@ -1,6 +1,6 @@
 """docs/claims.md is what the code gives.
 
-Where this fails: auditor account --all --markdown > docs/claims.md, and read the change.
+Where this fails: auditor claims --all --markdown > docs/claims.md, and read the change.
 """
 
 from __future__ import annotations

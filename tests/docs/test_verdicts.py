@@ -37,9 +37,9 @@ def test_the_page_on_mechanisms_says_more_of_the_verdicts_that_it_has() -> None:
         assert meaning.startswith(Verdict(word).meaning)
 
 
-@pytest.mark.parametrize("command", ["run", "account", "verify", "attack"])
+@pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
 def test_the_help_defines_every_verdict(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
-    for word in (*Verdict, *(Arithmetic if command == "account" else ())):
+    for word in (*Verdict, *(Arithmetic if command == "claims" else ())):
         assert f"{word.value}: {word.meaning}" in said

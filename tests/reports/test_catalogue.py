@@ -104,7 +104,7 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
     said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
     assert settings_words(settings) == said
     assert command_words(row(n_users=30)) == (
-        "auditor account fmf-ldp --set reports=250 --users 30 --items 1682"
+        "auditor claims fmf-ldp --set reports=250 --users 30 --items 1682"
     )
 
 

@@ -168,7 +168,7 @@ def sampling() -> Iterator[Pair]:
 
 
 def tables() -> Iterator[Pair]:
-    """The entry of either table that the paper trains with; `auditor account --tables` has all."""
+    """The entry of either table that the paper trains with; `auditor claims --tables` has all."""
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
             yield cell.printed, cell.upper, asdict(cell)

@@ -1,4 +1,4 @@
-"""`auditor account`: one target at any settings, one entry in full, the whole catalogue."""
+"""`auditor account`: what noise of one's own spends."""
 
 from __future__ import annotations
 
@@ -6,227 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from fedrec_auditor.auditor.judging import catalogue as catalogue
-from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.papers.privrec import numbers
+from tests.auditor.commands.test_claims import no_constant
 from tests.command import cli, refusal
-from tests.reports.test_sarif import check
-
-TABLED = """
-from types import SimpleNamespace
-
-def all():
-    yield SimpleNamespace(
-        table=7, clients=5, n_users=50, delta=1e-6,
-        printed=2.0, counted=3.0, lower=1.0, upper=1.5,
-    )
-"""
-
-
-def test_theorem_5_of_lfl_at_any_parameters() -> None:
-    """Entry 22 of the catalogue: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
-    given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
-    code, out, _ = cli("account", "lfl-sgdmf", *given, "--json")
-    assert code == 0
-    first = json.loads(out)[0]
-    assert first["verdict"] == "VIOLATED"
-    assert first["claim"]["epsilon"] == pytest.approx(2.59, abs=0.005)
-    assert first["accounted"]["epsilon"] == pytest.approx(3.14, abs=0.005)
-    assert first["measured"]["epsilon"] == pytest.approx(3.14, abs=0.005)
-
-
-def test_an_entry_is_told_in_full() -> None:
-    code, out, _ = cli("account", "6")
-    assert code == 0
-    for said in ("VIOLATED", "section 3.2.1", "ln(p/q)", "1.90048", "keep = 0.731", "CONSISTENT"):
-        assert said in out
-    assert cli("account", "--entry", "6")[1] == out
-
-
-def test_a_heading_is_told_with_all_its_parts_as_json() -> None:
-    code, out, _ = cli("account", "9", "--json")
-    assert code == 0
-    assert [(row["number"], row["arithmetic"]) for row in json.loads(out)] == [
-        ("9", "WRONG"),
-        ("9b", "WRONG"),
-    ]
-
-
-def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path) -> None:
-    """Equation 6: two wrong entries and one line for the 14 that agree; no error text anywhere."""
-    files = ("--sarif", tmp_path / "found.sarif", "--junit", tmp_path / "found.xml")
-    code, out, _ = cli("account", "9", *files)
-    assert code == 0
-    log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
-    check(log)
-    assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"CHECK"}
-    cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
-    assert sum(case.find("failure") is not None for case in cases) == len(log["runs"][0]["results"])
-    first = out.split("9b dplcf-ap")[0].splitlines()
-    assert first[1].startswith(
-        "  The statement is wrong: as printed, the server computes something"
-    )
-    assert [line for line in first if "agree" in line] == ["  Number: 14 more agree."]
-    code, out, _ = cli("account", "16")
-    assert "Expected" not in out
-    assert "Assumed: against clients who take part" in out
-
-
-def test_nothing_is_called_measured_where_nothing_was() -> None:
-    code, out, _ = cli("account", "fmf-ldp")
-    assert code == 0
-    assert "measured" not in out
-    lines = [line for line in out.splitlines() if line.startswith("fmf-ldp: ")]
-    assert lines[0].startswith(
-        "fmf-ldp: VIOLATED, promises little. The claim of epsilon 250 per user over"
-    )
-    assert "; computed ≥ 5,000 at delta 0, exact, no samples, by exact log-ratio; " in lines[0]
-    assert len({line.split("; scope ")[1] for line in lines}) == len(lines) == 5
-
-
-def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any spelling, of verdicts and of arithmetic; files for a CI have all."""
-    some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
-    monkeypatch.setattr(catalogue, "entries", lambda: some)
-    for given, expected in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
-        words = [word for text in given for word in ("--only", text)]
-        code, out, _ = cli("account", "--all", *words)
-        assert code == 0
-        *entries, last = out.splitlines()
-        assert [line.split()[0] for line in entries] == expected
-        assert "Hidden, as --only" in last
-        found = json.loads(cli("account", "--all", *words, "--json")[1])
-        assert [row["number"] for row in found] == expected
-
-
-def no_constant(name: str) -> float:
-    raise AssertionError(f"{name} is no JSON")
-
-
-@pytest.mark.parametrize("asked", ["7", "17b", "16", "dplcf-ap", "fedrec-apm"])
-def test_infinities_are_strings_in_json(asked: str) -> None:
-    """The densities of 17b's worst upload are beyond the doubles."""
-    code, out, _ = cli("account", asked, "--json")
-    assert code == 0
-    rows = json.loads(out, parse_constant=no_constant)
-    if asked == "7":
-        assert rows[0]["exact_lower_epsilon"] == "inf"
-
-
-def test_a_target_is_followed_by_its_entries() -> None:
-    code, out, _ = cli("account", "dplcf-sp")
-    assert code == 0
-    assert "\n8 dplcf-sp: " in out
-    assert "\n9 dplcf-sp: " in out
-    code, out, _ = cli("account", "dplcf-sp", "--set", "epsilon=2")
-    assert code == 0
-    assert "\n8 dplcf-sp: " not in out
-
-
-def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
-    few = [c for c in numbers.printed_epsilons() if c.clients == 30 and c.delta == 1e-6]
-    monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
-    code, out, _ = cli("account", "dp-privrec", "--tables", "--jobs", "1")
-    assert code == 0
-    assert (
-        "q = 30/4800, delta 1e-06: printed 16.6081; counted as printed 16.6081; holds 1.29" in out
-    )
-    code, out, _ = cli("account", "--tables", "--jobs", "1", "--json")
-    assert [row["printed"] for row in json.loads(out)] == [16.6081]
-
-
-def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a paper declares, is listed beside ours, by itself for its system, and on the page."""
-    monkeypatch.setattr(numbers, "printed_epsilons", lambda: ())
-    head = Path(numbers.__file__).with_name("claims.toml").read_text().partition("[[claim]]")[0]
-    folder = tmp_path / "tabled_paper"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "claims.toml").write_text(f"claim = []\n{head}")
-    (folder / "printed.toml").write_text(
-        '[epsilons]\nentries = "all"\nsystem = "Theirs"\ntitle = "Table 7"\n'
-    )
-    (folder / "numbers.py").write_text(TABLED)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(catalogue, "papers", lambda: {**papers(), "x": Paper.of("tabled_paper")})
-    for words in ((), ("theirs",)):
-        code, out, _ = cli("account", *words, "--tables", "--jobs", "1")
-        said = "Table 7, q = 5/50, delta 1e-06: printed 2.0000; counted as printed 3.0000;"
-        assert (code, out) == (0, f"{said} holds 1 to 1.5\n")
-    assert "alone or with dp-privrec or theirs." in refusal("account", "fcf", "--tables")
-
-
-def test_an_epsilon_of_millions_is_printed() -> None:
-    code, out, _ = cli("account", "dplcf-sp", "--items", "5000000")
-    assert code == 0
-    assert "5,000,000" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "one of a target"),
-        (("6", "--all"), "one of a target"),
-        (("dplcf-ap", "--entry", "6"), "one of a target"),
-        (("77",), "got '77'"),
-        (("--entry", "x"), "got 'x'"),
-        (("nope",), "got 'nope'"),
-        (("--all", "--set", "T=1"), "with a target"),
-        (("6", "--users", "10"), "with a target"),
-        (("fcf", "--users", "1"), "Expected 2 to 1,000,000,000,000 users"),
-        (("fcf", "--markdown"), "--markdown with --all"),
-        (("--all", "--markdown", "--json"), "without --json"),
-        (("fcf", "--tables"), "dp-privrec"),
-        (("--all", "--tables"), "dp-privrec"),
-        (("--gaussian", "z=1", "--sarif", "x"), "or --all, got noise of your own"),
-        (("--tables", "--junit", "x"), "or --all, got --tables"),
-        (("6", "--junit", "/nowhere/x"), "a folder that exists"),
-        (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
-        (("fmf-ldp", "--set", "epsilon=1e-15"), "in [1e-9, 1e100], got epsilon=1e-15"),
-        (("dplcf-sp", "--set", "epsilon=1e-12"), "in [1e-9, inf), where doubles hold its rates"),
-        (("gd-dr", "--set", "epsilon=1e-9"), "a round, got epsilon=1e-09 for rounds=10"),
-        (("gd-dr", "--set", "epsilon=1e6"), "a round, got epsilon=1000000.0 for rounds=10"),
-        (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
-        (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
-        (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),
-        (("--all", "--jobs", "0"), "jobs=0"),
-        (("--all", "--only", "bad"), "violated, unsubstantiated, inconclusive, consistent"),
-        (("22", "--only", "wrong"), "--only with --all"),
-        (("--all", "--only", "wrong", "--markdown"), "--json and --only"),
-        (("--tables", "--only", "wrong"), "got --tables"),
-        (("fmf-ldp", "--users", 10**30), "2 to 1,000,000,000,000 users and items"),
-        (("fmf-ldp", "--items", 10**30), "2 to 1,000,000,000,000 users and items"),
-        (("fcf", "--gaussian", "1"), "Expected --gaussian with noise of your own"),
-        (("--all", "--delta", "1e-5"), "Expected --delta with noise of your own"),
-        (("--rate", "0.1"), "got 0 of them"),
-        (("--event", "/nowhere/event.json"), "/nowhere/event.json"),
-        (("--gaussian", "1", "--delta", "one"), "'--delta'"),
-        (("--gaussian",), "--gaussian"),
-        (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
-        (("--gaussian", "1"), "delta=0"),
-    ],
-    ids=str,
-)
-def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
-    assert said in refusal("account", *words)
-
-
-def test_the_catalogue_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
-        monkeypatch.delitem(sys.modules, name)
-    assert cli("account", "10")[0] == 0
-    assert "torch" not in sys.modules
-
-
-# --- Noise of one's own -------------------------------------------------------------------------
 
 OWN = ("account", "--gaussian", "z=1.1", "--rate", "0.01", "--rounds", "1000", "--delta", "1e-6")
 
@@ -280,3 +66,25 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "got 0 of them"),
+        (("--rate", "0.1"), "got 0 of them"),
+        (("--event", "/nowhere/event.json"), "/nowhere/event.json"),
+        (("--gaussian", "1", "--delta", "one"), "'--delta'"),
+        (("--gaussian",), "--gaussian"),
+        (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
+        (("--gaussian", "1"), "delta=0"),
+        (("22",), "`auditor claims 22`"),
+        (("--entry", "22", "--json"), "`auditor claims 22 --json`"),
+        (("fmf-ldp", "--set", "k=5"), "`auditor claims fmf-ldp --set k=5`"),
+        (("--all", "--only", "wrong"), "`auditor claims --all --only wrong`"),
+        (("--gaussian", "1", "--sarif", "x"), "`auditor claims"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
+    assert said in refusal("account", *words)

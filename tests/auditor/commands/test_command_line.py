@@ -342,16 +342,26 @@ def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.Monke
 
 def test_help_lists_every_command() -> None:
     done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
-    for command in ("run", "list", "account", "verify", "record", "attack", "report", "doctor"):
+    for command in (
+        "run",
+        "list",
+        "claims",
+        "account",
+        "verify",
+        "record",
+        "attack",
+        "report",
+        "doctor",
+    ):
         assert f" {command} " in done.stdout
 
 
-ACCOUNT = [*COMMAND, "account", "dplcf-sp"]
+CLAIMS = [*COMMAND, "claims", "dplcf-sp"]
 
 
 def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
     done = subprocess.run(
-        ACCOUNT, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+        CLAIMS, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
     )
     assert b"claimed <= 1" in done.stdout
     assert b"proved <= 1,682" in done.stdout
@@ -361,7 +371,7 @@ def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
 def test_a_reader_that_goes_away_is_no_finding() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(ACCOUNT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(CLAIMS, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -369,10 +379,10 @@ def test_a_reader_that_goes_away_is_no_finding() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_output_that_cannot_be_written_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(ACCOUNT, stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(CLAIMS, stdout=full, stderr=subprocess.PIPE, check=False)
         assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
         assert b"No space" in done.stderr
-        assert subprocess.run([*ACCOUNT, "x"], stderr=full, check=False).returncode == 2
+        assert subprocess.run([*CLAIMS, "x"], stderr=full, check=False).returncode == 2
 
 
 LOST = {

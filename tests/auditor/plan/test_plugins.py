@@ -224,7 +224,7 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
         "run", "theirs", "random", "--data", "synthetic", "--out", tmp_path / "out"
     )
     assert not (tmp_path / "out").exists()
-    for command in (("list",), ("doctor",), ("account", "fcf")):
+    for command in (("list",), ("doctor",), ("claims", "fcf")):
         code, out, err = cli(*command)
         assert code == 0
         if command != ("list",):

@@ -200,7 +200,7 @@ def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) 
 @pytest.mark.parametrize("given", ["rounds=1000000000000", "reports=1000000000000"])
 def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
     before = time.process_time()
-    code, out, _ = cli("account", "fmf-ldp", "--set", given)
+    code, out, _ = cli("claims", "fmf-ldp", "--set", given)
     assert code == 0
     assert "VIOLATED" in out or "INCOMPARABLE" in out
     assert time.process_time() - before < 20

@@ -1,0 +1,214 @@
+"""``auditor claims``: what papers state, against proofs and exact bounds; no simulation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
+from fedrec_auditor.auditor.commands.options import AsJson, tell_left_out
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.catalogue import CatalogueRow
+    from fedrec_auditor.reports.rows import CheckRow, Finding, Row
+
+_MOST = 10**12
+"""Most users, or items, of a population."""
+_NUMBER = re.compile(r"\d+[a-z]?")
+_FILES = ("sarif", "junit")
+_TAKES: dict[str, tuple[str, ...]] = {
+    "a target": ("set", "users", "items", *_FILES),
+    "a number": _FILES,
+    "--paper": ("only", *_FILES),
+    "--all": ("only", "markdown", *_FILES),
+    "--tables": (),
+}
+"""What may be judged, and the options that go with it beside --json and --jobs."""
+
+
+def command(
+    asked: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NUMBER | TARGET]",
+            help="A number of the catalogue, such as 22, or a target (`auditor list targets`).",
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole catalogue.")] = False,
+    paper: Annotated[
+        str | None, typer.Option(help="The entries of one paper (`auditor list papers`).")
+    ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
+    ] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
+    ] = None,
+    users: Annotated[int | None, typer.Option(help="Users that take part. Default 943.")] = None,
+    items: Annotated[int | None, typer.Option(help="Items to choose from. Default 1682.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="Of several, entries with this verdict: violated or wrong, say; repeatable.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; one is quick enough.")] = None,
+    sarif: Annotated[Path | None, typer.Option(help="Write it for code scanning, too.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
+) -> None:
+    """Judge what papers claim by what can be proved and exactly computed alone.
+
+    One entry of the catalogue with its derivation; all entries, or those of one paper; or one
+    target in every scope, with any settings (sizes are those of MovieLens 100K unless given). No
+    data are read and nothing is simulated.
+    """
+    options: dict[str, Any] = {"set": given, "users": users, "items": items, "only": only}
+    options |= {"markdown": markdown or None, "sarif": sarif, "junit": junit}
+    numbered = asked is not None and bool(_NUMBER.fullmatch(asked))
+    named = {
+        "a target": asked is not None and not numbered and not tables,
+        "a number": numbered,
+        "--paper": paper is not None,
+        "--all": everything,
+        "--tables": tables,
+    }
+    _check(
+        [name for name, is_named in named.items() if is_named],
+        [name for name, value in options.items() if value not in (None, [])],
+    )
+    check_files(sarif, junit)
+    if markdown and (as_json or only):
+        raise InputError("Expected --markdown without --json and --only. Drop the others.")
+    words = words_of(only or ())
+
+    from rich.console import Console
+
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal, findings_terminal
+    from fedrec_auditor.reports.store import plain
+
+    console, workers = Console(), make_resources(jobs).jobs
+    rows: Sequence[Row]
+    if tables:
+        printed = catalogue.tables(asked, jobs=workers)
+        rows = [row for table in printed for row in table.rows]
+        if not as_json:
+            catalogue_terminal.render_tables(printed, console)
+    elif asked is not None and not numbered:
+        rows = findings = _findings(asked, given or [], users, items)
+        write_files(rendered(findings, sarif, junit))
+        if not as_json:
+            findings_terminal.render_findings(findings, console)
+            mine = [entry for entry in catalogue.entries() if entry.system[0] == asked]
+            if mine and not given and users is None and items is None:
+                print()
+                catalogue_terminal.render_catalogue(catalogue.judge(mine), console)
+    else:
+        chosen = catalogue.entries(paper) if asked is None else catalogue.find(asked)
+        judged = catalogue.judge(chosen, jobs=1 if jobs is None else workers)
+        found = [row.finding for row in judged if row.finding is not None]
+        write_files(rendered(found, sarif, junit, checks=_checks(judged)))
+        rows = [row for row in judged if row.is_any_of(words)]
+        if markdown:
+            print(catalogue_markdown.render(judged, catalogue.tables(jobs=workers)), end="")
+        elif asked is None and not as_json:
+            catalogue_terminal.render_catalogue(judged, console, words)
+        elif not as_json:
+            for row in judged:
+                catalogue_terminal.render_entry(row, console)
+    if as_json:
+        print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
+
+
+def _check(judged: Sequence[str], given: Sequence[str]) -> None:
+    """InputError unless one thing is judged, and each option that is given goes with it."""
+    if len(judged) != 1:
+        raise InputError(
+            f"Expected one of {', '.join(_TAKES)}, got {len(judged)} of them. For example "
+            "`auditor claims 22`, `auditor claims fmf-ldp`."
+        )
+    for name in given:
+        able = [kind for kind, names in _TAKES.items() if name in names]
+        if judged[0] not in able:
+            raise InputError(
+                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Drop one of them."
+            )
+
+
+def words_of(given: Sequence[str]) -> list[Word]:
+    """The words of judgement, in any case; InputError for another."""
+    known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *Arithmetic)}
+    found = []
+    for text in given:
+        word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
+        if word is None:
+            choices = ", ".join(each.replace(" ", "-") for each in known)
+            raise InputError(f"Expected --only among {choices}, got {text!r}. Choose one.")
+        found.append(word)
+    return found
+
+
+def _findings(
+    name: str, given: list[str], users: int | None, items: int | None
+) -> tuple[Finding, ...]:
+    """Every scoped claim of a target with these settings, evaluated."""
+    from fedrec_auditor.auditor.judging import accounting
+    from fedrec_auditor.auditor.plan.plan import amend, make_target
+    from fedrec_auditor.targets.systems.base import Population
+
+    n_users, n_items = 943 if users is None else users, 1682 if items is None else items
+    if min(n_users, n_items) < 2 or max(n_users, n_items) > _MOST:
+        raise InputError(
+            f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
+        )
+    system, population = (
+        make_target(name, amend(None, {"settings": [f"{name}.{one}" for one in given]})),
+        Population(n_users=n_users, n_items=n_items),
+    )
+    tell_left_out()
+    try:
+        exact = accounting.exact_bounds(system, population)
+        accountants = accounting.all_accountants()
+        return tuple(
+            accounting.evaluate(system, scoped, population, exact=exact, accountants=accountants)
+            for scoped in system.scoped_claims(population)
+        )
+    except (ArithmeticError, MemoryError, RuntimeError) as error:
+        raise InputError(
+            f"Expected settings of {name} whose epsilon can be computed in doubles and in memory, "
+            f"got {' '.join(given) or 'its own'} with {n_users} users and {n_items} items "
+            f"({type(error).__name__}: {error}). Give less extreme ones."
+        ) from error
+
+
+def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
+    """The numbers of entries as checks of a CI: those that are wrong failed."""
+    from fedrec_auditor.reports.catalogue_words import right_words, stated_words
+    from fedrec_auditor.reports.rows import CheckRow
+    from fedrec_auditor.reports.words import number as said
+
+    return [
+        CheckRow(
+            target=row.target,
+            check=f"{row.number}: {figure.what}",
+            failed=figure.word is Arithmetic.WRONG,
+            reason=f"{stated_words(figure, said)} by its statement, {right_words(figure, said)} "
+            "computed here.",
+        )
+        for row in rows
+        for figure in row.figures
+    ]
