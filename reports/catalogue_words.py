@@ -14,6 +14,7 @@ from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     HORIZONS,
     VIEWS,
+    WORDS,
     assumption_words,
     delta_words,
     found_words,
@@ -70,6 +71,14 @@ _PER = {
     Unit.ATTRIBUTE: "per attribute",
     Unit.USER: "per user",
 }
+
+
+def judgement_words(row: CatalogueRow) -> str:
+    """What became of the claim, and whether the numbers come out, where there are any."""
+    said = [] if row.verdict is None else [WORDS[row.verdict]]
+    if row.arithmetic is not None:
+        said.append(f"numbers {WORDS[row.arithmetic]}" if said else WORDS[row.arithmetic])
+    return ", ".join(said)
 
 
 def claimed_words(row: CatalogueRow) -> str:

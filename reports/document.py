@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Part:
     title: str
     blocks: tuple[Block, ...]
     verdict: str = ""
-    colour: Verdict | None = None
+    colour: Word | None = None
     folded: bool = False
     detail: bool = False
     place: str = ""

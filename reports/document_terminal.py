@@ -19,7 +19,7 @@ _LABEL = 16
 
 def write(part: Part, console: Console, indent: int = 0) -> None:
     """Print the blocks of a part below each other; what is detail is named only."""
-    for block in part.blocks:
+    for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
             print_hanging(console, block.text, indent=indent)
         elif isinstance(block, Items):
@@ -33,15 +33,16 @@ def write(part: Part, console: Console, indent: int = 0) -> None:
         elif isinstance(block, Table):
             _write_table(block, console, indent)
         elif isinstance(block, Part):
+            if place and not block.detail:
+                console.print()
             write_part(block, console, indent)
 
 
 def write_part(part: Part, console: Console, indent: int = 0) -> None:
-    """Print a part below its title, apart from what is before it."""
+    """Print a part below its title."""
     if part.detail:
         print_hanging(console, f"{part.heading}: report.md.", indent=indent)
         return
-    console.print()
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
     write(part, console, indent + STEP)
@@ -50,10 +51,9 @@ def write_part(part: Part, console: Console, indent: int = 0) -> None:
 def _write_table(table: Table, console: Console, indent: int) -> None:
     """An item a row: what names it, and the other cells behind their heads."""
     for first, *rest in table.rows:
-        print_hanging(console, str(first), "-", indent=indent)
         cells = (
             f"{head} {cell}"
             for head, cell in zip(table.heads[1:], rest, strict=True)
             if cell and not isinstance(cell, Picture)
         )
-        print_hanging(console, "; ".join(cells), indent=indent + STEP)
+        print_hanging(console, f"{first}: {'; '.join(cells)}", "-", indent=indent)

@@ -35,9 +35,9 @@ from fedrec_auditor.reports.severity import (
 )
 from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
 from fedrec_auditor.reports.words import (
-    CLAIMS,
     UNITS,
     VIEWS,
+    WORDS,
     assumption_words,
     at_least,
     brief,
@@ -131,7 +131,8 @@ class Glance:
         if finding is None:
             return "not judged"
         flag = flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        return CLAIMS[finding.verdict] + (f", {flag}" if flag else "")
+        word = "none" if finding.verdict is Verdict.NO_CLAIM else WORDS[finding.verdict]
+        return word + (f", {flag}" if flag else "")
 
     @property
     def claim(self) -> str:

@@ -23,9 +23,9 @@ def render(record: Contents) -> str:
     return write(report_document(record))
 
 
-def write(part: Part) -> str:
-    """A document, its title as the first heading."""
-    return "\n".join(_part(part, 1)) + "\n"
+def write(part: Part, *, places: bool = False) -> str:
+    """A document, its title as the first heading; with the ``places`` of parts as anchors."""
+    return "\n".join(_part(part, 1, places=places)) + "\n"
 
 
 def escape(text: str) -> str:
@@ -41,14 +41,16 @@ def escape(text: str) -> str:
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
-def _part(part: Part, level: int) -> Iterator[str]:
+def _part(part: Part, level: int, *, places: bool) -> Iterator[str]:
+    if places and part.place:
+        yield from (f'<a id="{escape(part.place)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
     for block in part.blocks:
-        lines = list(_block(block, level))
+        lines = list(_block(block, level, places=places))
         yield from ("", *lines) if lines else ()
 
 
-def _block(block: Block, level: int) -> Iterator[str]:
+def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
     if isinstance(block, Paragraph):
         yield escape(block.text)
     elif isinstance(block, Items):
@@ -67,7 +69,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
         yield _line("---" for _ in shown)
         yield from (_line(str(row[place]) for place in shown) for row in block.rows)
     elif isinstance(block, Part):
-        yield from _part(block, level + 1)
+        yield from _part(block, level + 1, places=places)
 
 
 def _line(cells: Iterable[str]) -> str:

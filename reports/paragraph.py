@@ -55,26 +55,6 @@ def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: 
     )
 
 
-def print_paragraph(
-    text: str,
-    console: Console,
-    *,
-    label: str = "",
-    indent: int = 0,
-    hang: int = 0,
-    style: str = "",
-) -> None:
-    """Print a ``paragraph`` as wide as the terminal; on one line if it is none.
-
-    There the label is followed by a colon.
-    """
-    if console.is_terminal:
-        said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
-    else:
-        said = " " * indent + printable(f"{label}: {text}" if label else text)
-    console.print(said, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
-
-
 def print_hanging(
     console: Console,
     text: str,

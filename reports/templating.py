@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Arithmetic, Verdict
 from fedrec_auditor.reports import (
     attack_words,
-    catalogue_words,
     demonstrations,
     witness_words,
     words,
@@ -57,7 +56,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
     environment.globals.update(
         {
             name: value
-            for module in (words, attack_words, catalogue_words, witness_words)
+            for module in (words, attack_words, witness_words)
             for name, value in vars(module).items()
             if name.endswith("_words")
         },
@@ -67,7 +66,7 @@ def _environment(escape: Callable[[str], str] | None) -> Environment:
         margin=LEAK_MARGIN,
         severity_rule=SEVERITY_RULE,
         signs=words.SIGNS,
-        claims=words.CLAIMS,
+        plain=words.WORDS,
         verdicts=tuple(Verdict),
         arithmetic=tuple(Arithmetic),
     )

@@ -60,6 +60,7 @@ def render(record: Contents, console: Console) -> None:
         print_hanging(console, f"Attacks that could not run at all: {told}.")
     for row in record.demonstrations:
         document_terminal.write_part(demonstrations.demonstration_part(row), console)
+        console.print()
     if record.demonstrations:
         print_hanging(console, demonstrations.summary(record.demonstrations))
     for note in record.notes:

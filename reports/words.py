@@ -59,16 +59,20 @@ VIEWS = {
     Vantage.RELEASE: "against readers of the released model",
 }
 """From whom something is hidden, in few words."""
-CLAIMS = {
+WORDS: dict[Word, str] = {
     Verdict.UNSOUND: "contradicts our own proof",
     Verdict.VIOLATED: "false",
     Verdict.INCONCLUSIVE: "not tested",
     Verdict.UNSUBSTANTIATED: "unproved",
     Verdict.CONSISTENT: "proved",
-    Verdict.NO_CLAIM: "none",
+    Verdict.NO_CLAIM: "no claim",
     Verdict.INCOMPARABLE: "of another scope",
+    Arithmetic.RIGHT: "right",
+    Arithmetic.LOOSE: "loose",
+    Arithmetic.WRONG: "wrong",
 }
-"""What a verdict says of a claim, in a word or few. A claim is never called true."""
+"""What a word of judgement says of a claim or a number, for people; JSON, SARIF and JUnit have the
+words themselves, as codes. A claim is never called true."""
 SIGNS = {
     Verdict.VIOLATED: "✗",
     Verdict.UNSUBSTANTIATED: "?",
@@ -217,9 +221,8 @@ def verdict_words(finding: Finding | None) -> str:
     """The verdict with its sign and its flag; "not judged" without a finding."""
     if finding is None:
         return "not judged"
-    word = "no claim" if finding.verdict is Verdict.NO_CLAIM else CLAIMS[finding.verdict]
     flag = flag_words(finding)
-    return f"{SIGNS[finding.verdict]} {word}{flag and f', {flag}'}"
+    return f"{SIGNS[finding.verdict]} {WORDS[finding.verdict]}{flag and f', {flag}'}"
 
 
 def counted(count: int, what: str) -> str:
