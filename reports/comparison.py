@@ -43,6 +43,7 @@ from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_l
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.words import (
+    WORDS,
     brief,
     brief_scope_words,
     counted,
@@ -145,7 +146,8 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
     before = numbered(baseline.findings, _judged)
     for key, now in numbered(record.findings, _judged).items():
         old = before.get(key)
-        said = f"{now.verdict} for epsilon {number(now.claim.epsilon)}, {question_words(now)}; "
+        word, claimed = WORDS[now.verdict], number(now.claim.epsilon)
+        said = f"{word}: epsilon {claimed}, {question_words(now)}; "
         trend = Trend.OTHER
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.code([now.verdict]) != FOUND:
@@ -154,7 +156,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            said += f"was {old.verdict}."
+            said += f"was {WORDS[old.verdict]}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):

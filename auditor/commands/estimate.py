@@ -69,7 +69,7 @@ def command(
     """Bound epsilon from below by scores with and without a canary, wherever they come from.
 
     Each score comes from a training of its own, or all from one (--one-run). Exits with 1 if the
-    claim is VIOLATED, with 3 if so few scores could not have refuted it. With --curve or --renyi
+    claim is refuted, with 3 if so few scores could not have refuted it. With --curve or --renyi
     the estimator is all-thresholds.
     """
     from fedrec_auditor.accountants.statements.claim import Claim
@@ -137,11 +137,13 @@ def command(
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
     """The finding first, without a label, then the number with its scope, then the method."""
+    from fedrec_auditor.reports.words import WORDS, capitalized
+
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
     if judgement is None:
         yield "", f"Epsilon is at least {bound.epsilon:.6g}, {at}"
     else:
-        yield "", f"{judgement.verdict}: {judgement.reason}"
+        yield "", f"{capitalized(WORDS[judgement.verdict])}: {judgement.reason}"
         yield "bound", f"epsilon is at least {bound.epsilon:.6g}, {at}"
     yield "scope", f"{bound.scope} (unless the canaries stand for something else)"
     yield "how", f"{bound.source}, {bound.samples:,} scores"

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.rows import CheckRow
 
 _STYLES = {
-    r"(?m)^VIOLATED|^  FAILED": "bold red",
-    r"(?m)^CONSISTENT|^  passed": "green",
-    r"(?m)^UNSUBSTANTIATED|^INCONCLUSIVE|^  waived|^  not run": "yellow",
+    r"(?m)^False|^  FAILED": "bold red",
+    r"(?m)^Proved|^  passed": "green",
+    r"(?m)^Unproved|^Not tested|^  waived|^  not run": "yellow",
 }
 
 
@@ -86,7 +86,7 @@ def command(
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 
-    Exits with 1 if the ratio is VIOLATED or a check failed that is not waived, with 3 if the
+    Exits with 1 if the claim is refuted or a check failed that is not waived, with 3 if the
     sample is too small to tell.
     """
     from fedrec_auditor.auditor.commands.ci_files import (

@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports import notebook
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.words import WORDS, capitalized
 
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
 """The source of a bound on answers that are texts and never repeat, as ciphertexts do."""
@@ -214,7 +215,7 @@ def _headline(found: Verification, *, failures: int) -> str:
         text = f"{claim} was not tested: outputs never repeat, and what they hold is not read"
     joint = "and" if found.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
-    return f"{found.verdict}: {text}{failed}"
+    return f"{capitalized(WORDS[found.verdict])}: {text}{failed}"
 
 
 def _evidence(found: Verification) -> Iterator[tuple[str, str]]:

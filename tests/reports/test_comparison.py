@@ -47,12 +47,12 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record, proved)
     line, proof, *_ = of(now, before).worse
-    assert line.startswith(f"{proved.target}: UNSUBSTANTIATED for epsilon")
-    assert line.endswith("; was CONSISTENT.")
+    assert line.startswith(f"{proved.target}: unproved: epsilon")
+    assert line.endswith("; was proved.")
     assert "epsilon proved is not finite, was at most" in proof
     back = of(before, now)
     assert back.worse == ()
-    assert back.lines(Trend.BETTER)[0].endswith("; was UNSUBSTANTIATED.")
+    assert back.lines(Trend.BETTER)[0].endswith("; was unproved.")
     assert of(now, before, "never").worse == ()
 
 
@@ -61,7 +61,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     rest = [f for f in record.findings if f is not refuted]
     fewer = with_findings(record, *rest)
     (line,) = of(record, fewer).worse
-    assert "VIOLATED" in line
+    assert ": false: epsilon" in line
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.worse == ()

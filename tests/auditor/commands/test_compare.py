@@ -30,7 +30,7 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path
     assert code == 1
     assert text.startswith("Not the same audits")
     assert text.index("Other plan: seed 1, was ") < text.index("Worse (1)")
-    assert "dplcf-ap: VIOLATED for epsilon 1" in text
+    assert "dplcf-ap: false: epsilon 1" in text
     assert text.rstrip().endswith("1 worse, 0 better.")
     assert max(map(len, text.split("\n"))) <= 100
     code, text, _ = cli("compare", now, before)

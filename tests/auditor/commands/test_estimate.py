@@ -30,7 +30,7 @@ def test_a_bound_without_a_claim_exits_with_0(scores: str) -> None:
 
 
 def test_a_claim_is_judged(scores: str) -> None:
-    for epsilon, verdict, expected in (("2", "VIOLATED", 1), ("4.4", "UNSUBSTANTIATED", 0)):
+    for epsilon, verdict, expected in (("2", "False", 1), ("4.4", "Unproved", 0)):
         code, out, _ = cli("estimate", scores, "--delta", "1e-5", "--epsilon", epsilon)
         assert (code, out.split(":")[0]) == (expected, verdict)
 
@@ -38,7 +38,7 @@ def test_a_claim_is_judged(scores: str) -> None:
 def test_a_bound_under_an_assumption_refutes_nothing(scores: str) -> None:
     words = ("--delta", "1e-5", "--epsilon", "2", "--estimator", "gaussian")
     code, out, _ = cli("estimate", scores, *words)
-    assert (code, out.split(":")[0]) == (0, "UNSUBSTANTIATED")
+    assert (code, out.split(":")[0]) == (0, "Unproved")
     assert "if scores are Gaussian" in out
 
 
@@ -46,7 +46,7 @@ def test_few_scores_are_inconclusive(tmp_path: Path) -> None:
     path = tmp_path / "few.npz"
     np.savez(path, in_scores=np.ones(30), out_scores=np.zeros(30))
     code, out, _ = cli("estimate", str(path), "--epsilon", "5")
-    assert (code, out.split(":")[0]) == (3, "INCONCLUSIVE")
+    assert (code, out.split(":")[0]) == (3, "Not tested")
     assert cli("estimate", str(path), "--epsilon", "5", "--allow", "inconclusive")[0] == 0
 
 
@@ -88,10 +88,10 @@ def test_scores_of_one_training(tmp_path: Path) -> None:
     np.savez(path, in_scores=rng.normal(2, 1, 2010), out_scores=rng.normal(0, 1, 1990), **ids)
     words = ("estimate", str(path), "--one-run", "--delta", "1e-5", "--epsilon", "2")
     code, out, _ = cli(*words)
-    assert (code, out.split(":")[0]) == (1, "VIOLATED")
+    assert (code, out.split(":")[0]) == (1, "False")
     assert "guesses of who was in one training" in out.replace("\n           ", " ")
     code, out, _ = cli(*words, "--estimator", "gaussian-trade-off")
-    assert (code, out.split(":")[0]) == (0, "UNSUBSTANTIATED")
+    assert (code, out.split(":")[0]) == (0, "Unproved")
     assert "auto, guesses, trade-off, gaussian-trade-off" in refusal(
         *words, "--estimator", "joint-binomial"
     )

@@ -65,14 +65,14 @@ def _homemade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tight_claim_exits_with_0() -> None:
     code, out, err = cli("verify", "homemade:tight", "--epsilon", "1", "--samples", "1000")
     assert (code, err) == (0, "")
-    assert out.startswith("CONSISTENT: ")
+    assert out.startswith("Proved: ")
     assert "1.0000 of the claim" in out
 
 
 def test_a_violation_exits_with_1_and_shows_the_witness() -> None:
     code, out, _ = cli("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
     assert code == 1
-    assert out.startswith("VIOLATED: ")
+    assert out.startswith("False: ")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
         assert f"\n  {label} " in out
 
@@ -83,7 +83,7 @@ def test_code_scanning_and_test_reports_say_what_was_found(
     monkeypatch.chdir(tmp_path)
     words = ("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
     code, out, _ = cli(*words, "--sarif", "found.sarif", "--junit", "found.xml")
-    assert (code, out.split(":")[0]) == (1, "VIOLATED")
+    assert (code, out.split(":")[0]) == (1, "False")
     log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
     check(log)
     (result,) = log["runs"][0]["results"]
@@ -110,7 +110,7 @@ def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() 
         (("--fail-on", "never"), 0),
     ):
         code, out, _ = cli(*words, *more)
-        assert (code, out.split(":")[0]) == (expected, "UNSUBSTANTIATED")
+        assert (code, out.split(":")[0]) == (expected, "Unproved")
     refuted = ("verify", "homemade:response", "--epsilon", "0.5", "--samples", "20000")
     assert cli(*refuted, "--fail-on", "never")[0] == 0
 
@@ -119,14 +119,14 @@ def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None
     words = ("verify", "homemade:clear", "--epsilon", "10", "--samples", "8000")
     code, out, _ = cli(*words)
     said = " ".join(out.split())
-    assert (code, out.split(":")[0]) == (3, "INCONCLUSIVE")
+    assert (code, out.split(":")[0]) == (3, "Not tested")
     assert "show epsilon 8.26078 at most, not above the claim of 10" in said
     assert said.count("--samples 37948") == 1
     assert "--samples 8000" not in said
     assert cli(*words, "--allow", "inconclusive")[0] == 0
     assert cli(*words, "--allow", "inconclusive", "--fail-on", "unsubstantiated")[0] == 0
     code, out, _ = cli(*words[:-1], "37948")
-    assert (code, out.split(":")[0]) == (1, "VIOLATED")
+    assert (code, out.split(":")[0]) == (1, "False")
 
 
 def test_json_is_json_where_epsilon_is_infinite_too() -> None:
@@ -260,7 +260,7 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
     assert (code, err) == (0, "")
     assert "of the claim" in out
     code, out, _ = cli(*words, "--epsilon", "1.9", "--samples", "1000")
-    assert (code, out[:8]) == (1, "VIOLATED")
+    assert (code, out[:5]) == (1, "False")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pyte
     done.stdout.fnmatch_lines(
         [
             "E *AssertionError: response",
-            "E *VIOLATED: epsilon 1 at delta 0 is refuted*",
+            "E *False: epsilon 1 at delta 0 is refuted*",
             "E *inputs *against*",
             "E *Again: *samples=4000, confidence=0.9, seed=3)",
         ]

@@ -38,7 +38,7 @@ def _entry(text: str, label: str) -> str:
 
 def test_a_tight_claim_is_said_to_be_tight_and_never_proved() -> None:
     text = str(verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000))
-    assert text.startswith("CONSISTENT: epsilon 1 at delta 0 is not refuted")
+    assert text.startswith("Proved: epsilon 1 at delta 0 is not refuted")
     assert "1.0000 of the claim" in _entry(text, "bound")
     assert _entry(text, "how").startswith("exactly")
     loose = _entry(str(verify_ldp(BitFlip.symmetric(1.0), epsilon=2.0, samples=1000)), "bound")
@@ -90,7 +90,7 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
 
     found = verify_ldp(response, epsilon=0.1, samples=20_000)
     text = str(found)
-    assert text.startswith("VIOLATED: epsilon 0.1 at delta 0 is refuted")
+    assert text.startswith("False: epsilon 0.1 at delta 0 is refuted")
     assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")
     sure = f" as seen, at least {math.exp(found.epsilon_lower):.6g} at this confidence; "
     assert sure in _entry(text, "ratio")
@@ -106,7 +106,7 @@ def test_checks_are_told_with_their_reasons_failures_first() -> None:
     assert marks == ["FAILED", "passed", "not"]
     assert _entry(text, "FAILED") == "floating point: Seen. Round the output."
     both = str(_found(1.0, 2.0, checks=CHECKS)).splitlines()[0]
-    assert both == "VIOLATED: epsilon 1 at delta 0 is refuted, and 1 check failed"
+    assert both == "False: epsilon 1 at delta 0 is refuted, and 1 check failed"
 
 
 def test_a_waived_check_is_marked_and_no_failure() -> None:
