@@ -34,6 +34,7 @@ from fedrec_auditor.reports.document import (
     Text,
 )
 from fedrec_auditor.reports.figures import drawn_curves, system_figures
+from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.remarks import remarks
 from fedrec_auditor.reports.section import worst_first
@@ -106,6 +107,7 @@ def system_document(
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
+    blocks.append(filing_part(record, glance))
     return Part(section.target, tuple(blocks), place=glance.anchor)
 
 

@@ -1,0 +1,82 @@
+"""What regulators ask of a system, answered from its record and nothing else.
+
+The three risks are those of the Article 29 Working Party (Opinion 05/2014, WP 216); the questions
+about epsilon are those of NIST SP 800-226 on evaluating promises of differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.attack_words import got_words
+from fedrec_auditor.reports.document import Facts, Paragraph, Part, Text
+from fedrec_auditor.reports.leaks import comparable, left_open
+from fedrec_auditor.reports.words import ADJACENCIES, HORIZONS, UNITS, VANTAGES, capitalized
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.glance import Glance
+    from fedrec_auditor.reports.rows import Contents
+
+_RISKS = {
+    "Singling out": ("reconstruction", "user-level membership inference"),
+    "Linkability": ("linkage",),
+    "Inference": ("attribute inference", "membership inference"),
+}
+"""Each risk, and the families of attacks that try it."""
+
+
+def filing_part(record: Contents, glance: Glance) -> Part:
+    """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
+    risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
+    facts: list[tuple[str, Text]] = [*risks, *_epsilon(glance)]
+    summary = [_subject(record, glance), glance.sentence]
+    summary += [f"{risk}: {text}" for risk, text in risks]
+    summary += [
+        "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
+        f"Measure: {glance.todo}",
+    ]
+    blocks = (
+        Facts(tuple(facts)),
+        Part("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
+    )
+    return Part("For those who file it", blocks, folded=True)
+
+
+def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
+    """The most that attacks of these families got, or what they would have shown."""
+    leaking = [leak.row for leak in glance.leaking if leak.row.family in families]
+    tried = comparable(record)
+    rows = [row for row in tried if row.target == glance.section.target and row.family in families]
+    if leaking:
+        best = leaking[0]
+        return f"Shown: {got_words(best)} ({best.attack}, {best.vantage})."
+    if rows:
+        names = ", ".join(dict.fromkeys(row.attack for row in rows))
+        return f"Not shown by {names}: {left_open(rows, len(tried), LEAK_MARGIN)}."
+    return "Not tested."
+
+
+def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
+    finding = glance.section.headline_finding
+    if finding is None:
+        yield "Epsilon", "No claim was judged."
+        return
+    scope, claim = finding.scope, finding.claim
+    yield "Claimed", say.claimed(claim)
+    yield "Unit of privacy", f"{capitalized(UNITS[scope.unit])}."
+    yield "Neighbours", f"{capitalized(ADJACENCIES[scope.adjacency])}."
+    yield "Who may look", f"What is {VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}."
+    yield "Accounting", say.proved(finding)
+    yield "Lower bound", say.shown(finding.measured, scope)
+    if math.isfinite(claim.epsilon):
+        yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
+
+
+def _subject(record: Contents, glance: Glance) -> str:
+    data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
+    on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
+    return f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
