@@ -15,7 +15,7 @@ claims: $(VENV)/.ready
 	$(BIN)/auditor run --only claims --out claims --fail-on never
 
 test: lint
-	$(BIN)/pytest -n auto --dist worksteal -q
+	$(BIN)/pytest -n auto --dist worksteal -q --durations=10
 
 # What needs Flower, Dask, Ray and the libraries to compare with: an environment of its own.
 EXTRAS := $(VENV)-extras
