@@ -145,7 +145,7 @@ class Glance:
             parts += [proved_briefly(finding)]
         if finding.shown is not None:
             shown = shown_epsilon(finding.shown.epsilon)
-            parts += [f"{shown} shown ({sure_words(finding.shown)})"]
+            parts += [f"{shown} shown ({sure_words(finding.shown)}){_factor(finding)}"]
         return ", ".join(parts)
 
     @property
@@ -307,6 +307,15 @@ class Share:
 
     count: int
     words: str
+
+
+def _factor(finding: Finding) -> str:
+    """How many times a false claim is exceeded, rounded down; empty where no number says it."""
+    claim, shown = finding.claim.epsilon, finding.shown
+    if finding.verdict is not Verdict.VIOLATED or shown is None or not claim:
+        return ""
+    times = shown.epsilon / claim
+    return f", {at_least(times)} times as much" if times < math.inf else ""
 
 
 def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from fedrec_auditor.accountants.statements.scope import Unit
@@ -58,3 +59,20 @@ def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Re
         assert words.endswith("; 71 of 100 messages tell nothing")
     for words in got(49, flat):
         assert "messages" not in words
+
+
+def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
+    finding = record["dplcf-ap"].headline_finding
+    for least, said in ((1.6662, "1.66 times as much"), (20.0, "20 times"), (math.inf, "")):
+        shown = replace(finding.measured, epsilon=least)
+        (changed,) = (
+            glance
+            for glance in glances(
+                record.model_copy(
+                    update={"findings": (finding.model_copy(update={"measured": shown}),)}
+                )
+            )
+            if glance.section.target == "dplcf-ap"
+        )
+        assert ("times" in changed.sentence) is bool(said)
+        assert said in changed.sentence
