@@ -1,6 +1,6 @@
 """The catalogue of claims as rows: what each statement of a paper is worth, and on what numbers.
 
-``auditor.catalogue`` makes the rows, ``auditor account`` and ``docs/claims.md`` show them.
+``auditor.catalogue`` makes the rows, ``auditor account`` and the site show them.
 """
 
 from __future__ import annotations

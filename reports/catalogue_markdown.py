@@ -1,4 +1,4 @@
-"""The catalogue as a page of Markdown: one table, then a section an entry (`docs/claims.md`)."""
+"""The catalogue as a page of Markdown: one table, then a section an entry."""
 
 from __future__ import annotations
 

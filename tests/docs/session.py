@@ -196,6 +196,8 @@ def _parse(words: list[str]) -> None:
     found = command.make_context(name, rest, parent=above).params
     named = found.get("targets") or ([found["target"]] if name in ("account", "record") else [])
     for target in named:
+        if name == "account" and target and target[0].isdigit():  # an entry of the catalogue
+            continue
         assert target in (None, "all", *FAMILIES["targets"].names()) or ":" in target, words
 
 
