@@ -147,9 +147,7 @@ def details(finding: Finding, cells: Seen) -> str:
     return "\n".join([*lines, f"- **Command.** `{finding.command}`"])
 
 
-def page(
-    rows: Sequence[tuple[Finding, Seen]], absent: Mapping[str, str] | None = None
-) -> str:
+def page(rows: Sequence[tuple[Finding, Seen]], absent: Mapping[str, str] | None = None) -> str:
     """All rows, in Markdown: what was refuted, why, what was not, and what is left out."""
     broken = [(finding, cells) for finding, cells in rows if finding.broken]
     honest = [(finding, cells) for finding, cells in rows if not finding.broken]
@@ -168,9 +166,7 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
-def findings(
-    wanted: Sequence[str], absent: dict[str, str]
-) -> Iterator[Finding]:
+def findings(wanted: Sequence[str], absent: dict[str, str]) -> Iterator[Finding]:
     """What the modules declare; those that cannot be imported go to ``absent``, with the reason."""
     for name in wanted:
         try:

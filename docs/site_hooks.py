@@ -151,9 +151,7 @@ def _suites() -> str:
         for kind in FAMILIES
         if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
     ]
-    return _reference(
-        [f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)]
-    )
+    return _reference([f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)])
 
 
 PRINTED = {

@@ -47,7 +47,7 @@ def lines(whole: Pages) -> str:
     """As JSON, a figure a line: what changed is seen line by line."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
-        f"{page.model_dump_json(exclude={'rows'})[:-1]},\"rows\":[\n"
+        f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
         + ",\n".join(row.model_dump_json(exclude_defaults=True) for row in page.rows)
         + "\n]}"
         for page in whole.pages

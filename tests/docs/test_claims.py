@@ -90,8 +90,11 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
 def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
     said = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
     found = {row.number: row.verdict for row in rows}
-    named = {each for group in re.findall(r"\(((?:\d+[a-z]?(?:, )?)+)\)", PAGE)
-             for each in group.split(", ")}
+    named = {
+        each
+        for group in re.findall(r"\(((?:\d+[a-z]?(?:, )?)+)\)", PAGE)
+        for each in group.split(", ")
+    }
     assert named == set(said)
     assert {number: found[number] for number in named} == said
 

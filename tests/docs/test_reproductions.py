@@ -1,4 +1,4 @@
-"""docs/reproductions.json, as `auditor reproduce all` writes it, is of what papers declare today."""
+"""docs/reproductions.json, as `auditor reproduce all` writes it, is of what is declared today."""
 
 from __future__ import annotations
 
@@ -43,10 +43,18 @@ def test_remarks_follow_from_the_figures(page: Page) -> None:
 
 
 def test_the_page_quotes_figures_that_were_measured() -> None:
-    found = {f"{value:.3f}" for page in json.loads(STORED)["pages"] for row in page["rows"]
-             for value in (row["value"], row.get("printed") or 0.0, *row["beside"].values())}
-    found |= {number for page in WHOLE.pages for text in page.remarks
-              for number in re.findall(r"\d\.\d{3}", text)}
+    found = {
+        f"{value:.3f}"
+        for page in json.loads(STORED)["pages"]
+        for row in page["rows"]
+        for value in (row["value"], row.get("printed") or 0.0, *row["beside"].values())
+    }
+    found |= {
+        number
+        for page in WHOLE.pages
+        for text in page.remarks
+        for number in re.findall(r"\d\.\d{3}", text)
+    }
     quoted = re.findall(r"\b\d\.\d{3}\b", TEXT)
     assert len(quoted) > 10
     assert set(quoted) <= found
