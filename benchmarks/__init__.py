@@ -1,7 +1,7 @@
 """Side-by-side timings: what a user would write against what the project does, in the same run.
 
 Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
-them and writes their sections of RESULTS.md. ``python -m benchmarks.other_mechanisms``,
+them and writes their lines of results.csv. ``python -m benchmarks.other_mechanisms``,
 ``benchmarks.tightness`` and ``benchmarks.found_in_the_wild`` write tables of their own.
 """
 

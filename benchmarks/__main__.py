@@ -1,13 +1,14 @@
-"""Runs the benchmarks, prints their tables, and puts them into RESULTS.md, the machine named."""
+"""Runs the benchmarks, prints their tables, and puts them into results.csv, the machine named."""
 
 from __future__ import annotations
 
+import ast
+import csv
 import importlib
 import math
 import os
 import pkgutil
 import platform
-import re
 import sys
 from pathlib import Path
 
@@ -17,26 +18,49 @@ import scipy
 import benchmarks
 from benchmarks import Row
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
-HEAD = """# Benchmark results
+RESULTS = Path(__file__).with_name("results.csv")
+HEAD = ("job", "way", "time", "rate", "ratio", "note")
+Lines = list[list[str]]
 
-Best wall-clock time of several turns; the ratio is against the first row of the job."""
 
-
-def table(rows: tuple[Row, ...]) -> str:
-    lines = ["| job | way | time | rate | ratio | note |", "|---|---|---|---|---|---|"]
+def measured(rows: tuple[Row, ...]) -> Lines:
+    """The machine, then what each way took."""
+    lines = [["machine", machine(), "", "", "", ""]]
     first: dict[str, float] = {}
     for row in rows:
         if math.isnan(row.seconds):
-            lines.append(f"| {row.job} | {row.way} | | | | {row.note} |")
+            lines.append([row.job, row.way, "", "", "", row.note])
             continue
         speed = row.work / row.seconds
         ratio = speed / first.setdefault(row.job, speed)
-        lines.append(
-            f"| {row.job} | {row.way} | {row.seconds * 1e3:.4g} ms | {speed:,.4g} {row.unit}/s "
-            f"| {ratio:.2f} | {row.note} |"
-        )
-    return "\n".join(lines)
+        took, rate = f"{row.seconds * 1e3:.4g} ms", f"{speed:,.4g} {row.unit}/s"
+        lines.append([row.job, row.way, took, rate, f"{ratio:.2f}", row.note])
+    return lines
+
+
+def stored() -> dict[str, Lines]:
+    """What was measured, by benchmark."""
+    found: dict[str, Lines] = {}
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        for name, *cells in list(csv.reader(file))[1:]:
+            found.setdefault(name, []).append(cells)
+    return found
+
+
+def section(name: str, lines: Lines) -> str:
+    """One benchmark as Markdown: what it does, on which machine, and its table."""
+    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    about = ast.get_docstring(ast.parse(source))
+    table = [list(HEAD), ["---"] * len(HEAD), *lines[1:]]
+    rows = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    return f"## {name}\n\nMachine: {lines[0][1]}.\n\n{about}\n\n{rows}\n"
+
+
+def page() -> str:
+    """All that is stored, as the site shows it."""
+    told = "Best wall-clock time of several turns; the ratio is against the first row of the job."
+    sections = (section(name, lines) for name, lines in stored().items())
+    return "\n".join(["# Measured speed\n", f"{told}\n", *sections])
 
 
 def machine() -> str:
@@ -59,15 +83,14 @@ def main() -> None:
     unknown = sorted(set(wanted) - set(known))
     if unknown:
         sys.exit(f"Expected benchmarks among {', '.join(known)}, got {', '.join(unknown)}.")
-    before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
-    sections = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", before, re.M | re.S))
+    sections = stored()
     for name in wanted:
-        module = modules[name]
-        rows, about = table(module.measure()), (module.__doc__ or "").strip()
-        sections[name] = f"Machine: {machine()}.\n\n{about}\n\n{rows}"
-        print(f"## {name}\n\n{sections[name]}\n", flush=True)
-    parts = [f"## {name}\n\n{sections[name]}" for name in known if name in sections]
-    RESULTS.write_text("\n\n".join([HEAD, *parts]) + "\n", encoding="utf-8")
+        sections[name] = measured(modules[name].measure())
+        print(section(name, sections[name]), flush=True)
+    with RESULTS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["benchmark", *HEAD])
+        writer.writerows([name, *cells] for name in known for cells in sections.get(name, ()))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """Mechanisms of public packages, each held against what its package claims.
 
 ``python -m benchmarks.found_in_the_wild [MODULE ...]`` installs the packages in a folder of their
-own, verifies every mechanism of ``benchmarks/wild`` as a black box, and prints the page; without
-modules named, it writes docs/found-in-the-wild.md.
+own and verifies every mechanism of ``benchmarks/wild`` as a black box. It prints a row each;
+without modules named, it writes them to found_in_the_wild.csv, from which the site makes a page.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -35,16 +36,22 @@ MODULES = (
 )
 LONGEST = 100
 """Characters of an event that is written out."""
-PAGE = Path(__file__).parents[1] / "docs" / "found-in-the-wild.md"
+MEASURED = Path(__file__).with_name("found_in_the_wild.csv")
+COLUMNS = (
+    "package",
+    "mechanism",
+    "setting",
+    "claimed",
+    "exact",
+    "measured",
+    "verdict",
+    "draws",
+    "failed checks",
+)
+Seen = tuple[str, ...]
+"""The cells of a row, by ``COLUMNS``, and what was seen in the draws."""
 
-INTRODUCTION = f"""# Found in the wild
-
-Mechanisms of public packages, each held against the epsilon that its own package gives it:
-`make bench` installs the versions named here in a folder of their own, verifies every mechanism as
-a black box ([how](verifying-mechanisms.md)), and writes this page. Nothing here is a survey: these
-are the packages that we read.
-
-How a row comes about:
+INTRODUCTION = f"""## How a row comes about
 
 - **The claim** is what the package's documentation, docstrings or arguments say, by place, in our
   words, read as mildly as they allow. Under which reading more is spent than claimed is said with
@@ -62,10 +69,7 @@ How a row comes about:
   "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
   every textbook sampler fails it.
 - The **command** measures the row again, in the root of this project, once
-  `python -m benchmarks.found_in_the_wild` has installed the packages there.
-
-A finding is about one file of one release, not about the people who wrote it. Most of these
-packages serve simulations, in which nobody's data are at stake."""
+  `python -m benchmarks.found_in_the_wild` has installed the packages there."""
 
 
 def number(epsilon: float) -> str:
@@ -82,46 +86,50 @@ def package(finding: Finding) -> str:
     return f"{finding.library} {version}"
 
 
-def beginning(finding: Finding) -> str:
-    """The cells of a row that do not depend on any draw."""
-    cells = [package(finding), f"`{finding.name}`", finding.setting]
-    return " | ".join(["", *cells, claimed(finding), number(finding.exact)]).strip()
+def known(finding: Finding) -> Seen:
+    """The cells that do not depend on any draw."""
+    exact = number(finding.exact)
+    return package(finding), finding.name, finding.setting, claimed(finding), exact
 
 
-def measured(finding: Finding, found: Verification) -> str:
-    """The other cells."""
-    draws = "exact" if found.exact else f"{found.samples:,}"
+def seen(finding: Finding, found: Verification) -> Seen:
+    """All cells."""
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
-    cells = [number(found.epsilon_lower), str(found.verdict), draws, failed]
-    if finding.broken:
-        cells.append(finding.holds_if)
-    else:  # these have no paragraph of their own
-        cells += [finding.claim, f"`{finding.command}`"]
-    return "".join(f" | {cell}" for cell in cells) + " |"
+    draws = "exact" if found.exact else f"{found.samples:,}"
+    event = ""
+    if finding.broken and (shown := found.witness) is not None:
+        share = "probability" if found.exact else "share of the draws"
+        fits = len(shown.output) <= LONGEST
+        event = (
+            f"{shown.output if fits else 'a set of outputs too long to write here'}: {share} "
+            f"{shown.probability_a:.4g} for input {shown.input_a}, {shown.probability_b:.4g} for "
+            f"input {shown.input_b}"
+        )
+    bound, verdict = number(found.epsilon_lower), str(found.verdict)
+    return (*known(finding), bound, verdict, draws, failed, event)
 
 
-COLUMNS = (
-    "package",
-    "mechanism",
-    "setting",
-    "claimed",
-    "exact",
-    "measured, at least",
-    "verdict",
-    "draws",
-    "failed checks",
-)
+def stored() -> dict[Seen, Seen]:
+    """The rows that were measured, by their first cells."""
+    with MEASURED.open(encoding="utf-8", newline="") as file:
+        rows = [tuple(cells) for cells in csv.reader(file)]
+    return {cells[:5]: cells for cells in rows[1:]}
 
 
-def table(rows: Sequence[tuple[Finding, Verification]], *more: str) -> str:
+def table(rows: Sequence[tuple[Finding, Seen]], *more: str) -> str:
+    """With the claim and its command of those that have no paragraph of their own."""
     names = (*COLUMNS, *more)
     lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-    return "\n".join(lines + [beginning(f) + measured(f, found) for f, found in rows])
+    for finding, cells in rows:
+        told = [finding.holds_if] if finding.broken else [finding.claim, f"`{finding.command}`"]
+        line = [cells[0], f"`{cells[1]}`", *cells[2:9], *told]
+        lines.append(f"| {' | '.join(line)} |")
+    return "\n".join(lines)
 
 
-def details(finding: Finding, found: Verification) -> str:
+def details(finding: Finding, cells: Seen) -> str:
     """A finding in words: the claim, what is so, what was seen, and the command."""
     lines = [f"### {package(finding)}: `{finding.name}`", ""]
     if finding.setting:
@@ -132,39 +140,24 @@ def details(finding: Finding, found: Verification) -> str:
     ]
     if finding.holds_if:
         lines.append(f"- **Holds if** {finding.holds_if}.")
-    if (seen := found.witness) is not None:
-        sure = "exactly" if found.exact else f"at confidence {found.confidence}"
-        share = "probability" if found.exact else "share of the draws"
-        event = (
-            seen.output
-            if len(seen.output) <= LONGEST
-            else "a set of outputs too long to write here"
-        )
-        lines.append(
-            f"- **Event.** {event}: {share} {seen.probability_a:.4g} for input {seen.input_a}, "
-            f"{seen.probability_b:.4g} for input {seen.input_b}. Epsilon is "
-            f"{number(found.epsilon_lower)} or more, {sure}."
-        )
+    bound, _, draws, _, event = cells[5:]
+    if event:
+        sure = "exactly" if draws == "exact" else f"at confidence {CONFIDENCE}"
+        lines.append(f"- **Event.** {event}. Epsilon is {bound} or more, {sure}.")
     return "\n".join([*lines, f"- **Command.** `{finding.command}`"])
 
 
-def page(
-    rows: Sequence[tuple[Finding, Verification]], absent: Mapping[str, str] | None = None
-) -> str:
-    """The whole page, in Markdown: what was refuted, why, what was not, and what is left out."""
-    broken = [(finding, found) for finding, found in rows if finding.broken]
-    honest = [(finding, found) for finding, found in rows if not finding.broken]
+def page(rows: Sequence[tuple[Finding, Seen]], absent: Mapping[str, str] | None = None) -> str:
+    """All rows, in Markdown: what was refuted, why, what was not, and what is left out."""
+    broken = [(finding, cells) for finding, cells in rows if finding.broken]
+    honest = [(finding, cells) for finding, cells in rows if not finding.broken]
     parts = [
         INTRODUCTION,
         f"## More is spent than claimed ({len(broken)})",
-        "The place of each claim and the command are below, under [Why](#why).",
         table(broken, "holds if"),
         "## Why",
-        *(details(finding, found) for finding, found in broken),
+        *(details(finding, cells) for finding, cells in broken),
         f"## Not refuted ({len(honest)})",
-        "Other mechanisms of these packages, tested in the same way: by its probabilities each "
-        "spends what it claims or less, and none was refuted. All of diffprivlib's and OpenDP's "
-        "are in [OTHER_MECHANISMS.md](../benchmarks/OTHER_MECHANISMS.md).",
         table(honest, "claimed by", "command"),
     ]
     if absent:
@@ -173,25 +166,37 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    wanted = tuple(sys.argv[1:]) or MODULES
-    absent = install()
-    rows = []
+def findings(wanted: Sequence[str], absent: dict[str, str]) -> Iterator[Finding]:
+    """What the modules declare; those that cannot be imported go to ``absent``, with the reason."""
     for name in wanted:
         try:
-            for finding in importlib.import_module(f"benchmarks.wild.{name}").findings():
-                rows.append((finding, finding.verify()))
-                print(beginning(finding) + measured(*rows[-1]), flush=True)
+            yield from importlib.import_module(f"benchmarks.wild.{name}").findings()
         except (ImportError, InputError) as error:
             cause = error.__cause__ or error  # a callable that imports is refused as a callable
             if not isinstance(cause, ImportError):
                 raise
             absent.setdefault(name, str(cause))
-    text = page(rows, absent)
+
+
+def stored_page() -> str:
+    """The page of what is stored."""
+    absent: dict[str, str] = {}
+    rows = stored()
+    return page([(one, rows[known(one)]) for one in findings(MODULES, absent)], absent)
+
+
+def main() -> None:
+    wanted = tuple(sys.argv[1:]) or MODULES
+    absent = install()
+    rows = []
+    for finding in findings(wanted, absent):
+        rows.append(seen(finding, finding.verify()))
+        print(" | ".join(rows[-1]), flush=True)
+    print(*absent.items(), sep="\n")
     if wanted == MODULES and not absent:
-        PAGE.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+        with MEASURED.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([(*COLUMNS, "event"), *rows])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
 the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
-as the first page, and links follow. A notebook of examples/ is a page too. The page on Python gets
-the reference of its names, the page on families that of the contract suites; docstrings are read as
+as the first page, and links follow. A notebook of examples/ is a page too. Pages of what was
+measured or judged get all of it, printed from the data beside them; the page on Python gets the
+reference of its names, the page on families that of the contract suites; docstrings are read as
 ``Docstrings`` says.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,17 @@ from typing import Any
 import griffe
 from mkdocs.structure.files import File, Files
 
+from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.reports import catalogue_markdown, reproductions
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # of benchmarks
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
 SUITES = ("attacks.AttackCase", "datasets.DatasetCase")
 README = "README.md"
+SPEED = "benchmarks/RESULTS.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
 PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)
 EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -51,6 +57,7 @@ def on_files(files: Files, config: Any) -> Files:
     for path in notebooks:
         page = f"examples/{path.stem}.md"
         files.append(File.generated(config, page, content=_cells(path)))
+    files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     return files
 
 
@@ -67,14 +74,14 @@ def _cells(path: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links as they lead in the site, and the reference below the pages that have one."""
+    """What is printed below the pages that have it, and links as they lead in the site."""
     here = _in_repository(page.file.src_uri)
     folder = posixpath.dirname(page.file.src_uri) or "."
-    text = LINK.sub(
-        lambda found: posixpath.relpath(_in_site(_target(here, found[1])), folder), markdown
+    printed = PRINTED.get(here, str)()
+    return LINK.sub(
+        lambda found: posixpath.relpath(_in_site(_target(here, found[1])), folder),
+        f"{markdown}\n\n{printed}",
     )
-    names = {"docs/python.md": _public, "docs/extending.md": _suites}.get(here)
-    return text if names is None else text + _reference(names())
 
 
 def _named(nav: Any) -> list[str]:
@@ -100,28 +107,60 @@ def _in_repository(path: str) -> str:
     return f"docs/{path}" if (ROOT / "docs" / path).is_file() else path
 
 
+def _sections(page: str) -> str:
+    """A print-out without its title and introduction."""
+    return page[page.index("\n## ") :]
+
+
+def _claims() -> str:
+    """Every entry of the catalogue, judged."""
+    return _sections(catalogue_markdown.render(judge(entries()), ()))
+
+
+def _reproductions() -> str:
+    """Every figure that was measured again."""
+    stored = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
+    return _sections(reproductions.markdown(reproductions.Pages.model_validate_json(stored)))
+
+
+def _wild() -> str:
+    """Every mechanism of a public package."""
+    return import_module("benchmarks.found_in_the_wild").stored_page()
+
+
 def _reference(names: list[str]) -> str:
     """A directive of mkdocstrings for each name."""
-    return "\n".join(["", "", "## Reference", "", *(f"::: {name}\n" for name in names)])
+    return "\n".join(["## Reference", "", *(f"::: {name}\n" for name in names)])
 
 
-def _public() -> list[str]:
+def _public() -> str:
     """What is public, a module after the other."""
-    return [
-        f"{module}.{name}"
-        for module in ("fedrec_auditor", TESTING)
-        for name in sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
-    ]
+    return _reference(
+        [
+            f"{module}.{name}"
+            for module in ("fedrec_auditor", TESTING)
+            for name in sorted(set(import_module(module).__all__) - {"__version__"}, key=str.lower)
+        ]
+    )
 
 
-def _suites() -> list[str]:
+def _suites() -> str:
     """The contract suite of every family that ships one, and what the suites take."""
     suites = [
         f"{kind}.check_{kind.removesuffix('s')}"
         for kind in FAMILIES
         if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
     ]
-    return [f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)]
+    return _reference([f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)])
+
+
+PRINTED = {
+    "docs/claims.md": _claims,
+    "docs/reproductions.md": _reproductions,
+    "docs/found-in-the-wild.md": _wild,
+    "docs/python.md": _public,
+    "docs/extending.md": _suites,
+}
 
 
 class Docstrings(griffe.Extension):

@@ -1,6 +1,6 @@
 """The catalogue of claims as rows: what each statement of a paper is worth, and on what numbers.
 
-``auditor.catalogue`` makes the rows, ``auditor claims`` and ``docs/claims.md`` show them.
+``auditor.catalogue`` makes the rows, ``auditor claims`` and the site show them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CatalogueRow(Row):
     the claimed epsilon is the paper's formula at our settings, and ``computed_at`` what else the
     numbers are of. ``repeats`` is the entry of the same statement, which counts once. ``repaired``
     is the same claim evaluated on the target with ``repaired_settings`` over its own. ``target``,
-    ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor claims TARGET --set ...
+    ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ...
     --users ... --items ...` asks it again. ``demonstration_target`` is the system that
     ``demonstration`` runs on, if it is another one.
     """

@@ -37,11 +37,22 @@ class Pages(Row):
 def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Path:
     """Write ``reproductions.json`` and ``reproductions.md``; the path of the latter."""
     whole = Pages(command=command, quick=quick, pages=tuple(pages))
-    text = whole.model_dump_json(indent=2) + "\n"
-    write_atomically(out / "reproductions.json", text.encode())
+    write_atomically(out / "reproductions.json", lines(whole).encode())
     path = out / "reproductions.md"
     write_atomically(path, markdown(whole).encode())
     return path
+
+
+def lines(whole: Pages) -> str:
+    """As JSON, a figure a line: what changed is seen line by line."""
+    head = whole.model_dump_json(exclude={"pages"})
+    pages = (
+        f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
+        + ",\n".join(row.model_dump_json(exclude_defaults=True) for row in page.rows)
+        + "\n]}"
+        for page in whole.pages
+    )
+    return f'{head[:-1]},"pages":[\n' + ",\n".join(pages) + "\n]}\n"
 
 
 def markdown(whole: Pages) -> str:

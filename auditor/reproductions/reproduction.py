@@ -96,8 +96,8 @@ def _ranked(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterat
         printed = sorted(scores, key=lambda row: -scores[row])
     ours = {
         row.system: row.value
-        for row in rows
-        if row.what.startswith(f"{order.metric},") and row.what.endswith(order.data)
+        for row in reversed(rows)  # the first protocol is the printed one
+        if row.what.startswith(f"{order.metric},") and f", {order.data}" in row.what
     }
     if set(printed) <= set(ours):
         falling = order.metric != "MSE"

@@ -1,40 +1,77 @@
-"""docs/claims.md is what the code gives.
+"""docs/claims.csv has every statement's verdict and numbers, docs/claims.md what they come to.
 
-Where this fails: auditor claims --all --markdown > docs/claims.md, and read the change.
+Where this fails: ``python -m tests.docs.test_claims`` writes the table; read the change.
 """
 
 from __future__ import annotations
 
+import csv
 import re
-from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge, tables
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_markdown import render, table_line
+from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.catalogue_document import counts
+from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words
+from fedrec_auditor.reports.words import number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
+from tests.docs.blocks import ROOT
 
+TABLE = ROOT / "docs" / "claims.csv"
+PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+HEAD = ("number", "system", "kind", "basis", "verdict", "claimed", "holds")
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28",
     Verdict.VIOLATED: "2b 6 7 12 22 22b 23 24 24b",
     Verdict.INCOMPARABLE: "4 8b 16 17b 20 20c",
     None: "26",  # a misprint: no claim is judged by it
 }
-"""What the summary says of entries, by their verdict."""
-PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+"""What the page says of entries, by their verdict."""
+
+
+def statement(row: CatalogueRow) -> tuple[str, ...]:
+    """A line of the table: one statement."""
+    words = (row.judgement, claimed_words(row), holds_words(row))
+    return (row.number, row.target, row.kind.value, row.basis.value, *words)
+
+
+def printed(row: TableRow) -> tuple[str, ...]:
+    """The same of an epsilon that stands in a table of a paper."""
+    place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {number(row.delta)}"
+    holds = f"{short_least(row.lower)} to {short_most(row.upper)}"
+    return (place, "dp-privrec", "privacy", "printed", "", f"{row.printed:.4f}", holds)
+
+
+def stored() -> list[tuple[str, ...]]:
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return [tuple(line) for line in csv.reader(file)]
 
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[CatalogueRow, ...]:
-    """By two workers, as one judged the page."""
     return judge(entries(), jobs=2)
 
 
-def test_the_catalogue_of_the_page_is_made_by_the_code(rows: tuple[CatalogueRow, ...]) -> None:
-    made = render(rows, ())
-    assert PAGE[: len(made)] == made
+def test_every_statement_has_its_line(rows: tuple[CatalogueRow, ...]) -> None:
+    lines = stored()
+    assert lines[: len(rows) + 1] == [HEAD, *map(statement, rows)]
+    assert len(lines) == 1 + len(rows) + len(list(numbers.printed_epsilons()))
+
+
+def test_epsilons_of_tables_have_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row of both tables, at one of its three deltas: a third of the time of all."""
+    lines = [line for line in stored() if " Table " in line[0]]
+    every = tuple(numbers.printed_epsilons())
+    places = [3 * row + row % 3 for row in range(12)]
+    monkeypatch.setattr(numbers, "printed_epsilons", lambda: [every[place] for place in places])
+    (made,) = tables()
+    assert [lines[place] for place in places] == [printed(row) for row in made.rows]
+
+
+def test_the_page_counts_what_is_there(rows: tuple[CatalogueRow, ...]) -> None:
+    assert counts(rows) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
@@ -51,11 +88,14 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
 
 
 def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
-    _, _, short = PAGE.partition("\n## In short\n")
-    named = re.findall(r"\]\(#(\w+)\)", short.partition("\n## ")[0])
-    said = {number: verdict for verdict, numbers in SHORT.items() for number in numbers.split()}
+    said = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
     found = {row.number: row.verdict for row in rows}
-    assert set(named) == set(said)
+    named = {
+        each
+        for group in re.findall(r"\(((?:\d+[a-z]?(?:, )?)+)\)", PAGE)
+        for each in group.split(", ")
+    }
+    assert named == set(said)
     assert {number: found[number] for number in named} == said
 
 
@@ -73,14 +113,8 @@ def test_no_entry_of_a_paper_asks_beyond_its_threat_model(rows: tuple[CatalogueR
     assert beyond == {"20c", "20d", "20e"}  # laws and budgets that are not printed
 
 
-def test_the_tables_of_the_page_are_made_by_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row of both tables, at one of its three deltas: a third of the time of all."""
-    _, _, found = PAGE.partition("## Tables 3 and 4")
-    lines = [line for line in found.splitlines() if " / " in line and line.startswith("| ")]
-    printed = tuple(numbers.printed_epsilons())
-    assert len(lines) == len(printed) == 36
-    places = [3 * row + row % 3 for row in range(12)]
-    monkeypatch.setattr(numbers, "printed_epsilons", lambda: [printed[place] for place in places])
-    (made,) = tables()
-    assert f"## {made.title}, entry by entry\n\n{made.note}\n\n| Table |" in PAGE
-    assert [lines[place] for place in places] == [table_line(row) for row in made.rows]
+if __name__ == "__main__":
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        (declared,) = tables()
+        writer.writerows([HEAD, *map(statement, judge(entries())), *map(printed, declared.rows)])

@@ -1,4 +1,4 @@
-"""docs/faithful.md and the papers' pages name the defaults of systems, and figures of the code."""
+"""The pages of papers name the defaults of systems, and figures of the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "docs" / "faithful.md", *sorted(ROOT.glob("targets/papers/*/README.md")))
+PAGES = sorted(ROOT.glob("targets/papers/*/README.md"))
 PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)
 SETTINGS = {

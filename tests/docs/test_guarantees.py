@@ -70,6 +70,6 @@ def test_what_is_too_small_to_count() -> None:
 
 def test_the_population_of_games_is_that_of_a_plan() -> None:
     users, items = Plan().population
-    edges = " ".join((PAGE.parent / "sharp-edges.md").read_text(encoding="utf-8").split())
+    edges = " ".join(TEXT.split())
     assert f"{users} users and {items} items" in edges
     assert f"`training` games {training.MOST_ROUNDS} rounds" in edges

@@ -32,5 +32,5 @@ def test_the_example_in_torch_finds_its_bug(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_bugs_of_the_page_are_those_that_are_planted() -> None:
-    (listed,) = re.findall(r"which is not accused:\n(.*?)\.\n\n", PAGE, re.DOTALL)
+    (listed,) = re.findall(r"which is not accused:\s(.*?)\.\n\n", PAGE, re.DOTALL)
     assert len(listed.split(";")) == len(PLANTED)
