@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.commands.options import (
     LeakMargin,
     Memory,
     Out,
+    Separator,
     columns_of,
     resumable,
 )
@@ -33,6 +34,7 @@ def command(
         typer.Option(help="What the senders held: a table, a data set or a path."),
     ] = None,
     column: Column = None,
+    separator: Separator = None,
     senders: Annotated[
         Path | None, typer.Option(help="A CSV of sender,user, where senders are pseudonyms.")
     ] = None,
@@ -65,7 +67,7 @@ def command(
         record = attack_recording(
             recording,
             truth=truth,
-            columns=columns_of(column),
+            columns=columns_of(column, separator),
             senders=senders,
             attacks=None if attacks is None else tuple(attacks.split(",")),
             claim=() if claim is None else read_claims(claim),

@@ -31,7 +31,14 @@ Data = Annotated[
 ]
 Column = Annotated[
     list[str] | None,
-    typer.Option(help="For a table: user=COLUMN, item=, rating= or timestamp=; repeatable."),
+    typer.Option(
+        help="For a table: user=COLUMN, item=, rating= or timestamp=; zeros=rating if a rating of "
+        "0 is one like any other; repeatable."
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="For a table: one of , ; | :: and tab. By default found in its header."),
 ]
 Attacks = Annotated[
     str | None,
@@ -74,9 +81,10 @@ Force = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def columns_of(columns: list[str] | None) -> dict[str, str] | None:
-    """``name=column`` pairs as a mapping; InputError if one of them is no pair."""
-    return pairs("--column name=column", "--column user=user_id", columns) or None
+def columns_of(columns: list[str] | None, separator: str | None) -> dict[str, str] | None:
+    """``name=column`` pairs and the separator as a mapping; InputError if one is no pair."""
+    found = pairs("--column name=column", "--column user=user_id", columns)
+    return found | ({"separator": separator} if separator else {}) or None
 
 
 def pairs(form: str, example: str, given: list[str] | None) -> dict[str, str]:

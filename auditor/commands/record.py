@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Column, Data, Memory, PlanFile, Seed, columns_of
+from fedrec_auditor.auditor.commands.options import (
+    Column,
+    Data,
+    Memory,
+    PlanFile,
+    Seed,
+    Separator,
+    columns_of,
+)
 from fedrec_auditor.auditor.machine.output import spare_output
 
 
@@ -17,6 +25,7 @@ def command(
     plan: PlanFile = None,
     data: Data = None,
     column: Column = None,
+    separator: Separator = None,
     with_truth: Annotated[
         bool, typer.Option("--with-truth", help="Write the ratings that were trained on, too.")
     ] = False,
@@ -33,7 +42,7 @@ def command(
     said = {
         "targets": (target,),
         "data": data,
-        "columns": columns_of(column),
+        "columns": columns_of(column, separator),
         "seed": seed,
         "quick": quick or None,
         "games": ("local",),

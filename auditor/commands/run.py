@@ -30,6 +30,7 @@ from fedrec_auditor.auditor.commands.options import (
     Out,
     PlanFile,
     Seed,
+    Separator,
     columns_of,
     resumable,
 )
@@ -71,6 +72,7 @@ def command(
     out: Out = Path("audit"),
     jobs: Jobs = None,
     column: Column = None,
+    separator: Separator = None,
     min_user: Annotated[
         int | None, typer.Option(help="Only users with so many interactions or more.")
     ] = None,
@@ -140,7 +142,7 @@ def command(
     said = {
         "targets": tuple(targets) if targets else None,
         "data": data,
-        "columns": columns_of(column),
+        "columns": columns_of(column, separator),
         "min_user": min_user,
         "min_item": min_item,
         "min_rating": min_rating,
