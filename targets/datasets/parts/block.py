@@ -97,7 +97,9 @@ class Moments(Column):
         """Unix seconds, (n,); NaN for all else."""
         for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with suppress(pa.ArrowInvalid):
-                moments = fields.view(pa.string()).cast(kind)
+                texts = fields.view(pa.string())
+                texts[:1].cast(kind)  # pyarrow is slow to refuse many
+                moments = texts.cast(kind)
                 return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
         numbers = super(Moments, self).parse(fields)
         for row in np.flatnonzero(np.isnan(numbers)).tolist():

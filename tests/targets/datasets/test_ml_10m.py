@@ -41,7 +41,7 @@ def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
     ("name", "old", "new", "said"),
     [
         ("ratings.dat", "2::6::0.5::8", "2::6::0.5", ["4 fields", "line 2"]),
-        ("ratings.dat", "2::6::0.5::8", "2:6::0.5::8::", ["4 fields", "line 2"]),
+        ("ratings.dat", "2::6::0.5::8", "2:6::0.5::8::", ["a user id", "line 2", "'2:6'"]),
         ("ratings.dat", "2::6::0.5::8", "2::6::0.7::8", ["in steps of 0.5", "line 2", "'0.7'"]),
         ("ratings.dat", "2::6::0.5::8", "2::6::5.5::8", ["a rating", "line 2", "'5.5'"]),
         ("ratings.dat", "2::6::0.5::8", "2::6::nan::8", ["a rating", "line 2", "'nan'"]),

@@ -49,7 +49,12 @@ def test_what_was_written_comes_back(given_rows: tuple[Movies, Pairs]) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("ratings.csv", "userId", "user", ["the header userId,movieId", "line 1", "'user,movieId"]),
+        (
+            "ratings.csv",
+            "userId",
+            "user",
+            ["the header 'userId,", "line 1", "'user,movieId"],
+        ),
         ("ratings.csv", "2,6,0.5,8", "2,6,0.5", ["4 fields", "line 3"]),
         ("ratings.csv", "2,6,0.5,8", '2,6,"0.5",8', ["a rating", "line 3"]),
         ("ratings.csv", "2,6,0.5,8", "2,6,0,8", ["a rating", "line 3", "'0'"]),

@@ -17,7 +17,7 @@ HEADER = "user_id:token\trating:float"
 def table(data: bytes, separator: str = "\t", header: str | None = None) -> Delimited:
     return Delimited(
         place="t.data",
-        read=lambda: iter([data]),
+        read=lambda: iter([data] if data else []),
         separator=separator,
         width=2,
         header=header or False,
@@ -66,10 +66,9 @@ def test_a_long_field_is_shown_short() -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("data", [b"", b"\n"])
-def test_an_empty_file_is_refused(data: bytes) -> None:
+def test_an_empty_file_is_refused() -> None:
     with pytest.raises(InputError, match=r"at least one row in t.data, got 'an empty file'"):
-        assert table(data).rows
+        numbers(table(b""))
 
 
 def test_the_header_is_checked() -> None:
@@ -80,5 +79,6 @@ def test_the_header_is_checked() -> None:
 
 
 def test_bytes_that_are_no_text_are_named() -> None:
-    with pytest.raises(InputError, match=r"utf-8 text in t.data, line 2"):
-        table(b"1\ta\n2\t\xe9\n").rows  # noqa: B018
+    (block,) = table(b"1\ta\n2\t\xe9\n").blocks({1: "title"})
+    with pytest.raises(InputError, match=r"utf-8 text in t.data, line 2, got '\ufffd'"):
+        block.texts(1)
