@@ -166,7 +166,7 @@ class Block:
             wanted.written.get(word.decode(self.encoding, "replace"), -1)
             for word in words.dictionary.to_pylist()
         ]
-        codes = np.array(known, dtype=np.int64)[words.indices.to_numpy()]
+        codes: NDArray[np.int64] = np.array(known, dtype=np.int64)[words.indices.to_numpy()]
         if codes.min() < 0:
             expected = f"{wanted.what}, one of {', '.join(wanted.written)},"
             raise self.error(int(np.argmax(codes < 0)), at, expected)

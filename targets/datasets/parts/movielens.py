@@ -44,13 +44,10 @@ class MovieLens(Published):
 
     __slots__ = ()
 
-    @property
-    def title(self) -> str:
-        """As GroupLens writes it."""
-        return f"MovieLens {self.name[3:].upper()}"
-
-    @property
-    def remedy(self) -> str:
-        """Where the files are, and their terms."""
-        address = f"https://grouplens.org/datasets/movielens/{self.name[3:]}/"
-        return f"Fetch {self.name}.zip from {address} and put it there, or give its path. {LICENCE}"
+    def __init_subclass__(cls) -> None:
+        size = cls.name[3:]
+        address = f"https://grouplens.org/datasets/movielens/{size}/"
+        cls.title = f"MovieLens {size.upper()}"
+        cls.remedy = (
+            f"Fetch {cls.name}.zip from {address} and put it there, or give its path. {LICENCE}"
+        )

@@ -20,8 +20,8 @@ class Published(ABC):
     __slots__ = ()
 
     name: ClassVar[str]
-    title: str
-    remedy: str
+    title: ClassVar[str]
+    remedy: ClassVar[str]
     layouts: ClassVar[tuple[tuple[str, ...], ...]]
     folder: ClassVar[str] = ""
 
