@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
-from fedrec_auditor.targets.recorded.message_file import PARQUET, MessageFile, open_messages
+from fedrec_auditor.targets.recorded.message_file import MESSAGES, MessageFile
 from fedrec_auditor.targets.recorded.regular_file import check_folder
 from fedrec_auditor.targets.recorded.stored_model import StoredModel
 from fedrec_auditor.targets.recorded.tensors import TENSORS
@@ -155,8 +155,7 @@ def _entries(folder: Path, seen: Any) -> Iterator[Path]:
 
 def _role(entry: Path) -> str:
     """How a name begins, of files of a known format; empty for others."""
-    known = entry.suffix in TENSORS or entry.suffix == PARQUET
-    return entry.stem.partition("-")[0] if known else ""
+    return entry.stem.partition("-")[0] if entry.suffix in MESSAGES else ""
 
 
 def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
@@ -171,7 +170,7 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
     for entry in _entries(folder, seen):
         role = _role(entry)
         if role in messages:
-            messages[role].append(open_messages(entry))
+            messages[role].append(MessageFile(entry))
             memory -= messages[role][-1].nbytes
             if memory < 0:
                 raise InputError(

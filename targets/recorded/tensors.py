@@ -20,6 +20,10 @@ from fedrec_auditor.targets.recorded.regular_file import check_regular
 SENDERS, COUNTS = "senders", "counts"
 """The array, or the text in a header, that names who sent; what follows the colon in the name of an
 array of numbers of rows."""
+PARTIAL = ("rows", "moved")
+"""What follows it in that of an array of rows: the others were not sent, or were as broadcast."""
+PLACES = "places"
+"""What follows it in an index of where messages stand."""
 LARGEST = 2**40
 """Most bytes of a file."""
 LARGEST_INDEX = 2**28
@@ -59,11 +63,15 @@ class Head:
 class Tensors(ABC):
     """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
 
-    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the
-    file is no regular one, is cut off, or holds something else than numbers.
+    ``index`` are the senders and the numbers of rows, with a number a message; ``largest`` is how
+    many numbers are held at least while some are read. InputError if the file is no regular one, is
+    cut off, or holds something else than numbers.
     """
 
+    what: ClassVar[str] = "file of arrays"
+
     path: Path
+    largest: int = field(init=False, default=0)
     heads: Mapping[str, Head] = field(init=False)
     index: Mapping[str, NDArray[Any]] = field(init=False)
 
@@ -114,7 +122,7 @@ class Tensors(ABC):
     def _broken(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
-            f"Expected a whole file of arrays at {self.path}, got: {why}. Write it anew."
+            f"Expected a whole {self.what} at {self.path}, got: {why}. Write it anew."
         )
 
 
