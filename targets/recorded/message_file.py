@@ -78,7 +78,7 @@ class MessageFile:
         tensors = MESSAGES[self.path.suffix](self.path)
         heads = dict(tensors.heads)
         heads.pop(SENDERS, None)
-        senders = tensors.index.get(SENDERS)
+        senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
                 raise self.wrong("senders as one list of numbers, or of texts", "something else")

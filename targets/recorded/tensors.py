@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,9 +59,11 @@ class Head:
     fortran: bool = False
 
 
-@dataclass(frozen=True)
-class Tensors(ABC):
+@dataclass(frozen=True, eq=False)
+class Tensors(Mapping[str, NDArray[Any]]):
     """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
+
+    As a mapping it is a model: its arrays but the senders, read whole when they are asked for.
 
     ``index`` are the senders and the numbers of rows, with a number a message; ``largest`` is how
     many numbers are held at least while some are read. InputError if the file is no regular one, is
@@ -103,11 +105,30 @@ class Tensors(ABC):
         except Exception as error:
             raise self._broken(error) from error
 
-    def array(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> NDArray[Any]:
         """The whole array of this name; InputError unless its numbers are finite."""
+        if name not in self.heads or name == SENDERS:
+            raise KeyError(name)
         with self.opened() as read:
-            found = read(name, slice(None))
-        return finite(found, name, self.path)
+            found = finite(read(name, slice(None)), name, self.path)
+        return found.astype(np.float32) if found.dtype == np.float16 else found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.heads if name != SENDERS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays together."""
+        heads = self.heads.values()
+        return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
+
+    @property
+    def senders(self) -> NDArray[Any] | None:
+        """Who sent, or was summed over, numbers or texts; None where it is not said."""
+        return self.index.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
         """Whether an array is read at once, as those with a number a message are."""
