@@ -64,7 +64,7 @@ def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
 def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import numpy as np
-        from fedrec_auditor.auditor.testing import Case, check_mechanism
+        from fedrec_auditor.auditor.testing import Case, MechanismContract
         from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
         class NoSize(BitFlip):
@@ -73,8 +73,8 @@ def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> 
 
         def test_contract():
             bits = np.array([0, 1])
-            check_mechanism(Case(BitFlip(0.9, 0.3), bits, bits))
-            check_mechanism(Case(NoSize(0.9, 0.3), bits, bits))
+            MechanismContract.check(Case(BitFlip(0.9, 0.3), bits, bits))
+            MechanismContract.check(Case(NoSize(0.9, 0.3), bits, bits))
     """)
     done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     done.assert_outcomes(failed=1)
