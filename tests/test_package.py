@@ -32,7 +32,7 @@ SURFACE = {
         "wrap_system",
         "wrap_torch",
     ],
-    "fedrec_auditor.auditor.testing": ["Case", "assert_ldp", "check_mechanism", "inputs_of"],
+    "fedrec_auditor.auditor.testing": ["Case", "MechanismContract", "assert_ldp", "inputs_of"],
 }
 SUITES = [path.stem for path in Path(testing.__file__).parent.glob("*s.py")]
 
@@ -79,19 +79,19 @@ def test_importing_it_imports_nothing_heavy(module: str, more: tuple[str, ...]) 
 @pytest.mark.parametrize("family", SUITES)
 def test_every_family_has_a_suite_with_one_entry(family: str) -> None:
     suite = import_module(f"{testing.__name__}.{family}")
-    entry = getattr(suite, f"check_{family.removesuffix('s')}")
-    assert ">>> " in entry.__doc__
-    assert entry.__annotations__["return"] == "tuple[str, ...]"
-    assert all(check.__name__.startswith("check_") for check in suite.CHECKS)
+    contract = getattr(suite, f"{family.removesuffix('s').capitalize()}Contract")
+    assert ">>> " in (contract.__doc__ + (getattr(suite, "check_attack", contract).__doc__ or ""))
+    tests = {name.removeprefix("test_") for name in vars(contract) if name.startswith("test_")}
+    assert tests == {law.__name__.removeprefix("check_") for law in contract.laws} != set()
 
 
 def test_the_suites_run_where_pytest_is_not_installed() -> None:
     code = (
         "import sys; sys.modules['pytest'] = None\n"
-        "from fedrec_auditor.auditor.testing.routes import check_route\n"
-        "from fedrec_auditor.auditor.testing.protections import check_protection\n"
+        "from fedrec_auditor.auditor.testing.routes import RouteContract\n"
+        "from fedrec_auditor.auditor.testing.protections import ProtectionContract\n"
         "from fedrec_auditor.targets.routes.direct import Direct\n"
         "from fedrec_auditor.targets.protections.unprotected import Unprotected\n"
-        "print(check_route(Direct()), *check_protection(Unprotected()))"
+        "print(RouteContract.check(Direct()), *ProtectionContract.check(Unprotected()))"
     )
     assert fresh(code) == "() check_sampled_distribution: it states no distribution of an entry"

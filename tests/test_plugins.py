@@ -16,8 +16,8 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.overrides import randomizer
-from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
-from fedrec_auditor.auditor.testing.targets import check_target
+from fedrec_auditor.auditor.testing.mechanisms import Case, MechanismContract
+from fedrec_auditor.auditor.testing.targets import TargetCase, TargetContract
 from tests.command import cli
 from tests.docs.blocks import blocks
 
@@ -151,11 +151,11 @@ def test_settings_are_read_of_a_module_whose_annotations_are_no_texts() -> None:
 def test_its_members_keep_the_shipped_contracts() -> None:
     coin = FAMILIES["mechanisms"].member("coin")()
     bits = np.array([0, 1])
-    assert check_mechanism(Case(coin, bits, bits)) == (
+    assert MechanismContract.check(Case(coin, bits, bits)) == (
         "check_density: no cumulative distribution is given",
         "check_curve: it states no privacy curve",
     )
-    skipped = check_target(FAMILIES["targets"].member("their-fcf")())
+    skipped = TargetContract.check(TargetCase(FAMILIES["targets"].member("their-fcf")()))
     assert skipped == (
         "check_sampled_uploads_agree_with_the_stated_distribution: it designs no pair of histories",
     )

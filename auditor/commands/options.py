@@ -70,6 +70,17 @@ Force = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+_SEPARATOR = inspect.Parameter(
+    "separator",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        str | None,
+        typer.Option(help="For a table: one of , ; | :: and tab. By default found in its header."),
+    ],
+)
+
+
 def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """What adds options for these fields of a plan to a command, as ``Plan`` declares them.
 
@@ -80,6 +91,8 @@ def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         @functools.wraps(command)
         def called(**given: Any) -> None:
             said = {name: given.pop(name) for name in names}
+            if separator := given.pop("separator", None):
+                said["columns"] = [*(said["columns"] or ()), f"separator={separator}"]
             for name, value in list(said.items()):
                 if value is None or value is False or value == []:
                     del said[name]
@@ -87,6 +100,7 @@ def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
         signature = inspect.signature(command, eval_str=True)
         own = [each for name, each in signature.parameters.items() if name != "said"]
+        own += [_SEPARATOR] if "columns" in names else []
         vars(called)["__signature__"] = signature.replace(
             parameters=[each.replace(kind=_ONLY_NAMED) for each in (*map(_parameter, names), *own)]
         )

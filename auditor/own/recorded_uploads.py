@@ -217,7 +217,7 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
     """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
     manifest, every = recording.manifest, recording.rounds
     stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
-    shapes = {n: m.tensors.heads[n].shape for m in stored if m is not None for n in m}
+    shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
     for file in (file for each in every for file in (*each.uploads, *each.clear)):
         whole = {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
         shapes |= whole

@@ -131,7 +131,8 @@ class Plan(BaseModel):
     columns: Annotated[
         dict[str, str] | None,
         Said(
-            "For a table: user=COLUMN, item=, rating= or timestamp=; repeatable.",
+            "For a table: user=COLUMN, item=, rating= or timestamp=; zeros=rating if a rating of 0 "
+            "is one like any other; repeatable.",
             "column",
             reads=_columns,
         ),

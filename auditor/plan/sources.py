@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLES = (".csv", ".tsv", ".parquet")
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
 
 
 def in_memory(
@@ -67,7 +67,8 @@ def load_data(
 ) -> Interactions:
     """Load a data set by its name, or from a directory, archive or table that one can read.
 
-    ``columns`` say for a table which column is the user, item, rating and timestamp; ``filters``
+    ``columns`` say for a table which column is the user, item, rating and timestamp, and its
+    separator and what zeros are (``targets.datasets.table.Table``); ``filters``
     drop users and items with few interactions. InputError says what is wrong with any of them.
     """
     interactions = _load(data, columns)

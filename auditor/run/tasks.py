@@ -145,6 +145,7 @@ class Audit:
                     min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
                 )
                 interactions = load_data(plan.data, plan.columns, filters)
+            notes += interactions.notes
             interactions = mapped(interactions)
             for target in made:
                 tried, said = _tried(target, interactions)

@@ -157,10 +157,10 @@ def check_recording(recording: Recording, memory: float) -> None:
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
     said += [
-        (f"{_by(head.shape)} numbers of {name!r:.60}", model.tensors.path, taken)
+        (f"{_by(head.shape)} numbers of {name!r:.60}", model.path, taken)
         for model in (recording.release, *models)
         if model is not None
-        for name, head in model.tensors.heads.items()
+        for name, head in model.heads.items()
         for taken in (_as_read(math.prod(head.shape), head.dtype),)
     ]
     for what, where, taken in said:

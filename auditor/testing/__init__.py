@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
     from fedrec_auditor.auditor.testing.ldp import assert_ldp
-    from fedrec_auditor.auditor.testing.mechanisms import Case, check_mechanism
+    from fedrec_auditor.auditor.testing.mechanisms import Case, MechanismContract
 
-__all__ = ["Case", "assert_ldp", "check_mechanism", "inputs_of"]
+__all__ = ["Case", "MechanismContract", "assert_ldp", "inputs_of"]
 
 _PLACES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
     "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
-    "check_mechanism": "fedrec_auditor.auditor.testing.mechanisms",
+    "MechanismContract": "fedrec_auditor.auditor.testing.mechanisms",
     "inputs_of": "fedrec_auditor.auditor.exact.candidate_inputs",
 }
 

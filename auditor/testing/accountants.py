@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_refused
 from fedrec_auditor.auditor.testing.parts.events import (
     DELTAS,
     KINDS,
@@ -261,16 +261,10 @@ def check_statement(accountant: Accountant) -> None:
         assert accountant.reference, "the accountant has no reference"
 
 
-CHECKS = checks_of(__name__)
-
-
-def check_accountant(accountant: Accountant) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class AccountantContract(Contract, suite=__name__):
+    """What every accountant must keep.
 
     >>> from fedrec_auditor.accountants.methods.pure import Pure
-    >>> check_accountant(Pure())
+    >>> AccountantContract.check(Pure())
     ()
     """
-    return run_checks(CHECKS, accountant)

@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract
 from fedrec_auditor.auditor.testing.targets import seen
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense, Rows
@@ -382,7 +382,8 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
     assert max(found.values()) <= limit, f"{dict(found)} of {case.plays} plays beat a baseline"
 
 
-CHECKS = checks_of(__name__)
+class AttackContract(Contract, suite=__name__):
+    """What every attack must keep of one training; a subject is an ``AttackCase``."""
 
 
 def planted(attack: Attack, signal: float, *, permuted: bool = False, seed: int = 0) -> AttackRow:
@@ -436,8 +437,8 @@ def check_defence(attack: Attack) -> None:
     assert rows[-1].ci_high < rows[0].ci_low, "it is as strong without any signal"
 
 
-LEARNING_CHECKS = (check_planted_signal, check_removed_signal, check_defence)
-"""What an attack that learns an attribute from known users must keep besides."""
+class LearningContract(Contract, more=(check_planted_signal, check_removed_signal, check_defence)):
+    """What an attack that learns an attribute from known users must keep besides."""
 
 
 def check_attack(
@@ -462,11 +463,9 @@ def check_attack(
             case = AttackCase(attack, run, data(), vantage, trainings, plays)
             refused = attack.refusal(run.transcript.view(vantage, np.random.default_rng(0)))
             read += not refused
-            server = vantage is Vantage.SERVER
-            checks = CHECKS if server else [c for c in CHECKS if c is not check_uploads_are_needed]
-            if server or not refused:
-                skipped += (f"{name}, {line}" for line in run_checks(checks, case))
+            if vantage is Vantage.SERVER or not refused:
+                skipped += (f"{name}, {line}" for line in AttackContract.check(case))
     assert read, "no training has what it reads"
     if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known:
-        skipped += run_checks(LEARNING_CHECKS, attack)
+        skipped += LearningContract.check(attack)
     return tuple(skipped)

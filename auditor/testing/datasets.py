@@ -10,17 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import SkipTest
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.testing.parts.checks import (
-    check_ranges,
-    check_refused,
-    checks_of,
-    run_checks,
-)
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges, check_refused
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 
 # What the audit infers (Table I of the FedRec paper), with the categories every member shares.
@@ -44,22 +40,22 @@ class DatasetCase:
     others: tuple[DatasetCase, ...] = ()
 
 
-def _load(case: DatasetCase, folder: Path) -> Interactions:
+def _load(case: DatasetCase) -> Interactions:
     if case.write is None:
         return case.dataset.load()
-    folder.mkdir(exist_ok=True)
-    case.write(folder)
-    return case.dataset.load(folder / case.file)
+    with TemporaryDirectory() as folder:
+        case.write(Path(folder))
+        return case.dataset.load(Path(folder) / case.file)
 
 
-def check_settings(case: DatasetCase, folder: Path) -> None:
+def check_settings(case: DatasetCase) -> None:
     """No setting is taken outside its declared range."""
     check_ranges(case.dataset)
 
 
-def check_ratings(case: DatasetCase, folder: Path) -> None:
+def check_ratings(case: DatasetCase) -> None:
     """A canonical float32 csr_array without stored zeros; every user has an interaction."""
-    data = _load(case, folder)
+    data = _load(case)
     ratings = data.ratings
     assert ratings.format == "csr", ratings.format
     assert ratings.shape == (data.n_users, data.n_items), ratings.shape
@@ -72,9 +68,9 @@ def check_ratings(case: DatasetCase, folder: Path) -> None:
     assert (np.diff(key) > 0).all(), "columns of a row are not ascending, or a pair stands twice"
 
 
-def check_identifiers(case: DatasetCase, folder: Path) -> None:
+def check_identifiers(case: DatasetCase) -> None:
     """Users and items are ascending and differ; titles are one an item, if there are any."""
-    data = _load(case, folder)
+    data = _load(case)
     for ids in (data.users, data.items):
         assert ids.dtype == np.int64, ids.dtype
         assert (np.diff(ids) > 0).all(), "identifiers do not ascend"
@@ -82,9 +78,9 @@ def check_identifiers(case: DatasetCase, folder: Path) -> None:
     assert data.name, "it has no name"
 
 
-def check_timestamps(case: DatasetCase, folder: Path) -> None:
+def check_timestamps(case: DatasetCase) -> None:
     """Timestamps are whole seconds, one an interaction."""
-    data = _load(case, folder)
+    data = _load(case)
     if data.timestamps is None:
         raise SkipTest("it has no timestamps")
     assert data.timestamps.dtype == np.int64, data.timestamps.dtype
@@ -92,9 +88,9 @@ def check_timestamps(case: DatasetCase, folder: Path) -> None:
     assert (data.timestamps >= 0).all(), "a time before 1970"
 
 
-def check_attributes(case: DatasetCase, folder: Path) -> None:
+def check_attributes(case: DatasetCase) -> None:
     """One code a user in every attribute, and the attributes that an audit infers."""
-    data = _load(case, folder)
+    data = _load(case)
     for name, attribute in data.attributes.items():
         assert attribute.codes.shape == (data.n_users,), name
         assert attribute.codes.dtype == np.int64, name
@@ -107,59 +103,45 @@ def check_attributes(case: DatasetCase, folder: Path) -> None:
             assert data.attributes[name].categories in (categories, (*categories, "unknown")), name
 
 
-def check_genres(case: DatasetCase, folder: Path) -> None:
+def check_genres(case: DatasetCase) -> None:
     """Flags, a row an item and a column a genre."""
-    data = _load(case, folder)
+    data = _load(case)
     if data.genres is None:
         raise SkipTest("it has no genres")
     assert data.genres.dtype == np.bool_, data.genres.dtype
     assert data.genres.shape == (data.n_items, len(data.genre_names)), data.genres.shape
 
 
-def check_determinism(case: DatasetCase, folder: Path) -> None:
+def check_determinism(case: DatasetCase) -> None:
     """The same source gives the same interactions."""
-    first, again = (_load(case, folder).digest() for _ in range(2))
+    first, again = (_load(case).digest() for _ in range(2))
     assert first == again, "loaded twice, and not alike"
 
 
-def check_recognition(case: DatasetCase, folder: Path) -> None:
+def check_recognition(case: DatasetCase) -> None:
     """It knows its own files, takes no others for them, and refuses what is not there."""
-    for position, other in enumerate((case, *case.others)):
+    for other in (case, *case.others):
         if other.write is None:
             continue
-        place = folder / str(position)
-        place.mkdir()
-        other.write(place)
         own = type(other.dataset) is type(case.dataset)
-        try:
-            known = case.dataset.recognises(place / other.file)
-        except InputError:  # a file where a directory or an archive was expected
-            known = False
-        assert known == own, f"{place} recognised: {known}"
-    empty = folder / "empty"
-    empty.mkdir()
-    assert not case.dataset.recognises(empty), "an empty folder is recognised"
-    for place in (empty, folder / "absent"):
-        check_refused(partial(case.dataset.load, place), str(place))
+        with TemporaryDirectory() as folder:
+            other.write(Path(folder))
+            try:
+                known = case.dataset.recognises(Path(folder) / other.file)
+            except InputError:  # a file where a directory or an archive was expected
+                known = False
+        assert known == own, f"files of {other.dataset} recognised: {known}"
+    with TemporaryDirectory() as folder:
+        empty = Path(folder)
+        assert not case.dataset.recognises(empty), "an empty folder is recognised"
+        for place in (empty, empty / "absent"):
+            check_refused(partial(case.dataset.load, place), str(place))
 
 
-CHECKS = checks_of(__name__)
+class DatasetContract(Contract, suite=__name__):
+    """What every data set must keep; a subject is a ``DatasetCase``.
 
-
-def check_dataset(case: DatasetCase, folder: Path) -> tuple[str, ...]:
-    """Run every check on it, each in a new folder in ``folder``; return which do not apply.
-
-    Raises AssertionError at the first check that fails.
-
-    >>> from tempfile import TemporaryDirectory
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
-    >>> with TemporaryDirectory() as folder:
-    ...     check_dataset(DatasetCase(Synthetic(n_users=12, n_items=9, profile=4)), Path(folder))
+    >>> DatasetContract.check(DatasetCase(Synthetic(n_users=12, n_items=9, profile=4)))
     ()
     """
-    skipped: list[str] = []
-    for check in CHECKS:
-        place = folder / check.__name__
-        place.mkdir()
-        skipped += run_checks((check,), case, place)
-    return tuple(skipped)

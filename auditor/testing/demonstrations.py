@@ -14,7 +14,7 @@ import numpy as np
 from fedrec_auditor.auditor.judging import catalogue
 from fedrec_auditor.auditor.judging.demonstrations import claim_of
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.parts.checks import checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract
 from fedrec_auditor.targets.declarations.demonstration import Demonstration, DistinguishingGame
 
 RUNS = 24
@@ -81,16 +81,10 @@ def check_entries(demonstration: Demonstration) -> None:
     assert not missing, f"no entries {', '.join(missing)} in the catalogue"
 
 
-CHECKS = checks_of(__name__)
-
-
-def check_demonstration(demonstration: Demonstration) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class DemonstrationContract(Contract, suite=__name__):
+    """What every demonstration must keep.
 
     >>> from fedrec_auditor.auditor.plan.demonstrations import demonstration
-    >>> check_demonstration(demonstration("lcf-ap-zeros"))
+    >>> DemonstrationContract.check(demonstration("lcf-ap-zeros"))
     ()
     """
-    return run_checks(CHECKS, demonstration)

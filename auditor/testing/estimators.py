@@ -22,7 +22,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.testing.parts.checks import check_refused, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_refused
 from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator, RuleAndLimit
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
@@ -295,16 +295,10 @@ def check_statement(estimator: Estimator) -> None:
     assert estimator.reference, "the estimator has no reference"
 
 
-CHECKS = checks_of(__name__)
-
-
-def check_estimator(estimator: Estimator) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class EstimatorContract(Contract, suite=__name__):
+    """What every estimator must keep.
 
     >>> from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
-    >>> check_estimator(ClopperPearson())
+    >>> EstimatorContract.check(ClopperPearson())
     ()
     """
-    return run_checks(CHECKS, estimator)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
 from fedrec_auditor.targets.components import Component, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -214,16 +214,10 @@ def check_travel(learner: Learner) -> None:
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
 
-CHECKS = (*checks_of(__name__), check_ranges)
-
-
-def check_learner(learner: Learner) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class LearnerContract(Contract, suite=__name__, more=(check_ranges,)):
+    """What every learner must keep.
 
     >>> from fedrec_auditor.targets.learners.mf import Mf
-    >>> check_learner(Mf())
+    >>> LearnerContract.check(Mf())
     ()
     """
-    return run_checks(CHECKS, learner)

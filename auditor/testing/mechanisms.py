@@ -1,6 +1,6 @@
 """What every mechanism must keep. Each check raises AssertionError naming what is broken.
 
-``check_mechanism`` runs them all on a ``Case``: the mechanism, and inputs of its domain to try.
+``MechanismContract`` runs them all on a ``Case``: the mechanism, and inputs of its domain to try.
 
 Statistical checks use one fixed seed and refuse at p < 1e-9 divided by the number of inputs
 compared (Bonferroni): a sound mechanism fails one suite in a thousand million.
@@ -22,10 +22,9 @@ from scipy import stats
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
 from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.testing.parts.checks import (
+    Contract,
     check_ranges,
     check_refused,
-    checks_of,
-    run_checks,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
@@ -263,19 +262,13 @@ def check_event(case: Case) -> None:
             )
 
 
-CHECKS = checks_of(__name__)
-
-
-def check_mechanism(case: Case) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class MechanismContract(Contract, suite=__name__):
+    """What every mechanism must keep; a subject is a ``Case``.
 
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
     >>> bits = np.array([0, 1])
-    >>> for skipped in check_mechanism(Case(BitFlip.symmetric(1.0), bits, bits)):
+    >>> for skipped in MechanismContract.check(Case(BitFlip.symmetric(1.0), bits, bits)):
     ...     print(skipped)
     check_density: no cumulative distribution is given
     check_curve: it states no privacy curve
     """
-    return run_checks(CHECKS, case)

@@ -14,7 +14,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -195,16 +195,10 @@ def check_promises(protection: Protection) -> None:
             _close(promise.epsilon, worst, "promise for an entry")
 
 
-CHECKS = (*checks_of(__name__), check_ranges)
-
-
-def check_protection(protection: Protection) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class ProtectionContract(Contract, suite=__name__, more=(check_ranges,)):
+    """What every protection must keep.
 
     >>> from fedrec_auditor.targets.protections.unprotected import Unprotected
-    >>> check_protection(Unprotected())
+    >>> ProtectionContract.check(Unprotected())
     ('check_sampled_distribution: it states no distribution of an entry',)
     """
-    return run_checks(CHECKS, protection)

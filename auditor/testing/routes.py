@@ -9,7 +9,7 @@ from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfCompos
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
 from fedrec_auditor.targets.routes.base import Route
 
 
@@ -61,16 +61,10 @@ def check_rounds_compose(route: Route) -> None:
     assert two == 2 * one or abs(two - 2 * one) <= 2e-6 * one, f"one round {one}, two {two}"
 
 
-CHECKS = (*checks_of(__name__), check_ranges)
-
-
-def check_route(route: Route) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class RouteContract(Contract, suite=__name__, more=(check_ranges,)):
+    """What every route must keep.
 
     >>> from fedrec_auditor.targets.routes.direct import Direct
-    >>> check_route(Direct())
+    >>> RouteContract.check(Direct())
     ()
     """
-    return run_checks(CHECKS, route)

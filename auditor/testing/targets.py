@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_of_event,
     least_upper_bound,
 )
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges, checks_of, run_checks
+from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
 from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
@@ -520,16 +520,10 @@ def _shifted(interactions: Interactions, users: np.ndarray | bool = True) -> dic
     }
 
 
-CHECKS = checks_of(__name__)
-
-
-def check_target(target: Target) -> tuple[str, ...]:
-    """Run every check on it; return which do not apply, and why.
-
-    Raises AssertionError at the first check that fails.
+class TargetContract(Contract, suite=__name__):
+    """What every target must keep; a subject is a ``TargetCase``.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-    >>> check_target(Fcf(rounds=2))
+    >>> TargetContract.check(TargetCase(Fcf(rounds=2)))
     ('check_sampled_uploads_agree_with_the_stated_distribution: it designs no pair of histories',)
     """
-    return run_checks(CHECKS, TargetCase(target))

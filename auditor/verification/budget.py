@@ -6,12 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.sampler import LEAST_TOGETHER, TOGETHER, Sampler
+from fedrec_auditor.targets.settings import Checked, Range
 
 MOST_SAMPLES = 10**10
 SIZED_SAMPLES = 1_000_000
@@ -29,23 +30,12 @@ _PLANNED = 0.85
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Checked):
     """The ``samples`` of each input and the ``seconds`` in all that were asked for, or None."""
 
-    samples: int | None
-    seconds: float | None
+    samples: Annotated[int | None, Range("[100, 1e10]", "from 100 to 10,000,000,000")] = None
+    seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
     begun: float = field(default_factory=lambda: time.perf_counter())
-
-    def __post_init__(self) -> None:
-        if self.samples is not None and not 100 <= self.samples <= MOST_SAMPLES:
-            raise InputError(
-                f"Expected 100 to {MOST_SAMPLES:,} samples, got samples={self.samples!r}. Give "
-                "another number, or --seconds."
-            )
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise InputError(
-                f"Expected seconds above 0, got seconds={self.seconds!r}. Give 60, say."
-            )
 
     def until(self, share: float = 1.0) -> float:
         """When a share of the seconds is over; never where there is no limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleB
 from fedrec_auditor.auditor.worlds.estimators.parts.discriminant import contrast, discriminants
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
 from fedrec_auditor.auditor.worlds.worlds import Worlds
+from fedrec_auditor.targets.settings import Checked, Choice
 
 FEWEST_CANARIES = 20
 """Canaries that a bound needs."""
@@ -49,7 +50,7 @@ THEOREMS: dict[str, _Theorem] = {
 
 
 @dataclass(frozen=True)
-class OneRun(RuleAndLimit):
+class OneRun(Checked, RuleAndLimit):
     """Holds at the stated confidence if a fair coin of its own included each canary of one run.
 
     For worlds with ``coins``, whatever the scores are and however they depend on one another, as
@@ -62,16 +63,9 @@ class OneRun(RuleAndLimit):
     lowest out; ties are broken at random. ``gaussian-trade-off`` is conditional, and never chosen.
     """
 
-    method: str = AUTO
+    method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of who was in one training"
-
-    def __post_init__(self) -> None:
-        if self.method not in (AUTO, *THEOREMS):
-            raise InputError(
-                f"Expected a method among {', '.join([AUTO, *THEOREMS])}, got {self.method!r}. "
-                "Name one of these."
-            )
 
     @property
     def conditional(self) -> Assumption:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import Block, Column
+from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
-from fedrec_auditor.targets.datasets.parts.ratings import ITEM, columns
+from fedrec_auditor.targets.datasets.parts.joined import ITEM, columns
+from fedrec_auditor.targets.datasets.parts.published import Published
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 TRACE, CATEGORIES = "App_usage_trace.txt", "App2Category.txt"
 MOMENT = Column(what="time YYYYMMDDhhmmss", low=19700101000000, high=99991231235959)
 CATEGORY = Column(what="category id")
-REMEDY = (
-    "Fetch App_usage_trace.rar and App2Category.rar from their authors "
-    "(https://fi.ee.tsinghua.edu.cn/appusage/), unpack them and put the folder there, or give its "
-    "path. Cite the paper of Yu et al."
-)
 
 
-@dataclass(frozen=True, slots=True)
-class AppUsage:
+class AppUsage(Published):
     """The official App_usage_trace.txt and, where it is, App2Category.txt: directory or zip.
 
     The trace has no header and five fields between single spaces: user, time as YYYYMMDDhhmmss,
@@ -48,22 +39,19 @@ class AppUsage:
     the files themselves were not at hand.
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the trace, by name."""
-        return Source(path, "appusage").holds(((TRACE,),))
+    name = "app-usage"
+    title = "AppUsage"
+    remedy = (
+        "Fetch App_usage_trace.rar and App2Category.rar from their authors "
+        "(https://fi.ee.tsinghua.edu.cn/appusage/), unpack them and put the folder there, or give "
+        "its path. Cite the paper of Yu et al."
+    )
+    layouts = ((TRACE,),)
+    folder = "appusage"
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files.
-
-        Memory: about 60 bytes a row of the trace.
-        """
-        source = Source(located(path, "app-usage", "AppUsage", REMEDY), "appusage")
-        trace = Delimited(
-            place=source.place(TRACE),
-            read=partial(source.blocks, TRACE),
-            separator=" ",
-            width=5,
-        )
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The uses, counted, and categories where there are any; about 60 bytes a row."""
+        trace = Delimited.of(source, TRACE, separator=" ", width=5)
         people = Identifiers()
 
         def read(block: Block) -> tuple[NDArray[Any], ...]:
@@ -81,7 +69,7 @@ class AppUsage:
         indptr = np.searchsorted(rows, np.arange(len(users) + 1))
         names, flags = self._categories(source, items)
         return Interactions(
-            name="app-usage",
+            name=self.name,
             users=users,
             items=items,
             ratings=sparse.csr_array(
@@ -99,13 +87,8 @@ class AppUsage:
         """The categories of these items, and a flag for each item and category."""
         if CATEGORIES not in source.names():
             return (), np.zeros((len(items), 0), dtype=bool)
-        file = Delimited(
-            place=source.place(CATEGORIES),
-            read=partial(source.blocks, CATEGORIES),
-            separator="\t",
-            width=2,
-        )
-        wanted: dict[int, Column | str] = {0: ITEM, 1: CATEGORY}
+        file = Delimited.of(source, CATEGORIES, separator="\t", width=2)
+        wanted: Wanted = {0: ITEM, 1: CATEGORY}
         app, category = columns(
             file.blocks(wanted), lambda block: tuple(block.numbers(at) for at in wanted)
         )

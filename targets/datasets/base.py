@@ -18,13 +18,13 @@ AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 """The age groups whose inference an audit measures (FedRec paper, Table I)."""
 
 
-def age_group(age: int) -> int:
-    """Code in ``AGE_GROUPS``: 35 and 45 both belong to the middle (FedRec paper, Table I).
+def age_group(age: Any) -> Any:
+    """Code in ``AGE_GROUPS`` of an age, or of each: 35 and 45 both belong to the middle.
 
-    The table prints the outer groups as "under 45" and "over 35", which overlap; the groups that
-    do not are under 35 and over 45.
+    Table I of the FedRec paper prints the outer groups as "under 45" and "over 35", which overlap;
+    the groups that do not are under 35 and over 45.
     """
-    return (age >= 35) + (age > 45)
+    return 1 * (age >= 35) + (age > 45)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,8 @@ class Interactions:
     ``ratings`` is a canonical csr_array (n_users, n_items) of float32, all stored entries nonzero.
     ``timestamps`` (int64, Unix seconds) is aligned with ``ratings.data``. ``users`` and ``items``
     are the identifiers of rows and columns, ascending; ``names`` (n_users,) are the
-    users' where they are texts. ``genres`` is (n_items, len(genre_names)).
+    users' where they are texts. ``genres`` is (n_items, len(genre_names)). ``notes`` say what of
+    the source is left out or merged.
 
     >>> table = Interactions.of(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
@@ -59,6 +60,7 @@ class Interactions:
     genre_names: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -115,7 +117,7 @@ class Interactions:
         return len(self.items)
 
     def digest(self) -> str:
-        """SHA-256 over users, items, ratings, timestamps, attributes, genres; not over titles."""
+        """SHA-256 over users, items, ratings, timestamps, attributes and genres, and no words."""
         digest = hashlib.sha256()
 
         def feed(label: str, array: NDArray[Any], kind: str = "<i8") -> None:

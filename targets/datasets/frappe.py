@@ -5,35 +5,26 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import Block, Column, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
-from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns
+from fedrec_auditor.targets.datasets.parts.joined import ITEM, USER, columns
+from fedrec_auditor.targets.datasets.parts.published import Published
 from fedrec_auditor.targets.datasets.parts.source import Source
 
-FILES = ("frappe.csv",)
 NUMBERS = {"user": USER, "item": ITEM, "cnt": Column(what="count", low=1)}
 CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city")
 PAID = "paid"
-REMEDY = (
-    "Fetch it from its authors (the PrivRec paper names "
-    "http://baltrunas.info/research-menu/frappe) and put it there, or give its path. "
-    "The data are for research; cite the paper."
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Frappe:
+class Frappe(Published):
     """The official frappe.csv and, where it is, meta.csv: a directory or frappe.zip.
 
     Both have headers, and tabs as published, or commas, as copies of them have. A row of frappe.csv
@@ -52,13 +43,17 @@ class Frappe:
     Perception of Mobile App Recommendations In-The-Wild, 2015 (arXiv:1505.03014).
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has frappe.csv."""
-        return Source(path, "frappe").holds((FILES,))
+    name = "frappe"
+    title = "Frappe"
+    remedy = (
+        "Fetch it from its authors (the PrivRec paper names "
+        "http://baltrunas.info/research-menu/frappe) and put it there, or give its path. "
+        "The data are for research; cite the paper."
+    )
+    layouts = (("frappe.csv",),)
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        source = Source(located(path, "frappe", "Frappe", REMEDY), "frappe")
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The uses and their contexts, and categories where there are any."""
         split = separator(next(source.blocks("frappe.csv"), b""))
         file = Delimited.of(source, "frappe.csv", separator=split, header=True, quotes=True)
         names = file.names()
@@ -88,7 +83,7 @@ class Frappe:
             data = source.pick((("meta.csv",),))["meta.csv"]
             categories, flags = _categories(data, source.place("meta.csv"), items.tolist())
         return Interactions(
-            name="frappe",
+            name=self.name,
             users=users,
             items=items,
             ratings=uses.astype(np.float32),

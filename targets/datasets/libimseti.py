@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedrec_auditor.targets.cache import located
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, Known, assemble
-from fedrec_auditor.targets.datasets.parts.ratings import ITEM, USER, columns, pairs
+from fedrec_auditor.targets.datasets.parts.joined import ITEM, USER, Trait, assemble, pairs, users
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS
+from fedrec_auditor.targets.datasets.parts.published import Published
 from fedrec_auditor.targets.datasets.parts.source import Source
 
-FILES = ("ratings.dat", "gender.dat")
 SCORE = Column(what="rating", low=1, high=10, step=1, written=NUMBER)
-LETTERS = (b"F", b"M", b"U")
-CATEGORIES = (*GENDERS, "unknown")
-REMEDY = (
-    "Fetch libimseti-complete.zip from http://www.occamslab.com/petricek/data/ and put it there "
-    "as libimseti.zip, or give its path. The data are for research."
+GENDER = Trait(
+    at=1, what="a gender", categories=(*GENDERS, "unknown"), written={"F": 0, "M": 1, "U": 2}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Libimseti:
+class Libimseti(Published):
     """The official ratings.dat and gender.dat (commas, no headers), a directory or libimseti.zip.
 
     ratings.dat: UserID, ProfileID, Rating from 1 to 10 (the federated MF paper says from 0; no 0
@@ -39,39 +32,19 @@ class Libimseti:
     (arXiv:cs/0703042).
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the files, by name."""
-        return Source(path, "libimseti").holds((FILES,))
+    name = "libimseti"
+    title = "LibimSeTi"
+    remedy = (
+        "Fetch libimseti-complete.zip from http://www.occamslab.com/petricek/data/ and put it "
+        "there as libimseti.zip, or give its path. The data are for research."
+    )
+    layouts = (("ratings.dat", "gender.dat"),)
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        source = Source(located(path, "libimseti", "LibimSeTi", REMEDY), "libimseti")
-        source.layout((FILES,))
-        genders = Delimited.of(source, "gender.dat", separator=",", width=2)
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The users' genders and the ratings."""
+        known = users(Delimited.of(source, "gender.dat", separator=",", width=2), gender=GENDER)
+        flags = known.attributes["gender"].codes[:, None] == np.arange(len(GENDERS))
+        profiles = replace(known, genres=flags, genre_names=GENDERS)
         ratings = Delimited.of(source, "ratings.dat", separator=",", width=3)
-        ids, known = columns(genders.blocks({0: USER, 1: "gender"}), _gender)
-        first = np.unique(ids, return_index=True)[1]
-        if len(first) < len(ids):
-            again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
-            raise genders.error(again, "each user once", str(ids[again]))
-        profiles = Known(
-            place=genders.place,
-            ids=ids,
-            attributes={"gender": Attribute(codes=known, categories=CATEGORIES)},
-            genres=known[:, None] == np.arange(len(GENDERS)),
-            genre_names=GENDERS,
-        )
         rated = pairs(ratings, (USER, ITEM, SCORE))
-        return assemble("libimseti", profiles, profiles, rated, item="profile")
-
-
-def _gender(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Identifiers (n,) and places in ``LETTERS`` (n,); InputError at any other letter."""
-    words = block.words(1)
-    known = [
-        LETTERS.index(word) if word in LETTERS else -1 for word in words.dictionary.to_pylist()
-    ]
-    codes = np.array(known)[words.indices.to_numpy()]
-    if codes.min() < 0:
-        raise block.error(int(np.argmax(codes < 0)), 1, "a gender, one of F, M, U,")
-    return block.numbers(0), codes
+        return assemble(self.name, profiles, profiles, rated, item="profile")

@@ -7,28 +7,23 @@ import logging
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import cache, cached, keep
-from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
 from fedrec_auditor.targets.datasets.parts.block import Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import (
-    GENDERS,
-    GENRES,
-    LICENCE,
-    Known,
+from fedrec_auditor.targets.datasets.parts.joined import (
+    STARS,
+    Trait,
+    Words,
     assemble,
-    attribute,
-    identifiers,
     movies,
-    whole,
+    pairs,
+    users,
 )
-from fedrec_auditor.targets.datasets.parts.ratings import STARS, pairs
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, LICENCE, MovieLens
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("u.data", "u.user", "u.item")
@@ -41,7 +36,6 @@ HEADERS = {
 WHEEL = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 GENRE_NAMES = ("unknown", *GENRES)
-AGE = Column(what="age", low=1, high=120)
 OCCUPATIONS = (
     "administrator",
     "artist",
@@ -65,12 +59,23 @@ OCCUPATIONS = (
     "technician",
     "writer",
 )
+TRAITS = {
+    "gender": Trait(at=2, what="a gender", categories=GENDERS),
+    "age_group": Trait(
+        at=1,
+        what="an age",
+        categories=AGE_GROUPS,
+        written=Column(what="age", low=1, high=120),
+        code=age_group,
+    ),
+    "occupation": Trait(at=3, what="an occupation", categories=OCCUPATIONS),
+}
+"""Both layouts have id, age, gender, occupation, zip code; the last is not read."""
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
-@dataclass(frozen=True, slots=True)
-class Ml100k:
+class Ml100k(MovieLens):
     """The official layout and RecBole's give the same interactions; only titles are spelled apart.
 
     Official: u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre flags), as a directory or
@@ -81,68 +86,35 @@ class Ml100k:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the files of either layout, by name."""
-        return Source(path, "ml-100k").holds((OFFICIAL, RECBOLE))
+    name = "ml-100k"
+    layouts = (OFFICIAL, RECBOLE)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``, else from the cache, else from the RecBole wheel at the index.
 
         InputError for what is wrong with the files; IncompleteError if they cannot be fetched.
         """
-        source = Source(path or cached("ml-100k") or _download(), "ml-100k")
-        official = source.layout((OFFICIAL, RECBOLE)) == OFFICIAL
+        return super().load(path or cached(self.name) or _download())
 
-        def table(name: str, separator: str, width: int, encoding: str = "utf-8") -> Delimited:
-            return Delimited.of(
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The users, the movies and the ratings."""
+        official = layout == OFFICIAL
+        rated, people, films = (
+            Delimited.of(
                 source,
                 name,
                 whole=True,
-                separator=separator,
+                separator="|" if official and width != 4 else "\t",
                 width=width,
                 header=HEADERS.get(name, False),
-                encoding=encoding,
+                encoding="latin-1" if official and width != 4 else "utf-8",
             )
-
-        if official:
-            rated = pairs(table("u.data", "\t", 4), STARS)
-            users = _users(table("u.user", "|", 5, "latin-1"))
-            known = _movies_official(table("u.item", "|", 24, "latin-1"))
-        else:
-            rated = pairs(table("ml-100k.inter", "\t", 4), STARS)
-            users = _users(table("ml-100k.user", "\t", 5))
-            known = movies(table("ml-100k.item", "\t", 4), GENRE_NAMES, column=3, separator=" ")
-        return assemble("ml-100k", users, known, rated)
-
-
-def _users(table: Delimited) -> Known:
-    """Both layouts have id, age, gender, occupation, zip code; the last is not read."""
-    ages = [whole(table, row, fields[1], AGE) for row, fields in enumerate(table.rows)]
-    groups = np.array([age_group(age) for age in ages])
-    return Known(
-        place=table.place,
-        ids=identifiers(table),
-        attributes={
-            "gender": attribute(table, 2, "a gender", GENDERS),
-            "age_group": Attribute(codes=groups, categories=AGE_GROUPS),
-            "occupation": attribute(table, 3, "an occupation", OCCUPATIONS),
-        },
-    )
-
-
-def _movies_official(table: Delimited) -> Known:
-    """Columns: id, title, release, video release, address, 19 flags."""
-    rows = table.rows
-    for row, fields in enumerate(rows):
-        if not set(fields[5:]) <= {"0", "1"}:
-            raise table.error(row, "19 genre flags of 0 or 1", "|".join(fields[5:]))
-    return Known(
-        place=table.place,
-        ids=identifiers(table),
-        titles=[fields[1] for fields in rows],
-        genres=np.array([fields[5:] for fields in rows]) == "1",
-        genre_names=GENRE_NAMES,
-    )
+            for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
+        )
+        words = None if official else Words(at=3, names=GENRE_NAMES, separator=" ")
+        stars = pairs(rated, STARS)
+        known = users(people, **TRAITS)
+        return assemble(self.name, known, movies(films, words, GENRE_NAMES), stars)
 
 
 def _download() -> Path:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, movies, place_of
-from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
+from fedrec_auditor.targets.datasets.parts.joined import (
+    HALF_STARS,
+    ITEM,
+    TIME,
+    USER,
+    assemble,
+    movies,
+    pairs,
+)
+from fedrec_auditor.targets.datasets.parts.movielens import LARGE, MovieLens
 from fedrec_auditor.targets.datasets.parts.source import Source
 
-FILES = ("ratings.dat", "movies.dat")
-FOLDER = "ml-10M100K"
 
-
-@dataclass(frozen=True, slots=True)
-class Ml10m:
+class Ml10m(MovieLens):
     """The official ratings.dat and movies.dat (``::``, UTF-8), as a directory or ml-10m.zip.
 
     Files of these names beside a users.dat are MovieLens 1M. There are no attributes of users.
@@ -26,15 +29,17 @@ class Ml10m:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
+    name = "ml-10m"
+    folder = "ml-10M100K"
+    layouts = (("ratings.dat", "movies.dat"),)
+
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` has the files, by name, and no users.dat."""
-        names = Source(path, FOLDER).names()
-        return names >= set(FILES) and "users.dat" not in names
+        return super().recognises(path) and "users.dat" not in Source(path, self.folder).names()
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        source = Source(place_of(path, "ml-10m"), FOLDER)
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The movies and the ratings."""
         films = Delimited.of(source, "movies.dat", whole=True, separator="::", width=3)
         ratings = Delimited.of(source, "ratings.dat", separator="::", width=4)
         rated = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
-        return assemble("ml-10m", None, movies(films), rated)
+        return assemble(self.name, None, movies(films, LARGE), rated)

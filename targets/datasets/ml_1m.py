@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +11,21 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.block import Block, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import (
-    GENDERS,
-    GENRES,
-    Known,
+from fedrec_auditor.targets.datasets.parts.joined import (
+    STARS,
     Pairs,
+    Trait,
+    Words,
     assemble,
-    attribute,
-    identifiers,
+    columns,
     movies,
-    place_of,
+    pairs,
+    users,
 )
+from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, MovieLens
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
-from fedrec_auditor.targets.datasets.parts.ratings import STARS, columns, pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
-OFFICIAL = ("ratings.dat", "users.dat", "movies.dat")
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = ("userID", "movieID")
 MOST_PAIRS = 2**24
@@ -56,10 +53,19 @@ OCCUPATIONS = (
     "unemployed",
     "writer",
 )
+TRAITS = {
+    "gender": Trait(at=1, what="a gender", categories=GENDERS),
+    "age_group": Trait(at=2, what="an age code", categories=AGE_GROUPS, written=AGES),
+    "occupation": Trait(
+        at=3,
+        what="an occupation code",
+        categories=OCCUPATIONS,
+        written={str(code): code for code in range(len(OCCUPATIONS))},
+    ),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Ml1m:
+class Ml1m(MovieLens):
     """The official files, or the user-movie pairs alone with every rating 1 and no timestamps.
 
     Official: ratings.dat, users.dat, movies.dat (``::``, Latin-1), as a directory or ml-1m.zip.
@@ -76,38 +82,22 @@ class Ml1m:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the files of either layout, by name."""
-        return Source(path, "ml-1m").holds((OFFICIAL, PAIRS_ONLY))
+    name = "ml-1m"
+    layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIRS_ONLY)
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        source = Source(place_of(path, "ml-1m"), "ml-1m")
-        official = source.layout((OFFICIAL, PAIRS_ONLY)) == OFFICIAL
-        users, films, rated = (
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The users, the movies, and the ratings or the pairs alone."""
+        people, films, rated = (
             Delimited.of(source, name, whole=True, separator="::", width=width, encoding="latin-1")
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
+        alone = layout == PAIRS_ONLY
         return assemble(
-            "ml-1m" if official else "ml-1m (pairs only)",
-            _users(users),
-            movies(films, GENRES),
-            pairs(rated, STARS) if official else _pairs(source),
+            f"{self.name} (pairs only)" if alone else self.name,
+            users(people, **TRAITS),
+            movies(films, Words(at=2, names=GENRES)),
+            _pairs(source) if alone else pairs(rated, STARS),
         )
-
-
-def _users(table: Delimited) -> Known:
-    """Columns: id, gender, age code, occupation code, zip code; the last is not read."""
-    numbers = {str(code): code for code in range(len(OCCUPATIONS))}
-    return Known(
-        place=table.place,
-        ids=identifiers(table),
-        attributes={
-            "gender": attribute(table, 1, "a gender", GENDERS),
-            "age_group": attribute(table, 2, "an age code", AGE_GROUPS, AGES),
-            "occupation": attribute(table, 3, "an occupation code", OCCUPATIONS, numbers),
-        },
-    )
 
 
 def _pairs(source: Source) -> Pairs:

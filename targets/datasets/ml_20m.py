@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.movielens import assemble, movies, place_of
-from fedrec_auditor.targets.datasets.parts.ratings import HALF_STARS, ITEM, TIME, USER, pairs
+from fedrec_auditor.targets.datasets.parts.joined import (
+    HALF_STARS,
+    ITEM,
+    TIME,
+    USER,
+    assemble,
+    movies,
+    pairs,
+)
+from fedrec_auditor.targets.datasets.parts.movielens import LARGE, MovieLens
 from fedrec_auditor.targets.datasets.parts.source import Source
 
-FILES = ("ratings.csv", "movies.csv")
-RATINGS = ("userId", "movieId", "rating", "timestamp")
 COUNTS = {20_000_263: "ml-20m", 25_000_095: "ml-25m"}
 _SAYS = re.compile(rb"\((ml-[a-z0-9-]{1,30})\)")
 _CALLED = re.compile(r"(?<![a-z0-9])ml-(latest-small|latest|[0-9]+m)(?![a-z0-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class Ml20m:
+class Ml20m(MovieLens):
     """The official ratings.csv and movies.csv, as a directory or ml-20m.zip.
 
     MovieLens 25M, 32M and "latest" have files of the same names and columns. README.txt, else the
@@ -34,11 +36,12 @@ class Ml20m:
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
-    name: ClassVar[str] = "ml-20m"
+    name = "ml-20m"
+    layouts = (("ratings.csv", "movies.csv"),)
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` has the files, by name, and is called ml-25m if this is ml-25m only."""
-        if not Source(path, self.name).holds((FILES,)):
+        if not super().recognises(path):
             return False
         return (self.called(path) == "ml-25m") is (self.name == "ml-25m")
 
@@ -49,29 +52,21 @@ class Ml20m:
             start = next(source.blocks("README.txt"), b"")[:4096]
             if said := _SAYS.search(start):
                 return said[1].decode()
-        if path.is_dir() and not (path / FILES[0]).is_file():
+        if path.is_dir() and not (path / "ratings.csv").is_file():
             return self.name  # the files are in the folder that bears its name
         found = _CALLED.search(path.name.lower())
         return found[0] if found else None
 
-    def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
-        place = place_of(path, self.name)
-        source = Source(place, self.name)
-        films = Delimited.of(
-            source,
-            "movies.csv",
-            whole=True,
-            separator=",",
-            width=3,
-            header="movieId,title,genres",
-            quotes=True,
+    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+        """The movies and the ratings."""
+        films, ratings = (
+            Delimited.of(source, name, whole=quotes, separator=",", header=header, quotes=quotes)
+            for name, header, quotes in (
+                ("movies.csv", "movieId,title,genres", True),
+                ("ratings.csv", "userId,movieId,rating,timestamp", False),
+            )
         )
-        known = movies(films)
-        ratings = Delimited.of(source, "ratings.csv", separator=",", header=True)
-        if ratings.names() != RATINGS:
-            got = ",".join(ratings.names())
-            raise broken(f"{ratings.place}, line 1", f"the header {','.join(RATINGS)}", got)
-        table = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
-        name = self.called(place) or COUNTS.get(len(table.users), "MovieLens of unknown size")
-        return assemble(name, None, known, table)
+        known = movies(films, LARGE)
+        rated = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
+        name = self.called(source.path) or COUNTS.get(len(rated.users), "MovieLens of unknown size")
+        return assemble(name, None, known, rated)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 
 
-@dataclass(frozen=True, slots=True)
 class Ml25m(Ml20m):
     """The official ratings.csv and movies.csv, as a directory or ml-25m.zip.
 

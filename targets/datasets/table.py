@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column, Moments, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
 from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
 from fedrec_auditor.targets.datasets.parts.parquet import Parquet
 from fedrec_auditor.targets.datasets.parts.source import blocks
@@ -27,32 +27,42 @@ USUAL = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 """Names that say what a column is, in lower case without all but letters and digits."""
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SAID = ("separator", "zeros")
+"""What may be said of a table beside its columns."""
+SEPARATORS = (",", "\t", ";", "|", "::")
+USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t", ".txt": ""}
+ZEROS = ("missing", "rating")
+LEAST = np.finfo(np.float32).tiny
+"""What stands for a rating of 0, since none is stored of those who did not meet."""
 WANTED: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
     "rating": Column(what="rating", low=-np.inf, high=np.inf, step=None, written=NUMBER),
-    "timestamp": Column(what="timestamp", high=2.0**62, step=None, written=NUMBER),
+    "timestamp": Moments(),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A file .csv (commas), .tsv (tabs) or .parquet, each with names of columns.
+    """A file .csv, .tsv, .txt or .parquet, each with names of columns.
 
     ``columns`` says which column is the "user", the "item", and, where there is one, the "rating"
-    and the "timestamp"; only those named are read. Without ``columns`` they are found by usual
-    names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter).
+    and the "timestamp"; only those named are read. Without these they are found by usual
+    names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter). It
+    may also say the "separator", one of comma, tab, semicolon, bar and ``::``; without it the one
+    that gives the header those columns is taken, first that which the file's name promises.
 
-    Without ratings every interaction is 1. Ratings are finite numbers other than 0, which would
-    mean no interaction. Timestamps are numbers from 0 on, cut to whole seconds. Of several rows of
-    one user and item the latest is kept: by timestamp, and among equals the last.
+    Without ratings every interaction is 1. Ratings are finite numbers. One of 0 is read as no
+    interaction and left out, unless ``columns`` has "zeros": "rating". A row without a rating is
+    refused. Timestamps are Unix seconds, or dates and times of ISO 8601 (of no zone: UTC), from
+    1970 on, cut to whole seconds. Of several rows of one user and item the latest is kept: by
+    timestamp, and among equals the last. What is left out is counted in ``notes``.
 
     Identifiers that are whole numbers (as a computer writes them) stay as they are. If a single one
     of a column is anything else, all of that column are texts and become 0, 1, 2, ... in the order
     of their UTF-8 bytes; the texts of items are the titles, those of users the names. No attributes
-    of users and no genres are read. Quoted fields are read as RFC 4180 says, but may not contain an
-    end of line.
+    of users and no genres are read. Quoted fields are read as RFC 4180 says (not between ``::``),
+    but may not contain an end of line.
 
     Memory: about 20 bytes a row for what is read, and up to 60 more while it is sorted; files up to
     4 GiB of text.
@@ -61,29 +71,29 @@ class Table:
     columns: Mapping[str, str] | None = field(default=None)
 
     def recognises(self, path: Path) -> bool:
-        """Whether ``path`` is a file whose name ends in .csv, .tsv or .parquet."""
-        return path.suffix.lower() in (*SEPARATORS, ".parquet") and path.is_file()
+        """Whether ``path`` is a file whose name ends in .csv, .tsv, .txt or .parquet."""
+        return path.suffix.lower() in (*USUAL_SEPARATOR, ".parquet") and path.is_file()
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``; InputError if a column is not there, or with the first bad line."""
         if path is None:
             raise InputError("Expected the path of a table, got none. Give a .csv file.")
         if not self.recognises(path):
-            raise InputError(f"Expected a file .csv, .tsv or .parquet, got {path}. Check the path.")
-        place, ending = str(path), path.suffix.lower()
-        file: Delimited | Parquet
-        if ending == ".parquet":
-            file = Parquet(place=place, file=path)
-        else:
-            file = Delimited(
-                place=place,
-                read=lambda: blocks(path.open, place),
-                separator=SEPARATORS[ending],
-                header=True,
-                quotes=True,
+            raise InputError(
+                f"Expected a file .csv, .tsv, .txt or .parquet, got {path}. Check the path."
             )
+        said = dict(self.columns or {})
+        separator, zeros = (said.pop(name, None) for name in SAID)
+        if zeros not in (None, *ZEROS):
+            raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
+        columns, place = said or None, str(path)
+        file: Delimited | Parquet = Parquet(place=place, file=path)
+        if path.suffix.lower() != ".parquet":
+            file = _delimited(path, columns, separator)
+        elif separator:
+            raise InputError(f"Expected no separator of {place}, got {separator!r}. Leave it out.")
         names = file.names()
-        at = {role: names.index(name) for role, name in choose(names, self.columns, place).items()}
+        at = {role: names.index(name) for role, name in choose(names, columns, place).items()}
         users, items = Identifiers(), Identifiers()
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[np.int64]] = []
@@ -91,29 +101,119 @@ class Table:
             block.identify(at["user"], users)
             block.identify(at["item"], items)
             if "rating" in at:
-                with np.errstate(over="ignore", under="ignore"):
-                    values = block.numbers(at["rating"]).astype(np.float32)
-                if not (good := (values != 0) & np.isfinite(values)).all():
-                    what = "a rating other than 0 (no interaction) that float32 can hold"
-                    raise block.error(int(np.argmin(good)), at["rating"], what)
-                ratings.append(values)
+                ratings.append(_stars(block, at["rating"]))
             if "timestamp" in at:
                 times.append(block.numbers(at["timestamp"]).astype(np.int64))
         user_ids, row, names = users.finish()
         item_ids, column, titles = items.finish()
         stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
         stamps = np.concatenate(times) if times else None
+        notes: list[str] = []
+        if nothing := len(row) - np.count_nonzero(stars):
+            if zeros == "rating":
+                stars[stars == 0] = LEAST
+                notes.append(f"Ratings of 0 in {path.name}: {nothing:,}, kept as ratings.")
+            elif nothing == len(row):
+                raise InputError(
+                    f"Expected ratings other than 0 in {place}, got none. Say zeros=rating if 0 "
+                    "is a rating."
+                )
+            else:
+                kept = stars != 0
+                user_ids, row, names = _left(user_ids, row[kept], names)
+                item_ids, column, titles = _left(item_ids, column[kept], titles)
+                stars, stamps = stars[kept], None if stamps is None else stamps[kept]
+                notes.append(
+                    f"Ratings of 0 in {path.name}: {nothing:,}, left out as no interactions. If 0 "
+                    "is a rating, say --column zeros=rating."
+                )
         last = latest(row, column, len(item_ids), stamps)
         shape = (len(user_ids), len(item_ids))
+        ordered = in_order(row[last], column[last], stars[last], shape)
+        if repeated := len(row) - ordered.nnz:
+            notes.append(
+                f"Rows of a user and an item that another row of {path.name} has: {repeated:,}, "
+                "left out. The latest is kept, of equal times the last."
+            )
         return Interactions(
             name=path.name,
             users=user_ids,
             items=item_ids,
-            ratings=in_order(row[last], column[last], stars[last], shape),
+            ratings=ordered,
             timestamps=None if stamps is None else stamps[last],
             titles=titles,
             names=names,
+            notes=tuple(notes),
         )
+
+
+def _stars(block: Block, at: int) -> NDArray[np.float32]:
+    """The ratings of a block; InputError at one that float32 cannot hold."""
+    values = block.numbers(at)
+    with np.errstate(over="ignore", under="ignore"):
+        stars = values.astype(np.float32)
+    good = np.isfinite(stars) & ((stars != 0) | (values == 0))
+    if not good.all():
+        raise block.error(int(np.argmin(good)), at, "a rating that float32 can hold")
+    return stars
+
+
+def _delimited(path: Path, columns: Mapping[str, str] | None, said: str | None) -> Delimited:
+    """The file with the separator that is said, else the one that gives the columns.
+
+    InputError where none does, or several.
+    """
+    place = str(path)
+    own = USUAL_SEPARATOR[path.suffix.lower()]
+    said = {"\\t": "\t", "tab": "\t"}.get(said or "", said)
+    if said and said not in SEPARATORS:
+        raise InputError(
+            f"Expected a separator among , ; | :: and tab, got {said!r}. Give one of these."
+        )
+    files = [
+        Delimited(
+            place=place,
+            read=lambda: blocks(path.open, place),
+            separator=separator,
+            header=True,
+            quotes=len(separator) == 1,
+        )
+        for separator in ([said] if said else sorted(SEPARATORS, key=lambda each: each != own))
+    ]
+    line = files[0].first_line()
+    there = [file for file in files if file.separator.encode() in line]
+    if said and not there:
+        raise broken(
+            f"{place}, line 1",
+            f"names of columns separated by {said!r}",
+            line.decode("utf-8", "replace"),
+            "Leave --separator out, or give the one that is there.",
+        )
+    fits = [file for file in there if _has_columns(file, columns)]
+    if len(fits) > 1 and fits[0].separator != own:
+        shown = " or ".join(repr(file.separator) for file in fits)
+        raise InputError(
+            f"Expected one separator that {place} may have, got {shown}. Say which: --separator."
+        )
+    return (fits or there or files)[0]
+
+
+def _left(
+    ids: NDArray[np.int64], place: NDArray[np.int32], texts: tuple[str, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
+    """As ``Identifiers.finish`` gives them, of the rows that are left."""
+    present, place = unique(place)
+    if texts:
+        return np.arange(len(present)), place, tuple(texts[at] for at in present)
+    return ids[present], place, ()
+
+
+def _has_columns(file: Delimited, columns: Mapping[str, str] | None) -> bool:
+    try:
+        choose(file.names(), columns, file.place)
+    except InputError:
+        return False
+    return True
 
 
 def choose(
@@ -132,7 +232,8 @@ def choose(
         return found
     if strange := [role for role in columns if role not in ROLES]:
         raise InputError(
-            f"Expected columns for {', '.join(ROLES)}, got {', '.join(strange)}. Use those words."
+            f"Expected columns for {', '.join(ROLES)}, or {' or '.join(SAID)}, got "
+            f"{', '.join(strange)}. Use those words."
         )
     if missing := [role for role in ROLES[:2] if role not in columns]:
         raise InputError(f"Expected a column for {' and '.join(missing)}, got none. {there}")

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.recorded.manifest import MANIFEST, RecordedPart
 from fedrec_auditor.targets.recorded.message_file import Form, MessageFile
 from fedrec_auditor.targets.recorded.recorded_messages import RecordedMessages
 from fedrec_auditor.targets.recorded.recording import RecordedRound, Recording
-from fedrec_auditor.targets.recorded.stored_model import StoredModel
+from fedrec_auditor.targets.recorded.tensors import Tensors
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -144,11 +144,11 @@ class RecordedSystem(System):
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
-    def _summed(self, name: str, sums: StoredModel, count: int) -> Component:
+    def _summed(self, name: str, sums: Tensors, count: int) -> Component:
         """A component of which the sum alone was logged."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.part(name, str(place))
-        shape = sums.tensors.heads[name].shape
+        shape = sums.heads[name].shape
         nowhere = np.zeros(count, np.int64)
         return RecordedMessages(name, (), nowhere, nowhere, part.kind, part.rate, shape, None, sums)
 
@@ -157,7 +157,7 @@ class RecordedSystem(System):
         one: RecordedRound,
         files: Sequence[MessageFile],
         model: Broadcast | None,
-        sums: StoredModel | None,
+        sums: Tensors | None,
     ) -> Uploads:
         """Messages of some files, in the order of their senders' rows."""
         counts = np.array([file.count for file in files], dtype=np.int64)
@@ -194,7 +194,7 @@ class RecordedSystem(System):
         which: Ints,
         place: Ints,
         model: Broadcast | None,
-        sums: StoredModel | None,
+        sums: Tensors | None,
     ) -> Component:
         part = self.recording.manifest.part(name, str(self.recording.path / MANIFEST))
         for file in files:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
-from fedrec_auditor.targets.recorded.message_file import PARQUET, MessageFile, open_messages
+from fedrec_auditor.targets.recorded.message_file import MESSAGES, MessageFile
 from fedrec_auditor.targets.recorded.regular_file import check_folder
-from fedrec_auditor.targets.recorded.stored_model import StoredModel
-from fedrec_auditor.targets.recorded.tensors import TENSORS
+from fedrec_auditor.targets.recorded.tensors import TENSORS, Tensors
 
 ROUNDS, TRUTH = "rounds", "truth.npz"
 BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
@@ -37,10 +36,10 @@ class RecordedRound:
     """The files of one round; ``aggregate`` are the sums of its uploads."""
 
     number: int
-    broadcast: StoredModel | None
+    broadcast: Tensors | None
     uploads: tuple[MessageFile, ...]
     clear: tuple[MessageFile, ...]
-    aggregate: StoredModel | None
+    aggregate: Tensors | None
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +57,7 @@ class Recording:
     path: Path
     manifest: Manifest
     rounds: tuple[RecordedRound, ...]
-    release: StoredModel | None
+    release: Tensors | None
     truth: Path | None
     digest: str
 
@@ -78,7 +77,7 @@ class Recording:
             )
         seen, path = hashlib.sha256(), path.absolute()  # for workers, which may be elsewhere
         manifest = Manifest.read(path)
-        release: StoredModel | None = None
+        release: Tensors | None = None
         truth: Path | None = None
         rounds: list[RecordedRound] = []
         for entry in _entries(path, seen):
@@ -155,8 +154,7 @@ def _entries(folder: Path, seen: Any) -> Iterator[Path]:
 
 def _role(entry: Path) -> str:
     """How a name begins, of files of a known format; empty for others."""
-    known = entry.suffix in TENSORS or entry.suffix == PARQUET
-    return entry.stem.partition("-")[0] if known else ""
+    return entry.stem.partition("-")[0] if entry.suffix in MESSAGES else ""
 
 
 def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
@@ -165,13 +163,13 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
             f"Expected a round's number as the name of a folder, got {str(folder)!r}. Rename it."
         )
     check_folder(folder, "the folder of a round")
-    broadcast: StoredModel | None = None
-    aggregate: StoredModel | None = None
+    broadcast: Tensors | None = None
+    aggregate: Tensors | None = None
     messages: dict[str, list[MessageFile]] = {UPLOADS: [], CLEAR: []}
     for entry in _entries(folder, seen):
         role = _role(entry)
         if role in messages:
-            messages[role].append(open_messages(entry))
+            messages[role].append(MessageFile(entry))
             memory -= messages[role][-1].nbytes
             if memory < 0:
                 raise InputError(
@@ -196,9 +194,9 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
     )
 
 
-def _once(before: StoredModel | None, entry: Path) -> StoredModel:
+def _once(before: Tensors | None, entry: Path) -> Tensors:
     if before is not None or entry.suffix not in TENSORS:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got {entry}. Remove it."
         )
-    return StoredModel(TENSORS[entry.suffix](entry))
+    return TENSORS[entry.suffix](entry)

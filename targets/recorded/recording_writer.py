@@ -125,11 +125,7 @@ class RecordingWriter:
         for part, value in arrays.items():
             if isinstance(value, tuple):
                 ids, values = (_array(part, each) for each in value)
-                order = np.arange(len(ids))
-                if self.manifest.part(part, "the settings").kind is not Kind.REPORTS:
-                    order = np.argsort(ids, kind="stable")
-                counts = np.array([len(ids)])
-                written |= _partial(part, Form.ROWS, values[order], ids[order], counts)
+                written |= _partial(part, Form.ROWS, values, ids, np.array([len(ids)]))
             else:
                 written |= self._packed(part, _array(part, value)[None], None)
         self._messages(f"{UPLOADS}-{name}", written, [sender])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +20,10 @@ from fedrec_auditor.targets.recorded.regular_file import check_regular
 SENDERS, COUNTS = "senders", "counts"
 """The array, or the text in a header, that names who sent; what follows the colon in the name of an
 array of numbers of rows."""
+PARTIAL = ("rows", "moved")
+"""What follows it in that of an array of rows: the others were not sent, or were as broadcast."""
+PLACES = "places"
+"""What follows it in an index of where messages stand."""
 LARGEST = 2**40
 """Most bytes of a file."""
 LARGEST_INDEX = 2**28
@@ -55,15 +59,21 @@ class Head:
     fortran: bool = False
 
 
-@dataclass(frozen=True)
-class Tensors(ABC):
+@dataclass(frozen=True, eq=False)
+class Tensors(Mapping[str, NDArray[Any]]):
     """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
 
-    ``index`` are the senders and the numbers of rows, with a number a message. InputError if the
-    file is no regular one, is cut off, or holds something else than numbers.
+    As a mapping it is a model: its arrays but the senders, read whole when they are asked for.
+
+    ``index`` are the senders and the numbers of rows, with a number a message; ``largest`` is how
+    many numbers are held at least while some are read. InputError if the file is no regular one, is
+    cut off, or holds something else than numbers.
     """
 
+    what: ClassVar[str] = "file of arrays"
+
     path: Path
+    largest: int = field(init=False, default=0)
     heads: Mapping[str, Head] = field(init=False)
     index: Mapping[str, NDArray[Any]] = field(init=False)
 
@@ -95,11 +105,30 @@ class Tensors(ABC):
         except Exception as error:
             raise self._broken(error) from error
 
-    def array(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> NDArray[Any]:
         """The whole array of this name; InputError unless its numbers are finite."""
+        if name not in self.heads or name == SENDERS:
+            raise KeyError(name)
         with self.opened() as read:
-            found = read(name, slice(None))
-        return finite(found, name, self.path)
+            found = finite(read(name, slice(None)), name, self.path)
+        return found.astype(np.float32) if found.dtype == np.float16 else found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.heads if name != SENDERS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays together."""
+        heads = self.heads.values()
+        return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
+
+    @property
+    def senders(self) -> NDArray[Any] | None:
+        """Who sent, or was summed over, numbers or texts; None where it is not said."""
+        return self.index.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
         """Whether an array is read at once, as those with a number a message are."""
@@ -114,7 +143,7 @@ class Tensors(ABC):
     def _broken(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
-            f"Expected a whole file of arrays at {self.path}, got: {why}. Write it anew."
+            f"Expected a whole {self.what} at {self.path}, got: {why}. Write it anew."
         )
 
 

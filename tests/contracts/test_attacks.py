@@ -17,10 +17,10 @@ from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import (
-    CHECKS,
-    LEARNING_CHECKS,
     TARGETS,
     AttackCase,
+    AttackContract,
+    LearningContract,
     check_uploads_are_needed,
     check_uploads_that_carry_nothing,
     data,
@@ -77,7 +77,7 @@ def played() -> Iterator[Any]:
     counted here where messages are linked, and of the quicker two classifiers.
     """
     for name, (place, target), linked, check in product(
-        ATTACKS, enumerate(TARGETS), (True, False), CHECKS
+        ATTACKS, enumerate(TARGETS), (True, False), AttackContract.laws
     ):
         later = name in LEARNERS and (place - LEARNERS.index(name)) % len(LEARNERS)
         counted = check is check_uploads_that_carry_nothing
@@ -99,7 +99,7 @@ def test_attack_keeps_the_contract(
         check(case)
 
 
-@pytest.mark.parametrize("check", LEARNING_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", LearningContract.laws, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learning_attack_keeps_the_contract(name: str, check: Callable[[Attack], None]) -> None:
     check(quick(name))

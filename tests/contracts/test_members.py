@@ -14,15 +14,13 @@ import pytest
 from fedrec_auditor.auditor.judging import catalogue
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
-from fedrec_auditor.auditor.testing import (
-    accountants,
-    demonstrations,
-    estimators,
-    learners,
-    mechanisms,
-    protections,
-    routes,
-)
+from fedrec_auditor.auditor.testing.accountants import AccountantContract
+from fedrec_auditor.auditor.testing.demonstrations import DemonstrationContract
+from fedrec_auditor.auditor.testing.estimators import EstimatorContract, check_calibration
+from fedrec_auditor.auditor.testing.learners import LearnerContract
+from fedrec_auditor.auditor.testing.mechanisms import MechanismContract
+from fedrec_auditor.auditor.testing.protections import ProtectionContract
+from fedrec_auditor.auditor.testing.routes import RouteContract
 from tests.contracts.datasets import CASES as DATASETS
 from tests.contracts.mechanisms import CASES as MECHANISMS
 
@@ -35,23 +33,28 @@ def made(family: str, name: str) -> Any:
 
 
 def subjects() -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    """A suite, and the name of what it is to check, and what makes that."""
-    for suite in (accountants, estimators, learners, protections, routes):
-        family = suite.__name__.rpartition(".")[2]
+    """A contract, and the name of what is to keep it, and what makes that."""
+    for family, contract in (
+        ("accountants", AccountantContract),
+        ("estimators", EstimatorContract),
+        ("learners", LearnerContract),
+        ("protections", ProtectionContract),
+        ("routes", RouteContract),
+    ):
         for name in FAMILIES[family].names():
-            yield suite, name, partial(made, family, name)
+            yield contract, name, partial(made, family, name)
     for name in names():
-        yield demonstrations, name, partial(demonstration, name)
+        yield DemonstrationContract, name, partial(demonstration, name)
     for cases in MECHANISMS.values():
         for case in cases:
-            yield mechanisms, repr(case.mechanism), lambda case=case: case
+            yield MechanismContract, repr(case.mechanism), lambda case=case: case
 
 
 def checked() -> Iterator[Any]:
     """Every check of them; simulated runs of slow estimators wait for `make calibrate`."""
-    for suite, name, make in subjects():
-        for check in suite.CHECKS:
-            later = check is estimators.check_calibration and name in SLOW
+    for contract, name, make in subjects():
+        for check in contract.laws:
+            later = check is check_calibration and name in SLOW
             marks = pytest.mark.calibration if later else ()
             yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,13 +50,15 @@ def flipping(mechanism: BitFlip) -> mechanisms.Case:
 
 def broken() -> Iterator[Any]:
     """Specimens with the check that is made for their fault, or else with the whole suite."""
-    found = [(mechanisms.check_mechanism, flipping(each), each) for each in BROKEN_MECHANISMS]
+    held = mechanisms.MechanismContract.check
+    found = [(held, flipping(each), each) for each in BROKEN_MECHANISMS]
     for suite, specimens in ((accountants, BROKEN_ACCOUNTANTS), (estimators, BROKEN_ESTIMATORS)):
         found += [(getattr(suite, f"check_{name}"), each, each) for each, name in specimens.items()]
     for each, name in BROKEN_LEARNERS.items():
         found.append((getattr(attacks, f"check_{name}_signal"), each, each))
     found += [(learners.check_user_vectors, each, each) for each in BROKEN_VECTORS]
-    found += [(targets.check_target, each, each) for each in BROKEN_TARGETS]
+    held = targets.TargetContract.check
+    found += [(held, targets.TargetCase(each), each) for each in BROKEN_TARGETS]
     for check, specimen, each in found:
         yield pytest.param(check, specimen, id=f"{type(each).__name__}-{check.__name__}")
 
@@ -72,19 +73,19 @@ def test_the_contract_catches(check: Callable[[Any], object], specimen: Any) -> 
 @pytest.mark.parametrize("how", BROKEN_DEMONSTRATIONS)
 def test_the_demonstration_contract_catches(how: str) -> None:
     with pytest.raises((AssertionError, InputError)):
-        demonstrations.check_demonstration(BROKEN_DEMONSTRATIONS[how])
+        demonstrations.DemonstrationContract.check(BROKEN_DEMONSTRATIONS[how])
 
 
 @pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
-def test_the_data_set_contract_catches(broken: Dataset, tmp_path: Path) -> None:
+def test_the_data_set_contract_catches(broken: Dataset) -> None:
     with pytest.raises(AssertionError):
-        datasets.check_dataset(datasets.DatasetCase(broken), tmp_path)
+        datasets.DatasetContract.check(datasets.DatasetCase(broken))
 
 
 def test_the_contracts_pass_the_sound_ones() -> None:
-    mechanisms.check_mechanism(flipping(BitFlip(0.9, 0.3)))
-    demonstrations.check_demonstration(SOUND)
-    targets.check_target(Short())
+    mechanisms.MechanismContract.check(flipping(BitFlip(0.9, 0.3)))
+    demonstrations.DemonstrationContract.check(SOUND)
+    targets.TargetContract.check(targets.TargetCase(Short()))
     assert not attacks.check_attack(Sizes(), runs())
     attacks.check_attack(LinksByChance(), runs())
 

@@ -9,7 +9,12 @@ import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import cost_of
-from fedrec_auditor.auditor.testing.targets import CHECKS, TargetCase, assert_one_by_one, data
+from fedrec_auditor.auditor.testing.targets import (
+    TargetCase,
+    TargetContract,
+    assert_one_by_one,
+    data,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
@@ -28,7 +33,7 @@ def test_every_target_is_called_as_it_is_found() -> None:
         assert FAMILIES["targets"].member(name)().name == name
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", TargetContract.laws, ids=lambda check: check.__name__)
 def test_target_keeps_the_contract(case: TargetCase, check: Callable[[TargetCase], None]) -> None:
     check(case)
 

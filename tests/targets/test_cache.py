@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
 from fedrec_auditor.targets.cache import cache, cached, keep
-from tests.targets.datasets.test_ml_1m import SMALL, write
+from tests.targets.datasets.written import SMALL, official_1m
 
 FILES = {"u.data": b"1", "u.item": b"2"}
 
@@ -72,7 +72,7 @@ def test_a_cache_that_cannot_be_written(place: Path) -> None:
 def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
     """Whoever gives its path means what is there."""
     (place / "ml-1m").mkdir(parents=True)
-    write(place / "ml-1m", *SMALL)
+    official_1m(place / "ml-1m", SMALL)
     with pytest.raises(InputError, match=r"ml-1m .* got other data: .*; or give its path"):
         load_data("ml-1m")
     assert load_data(str(place / "ml-1m")).n_items == 2
@@ -87,7 +87,7 @@ def test_a_data_set_that_changed_since_it_was_first_read_is_refused(
     monkeypatch.setattr(caches, "_PUBLISHED", {})
     folder = place / "ml-1m"
     folder.mkdir(parents=True)
-    write(folder, *SMALL)
+    official_1m(folder, SMALL)
     first = load_data("ml-1m")
     assert load_data("ml-1m").digest() == first.digest()
     whole = (folder / "ratings.dat").read_text()

@@ -1,42 +1,58 @@
-"""Finds and runs the checks of a suite, and the checks that several suites share."""
+"""What contracts are, and the checks that several of them share."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 from unittest import SkipTest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.settings import Checked, Choice, Rule, declared
 
 
-def checks_of(suite: str) -> tuple[Callable[..., None], ...]:
-    """The checks that the module called ``suite`` has defined so far, in their order."""
-    return tuple(
-        value
-        for name, value in vars(sys.modules[suite]).items()
-        if name.startswith("check_") and value.__module__ == suite
-    )
+class Contract:
+    """What a family's members must keep, a test a law: a test class extends it, with a ``subject``.
 
-
-def run_checks(checks: Iterable[Callable[..., None]], *arguments: Any) -> tuple[str, ...]:
-    """Call every check with the arguments, and return a line for each that does not apply.
-
-    A check that does not apply raises ``unittest.SkipTest`` with the reason, which pytest and
-    unittest both report as a skipped test. Raises AssertionError at the first check that fails.
+    ``laws`` are the checks that the module ``suite`` has defined so far, and ``more``. One that
+    does not apply raises ``unittest.SkipTest`` with the reason, and pytest reports it as skipped.
     """
-    skipped = []
-    for check in checks:
-        try:
-            check(*arguments)
-        except SkipTest as reason:
-            skipped.append(f"{check.__name__}: {reason}")
-    return tuple(skipped)
+
+    subject: Any
+    laws: ClassVar[tuple[Callable[[Any], None], ...]] = ()
+
+    def __init_subclass__(
+        cls, suite: str = "", more: tuple[Callable[[Any], None], ...] = ()
+    ) -> None:
+        defined = vars(sys.modules[suite]).values() if suite else ()
+        own = [law for law in defined if getattr(law, "__module__", "") == suite]
+        found = [law for law in own if getattr(law, "__name__", "").startswith("check_")]
+        for law in (*found, *more):
+            setattr(cls, law.__name__.replace("check", "test", 1), _test(law))
+        cls.laws += (*found, *more)
+
+    @classmethod
+    def check(cls, subject: Any) -> tuple[str, ...]:
+        """Hold it to every law; return which do not apply, and why.
+
+        Raises AssertionError at the first law that it breaks.
+        """
+        skipped = []
+        for law in cls.laws:
+            try:
+                law(subject)
+            except SkipTest as reason:
+                skipped.append(f"{law.__name__}: {reason}")
+        return tuple(skipped)
+
+
+def _test(law: Callable[[Any], None]) -> Callable[[Contract], None]:
+    """The law as a method, which pytest collects where it is a function."""
+    return lambda self: law(self.subject)
 
 
 def check_refused(call: Callable[[], object], what: str, named: str = "") -> None:

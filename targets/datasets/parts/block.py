@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,10 @@ NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
 
 
+REPAIR = "Repair the file, or fetch it again."
+FILL = "Fill it in, or leave the row out."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of finite numbers in [low, high], multiples of ``step`` where one is given.
@@ -39,11 +46,6 @@ class Column:
     step: float | None = 1
     written: re.Pattern[bytes] = DIGITS
 
-    @property
-    def type(self) -> pa.DataType:
-        """The pyarrow type of the numbers: int64 of DIGITS, else float64."""
-        return pa.int64() if self.written is DIGITS else pa.float64()
-
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of ``numbers`` (n,) the column may hold, (n,)."""
         good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
@@ -54,20 +56,20 @@ class Column:
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """The numbers in ``fields``, (n,); NaN or -1, which is never in range, for all else."""
+        whole = self.written is DIGITS
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
-        if self.written is DIGITS:
-            lengths = np.diff(starts)
+        lengths = np.diff(starts)
+        if whole:
             quick = not odd and lengths.min() > 0 and lengths.max() <= 16
         else:
             quick = not odd.translate(None, b".+-eE")
         if quick:
-            try:
-                return np.asarray(fields.view(pa.string()).cast(self.type).to_numpy())
-            except pa.ArrowInvalid:
-                pass
+            with suppress(pa.ArrowInvalid):
+                kind = pa.int64() if whole else pa.float64()
+                return np.asarray(fields.view(pa.string()).cast(kind).to_numpy())
         words, matches = fields.to_pylist(), self.written.fullmatch
-        if self.written is DIGITS:
+        if whole:
             return np.array([int(word) if matches(word) else -1 for word in words], dtype=np.int64)
         return np.array([float(word) if matches(word) else np.nan for word in words])
 
@@ -82,8 +84,45 @@ class Column:
         return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
 
 
-Wanted = Mapping[int, Column | str]
-"""The columns to read, by place in the file: numbers, or texts, with what one is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments(Column):
+    """A column of times: Unix seconds, or ISO 8601 dates and times, of no zone in UTC."""
+
+    what: str = "timestamp"
+    high: float = 2.0**62
+    step: float | None = None
+    written: re.Pattern[bytes] = NUMBER
+
+    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
+        """Unix seconds, (n,); NaN for all else."""
+        for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+            with suppress(pa.ArrowInvalid):
+                texts = fields.view(pa.string())
+                texts[:1].cast(kind)  # pyarrow is slow to refuse many
+                moments = texts.cast(kind)
+                return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
+        numbers = super(Moments, self).parse(fields)
+        for row in np.flatnonzero(np.isnan(numbers)).tolist():
+            with suppress(ValueError):
+                moment = datetime.fromisoformat(fields[row].as_py().decode())
+                zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+                numbers[row] = math.floor(zoned.timestamp())
+        return numbers
+
+    def __str__(self) -> str:
+        return f"a {self.what} (a number from 0 on, of Unix seconds, or an ISO 8601 date or time)"
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A column of known words, each with its code; ``what`` names one in errors."""
+
+    what: str
+    written: Mapping[str, int]
+
+
+Wanted = Mapping[int, Column | Codes | str]
+"""The columns to read, by place in the file: numbers, known words, or texts with what one is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +139,7 @@ class Block:
     columns: Mapping[int, Any]
     place: Callable[[int], str]
     shown: Callable[[int, int], str]
+    encoding: str = "utf-8"
 
     @property
     def size(self) -> int:
@@ -116,6 +156,31 @@ class Block:
         if not good.all():
             raise self.error(int(np.argmin(good)), at, str(column))
         return values
+
+    def codes(self, at: int) -> NDArray[np.int64]:
+        """Column ``at`` as codes, (n,); InputError at the first word that its Codes lack."""
+        wanted = self.wanted[at]
+        assert isinstance(wanted, Codes)
+        words = self.columns[at].dictionary_encode()
+        known = [
+            wanted.written.get(word.decode(self.encoding, "replace"), -1)
+            for word in words.dictionary.to_pylist()
+        ]
+        codes: NDArray[np.int64] = np.array(known, dtype=np.int64)[words.indices.to_numpy()]
+        if codes.min() < 0:
+            expected = f"{wanted.what}, one of {', '.join(wanted.written)},"
+            raise self.error(int(np.argmax(codes < 0)), at, expected)
+        return codes
+
+    def texts(self, at: int) -> list[str]:
+        """Column ``at`` as it reads, of any length; InputError at the first that is no text."""
+        found = []
+        for row, field in enumerate(self.columns[at].to_pylist()):
+            try:
+                found.append(field.decode(self.encoding))
+            except UnicodeDecodeError as error:
+                raise self.error(row, at, f"{self.encoding} text") from error
+        return found
 
     def words(self, at: int) -> pa.DictionaryArray:
         """Column ``at`` as a dictionary of bytes; InputError at a field that is empty or long."""
@@ -160,21 +225,20 @@ class Block:
 
     def error(self, row: int, at: int, expected: str) -> InputError:
         """What was expected in a field, what came, and the remedy."""
-        return broken(self.place(self.row + row), expected, self.shown(row, at))
+        shown = self.shown(row, at)
+        return broken(self.place(self.row + row), expected, shown, REPAIR if shown else FILL)
 
 
-def what(wanted: Column | str) -> str:
+def what(wanted: Column | Codes | str) -> str:
     """What errors call one entry of a column."""
     return wanted if isinstance(wanted, str) else wanted.what
 
 
-def broken(place: str, expected: str, got: object) -> InputError:
+def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:
     """The error for a file that is not what its layout promises."""
     shown = got if isinstance(got, str) else repr(got)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return InputError(
-        f"Expected {expected} in {place}, got {shown!r}. Repair the file, or fetch it again."
-    )
+    return InputError(f"Expected {expected} in {place}, got {shown!r}. {remedy}")
 
 
 def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted, broken
+from fedrec_auditor.targets.datasets.parts.block import Block, Wanted, broken
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 LINE = 2**20
@@ -21,14 +21,14 @@ LINE = 2**20
 BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delimited:
     """A file of rows of equally many fields, ``width`` or as many as its header has.
 
     ``read`` gives the file's bytes from the start, in blocks; ``place`` is its name in errors.
     ``header`` says whether the first line is one, or what it must be. Every row is one line, so row
     i is line i + 1 (+ 1 with a header); a blank line is an error. Where ``quotes`` are allowed they
-    are those of RFC 4180, without ends of line inside.
+    are those of RFC 4180, without ends of line inside. ``encoding`` is that of texts.
     """
 
     place: str
@@ -41,21 +41,27 @@ class Delimited:
 
     @classmethod
     def of(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
-        """The file ``name`` of ``source``, ``whole`` if for ``rows``; ``layout``: other fields."""
+        """The file ``name`` of ``source``, small if ``whole``; ``layout`` are the other fields."""
         read = partial(source.blocks, name, whole=whole)
         return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
         """The names in the header; InputError if it is no text, or has a name twice."""
-        line = next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
+        line = self.first_line()
         try:
             text = line.decode()
-            fields = next(csv.reader([text], delimiter=self.separator, strict=True), [])
+            fields = text.split(self.separator)
+            if self.quotes and '"' in text:
+                fields = next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
-        if not fields or len(set(fields)) < len(fields):
+        if not text or len(set(fields)) < len(fields):
             raise broken(f"{self.place}, line 1", "names of columns that differ", text)
         return tuple(fields)
+
+    def first_line(self) -> bytes:
+        """The first line, without its end."""
+        return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
         """The ``wanted`` columns of all rows in order.
@@ -63,28 +69,26 @@ class Delimited:
         InputError if there is no row, or at the first line of another number of fields.
         Memory: the bytes of a block that ``read`` gives, and once more of its wanted columns.
         """
-        width = self.width or len(self.names())
+        given = self.header.split(self.separator) if isinstance(self.header, str) else None
+        width = self.width or len(given or self.names())
         row = 0
         for data in self._lines():
             columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
 
             def shown(offset: int, at: int, row: int = row, data: bytes = data) -> str:
-                line = data.split(b"\n")[offset]
-                return self._fields(row + offset, line, width, "replace")[at]
+                field = self._fields(row + offset, data.split(b"\n")[offset], width)[at]
+                return field.decode(self.encoding, "replace")
 
-            block = Block(row=row, wanted=wanted, columns=columns, place=self.line, shown=shown)
+            block = Block(
+                row=row,
+                wanted=wanted,
+                columns=columns,
+                place=self.line,
+                shown=shown,
+                encoding=self.encoding,
+            )
             yield block
             row += block.size
-
-    @cached_property
-    def rows(self) -> list[list[str]]:
-        """All rows as text; InputError with the line of the first that is not ``width`` fields."""
-        text = b"".join(self._lines())
-        if text == b"\n":
-            raise broken(self.place, "at least one row", "an empty file")
-        width = self.width or len(self.names())
-        lines = enumerate(text[:-1].split(b"\n"))
-        return [self._fields(row, line, width) for row, line in lines]
 
     def line(self, row: int) -> str:
         """Where row ``row`` stands."""
@@ -128,75 +132,52 @@ class Delimited:
     def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
         """The wanted columns as pyarrow reads them; None where ``_slow`` might say otherwise.
 
-        Numbers are read as such from plain digits and dots alone: pyarrow takes "0x1F" and " 5".
         A separator of two characters is read as two, with nothing between them.
         """
         quotes, separator = self.quotes and b'"' in data, self.separator[0]
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
-        numeric = b"0123456789.\n" + separator.encode()
-        plain = not data[:64].translate(None, numeric) and not data.translate(None, numeric)
         step = len(self.separator)
         names = [str(at) for at in range((width - 1) * step + 1)]
         types = {name: pa.null() for at, name in enumerate(names) if at % step}
         text = pa.string() if quotes else pa.binary()  # a line with quotes has to be UTF-8
-        for at, column in wanted.items():
-            types[names[at * step]] = column.type if plain and isinstance(column, Column) else text
-        texts = any(pa.types.is_binary(kind) or pa.types.is_string(kind) for kind in types.values())
+        types |= {names[at * step]: text for at in wanted}
         try:
             table = fast.read_csv(
                 pa.BufferReader(data),
                 fast.ReadOptions(column_names=names, block_size=2 * LINE),
-                fast.ParseOptions(
-                    delimiter=separator, quote_char=quotes and '"', ignore_empty_lines=texts
-                ),
+                fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
                 fast.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""]
                 ),
             )
         except pa.ArrowInvalid:
             return None
-        columns = {at: table[names[at * step]].combine_chunks() for at in wanted}
-        gaps = any(column.null_count for column in columns.values())
-        if gaps or (texts and table.num_rows != data.count(b"\n")):
-            return None  # a blank line is a gap in numbers, and no row of texts
-        return {
-            at: column.view(pa.binary()) if pa.types.is_string(column.type) else column
-            for at, column in columns.items()
-        }
+        if table.num_rows != data.count(b"\n"):  # it leaves out blank lines
+            return None
+        return {at: table[names[at * step]].combine_chunks().view(pa.binary()) for at in wanted}
 
     def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
         """The wanted columns, line by line; InputError with the first line that breaks."""
-        rows = []
-        for offset, line in enumerate(data[:-1].split(b"\n"), row):
-            fields = self._fields(offset, line, width, "surrogateescape")
-            half = len(self.separator) == 2 and self.separator[0] in "".join(fields)
-            if b"\0" in line or half:
-                raise self._misfit(offset, line, width)
-            rows.append([field.encode("utf-8", "surrogateescape") for field in fields])
+        lines = enumerate(data[:-1].split(b"\n"), row)
+        rows = [self._fields(at, line, width) for at, line in lines]
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
 
-    def _fields(self, row: int, line: bytes, width: int, errors: str = "strict") -> list[str]:
-        """The fields of one line; InputError if they are no text, or not ``width``."""
-        quoted = self.quotes and b'"' in line
-        try:
-            text = line.decode(self.encoding, "strict" if quoted else errors)
-            fields = text.split(self.separator)
-            if quoted:
-                fields = next(csv.reader([text], delimiter=self.separator, strict=True))
-        except (UnicodeDecodeError, csv.Error):
-            expected = f"{self.encoding} text"
-            expected = f"{expected} with its quotes closed" if quoted else expected
-            raise self.error(row, expected, line) from None
-        if len(fields) != width:
-            raise self._misfit(row, line, width)
+    def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
+        """The fields of one line; InputError if they are not ``width``, or a quote is open."""
+        separator = self.separator.encode()
+        fields = line.split(separator)
+        if self.quotes and b'"' in line:
+            try:
+                found = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
+            except (UnicodeDecodeError, csv.Error):
+                expected = f"{self.encoding} text with its quotes closed"
+                raise self.error(row, expected, line) from None
+            fields = [field.encode() for field in found]
+        if len(fields) != width or b"\0" in line:
+            got = f"{line.count(separator) + 1} in {line.decode(self.encoding, 'replace')}"
+            raise self.error(row, f"{width} fields separated by {self.separator!r}", got)
         return fields
-
-    def _misfit(self, row: int, line: bytes, width: int) -> InputError:
-        """The error for a line that has not ``width`` fields."""
-        expected = f"{width} fields separated by {self.separator!r}"
-        number = line.count(self.separator.encode()) + 1
-        return self.error(row, expected, f"{number} in {line.decode(self.encoding, 'replace')}")
 
 
 def _closed(data: bytes, separator: str) -> bool:

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted, broken, what
+from fedrec_auditor.targets.datasets.parts.block import (
+    FILL,
+    Block,
+    Codes,
+    Column,
+    Moments,
+    Wanted,
+    broken,
+    what,
+)
 
 ROWS = 2**17
 """Rows of a batch."""
@@ -69,9 +78,9 @@ class Parquet:
         for at, column in given.items():
             if column.null_count:
                 gap = self.line(row + pc.index(column.is_null(), True).as_py())
-                raise broken(gap, f"a {what(wanted[at])}", "no value")
+                raise broken(gap, f"a {what(wanted[at])}", "no value", FILL)
             numbers = isinstance(wanted[at], Column)
-            found = _numbers(column) if numbers else _identifiers(column)
+            found = _numbers(column, wanted[at]) if numbers else _identifiers(column)
             if found is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 expected = f"{what(wanted[at])}s that are {kind}"
@@ -95,8 +104,12 @@ class Parquet:
             raise broken(self.place, "a whole Parquet file", str(error)) from error
 
 
-def _numbers(column: pa.Array) -> pa.Array | None:
-    """The column as numbers, times as Unix seconds; None if it is neither."""
+def _numbers(column: pa.Array, wanted: Column | Codes | str) -> pa.Array | None:
+    """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
+    if isinstance(wanted, Moments) and _is_text(column):
+        return column.cast(pa.binary())
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s"))
     if pa.types.is_timestamp(column.type):
         unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         return pa.array(np.floor(column.cast(pa.int64()).to_numpy() / unit))
@@ -105,12 +118,16 @@ def _numbers(column: pa.Array) -> pa.Array | None:
     return None
 
 
+def _is_text(column: pa.Array) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+
+
 def _identifiers(column: pa.Array) -> pa.Array | None:
     """The column as whole numbers, or as a dictionary of binary; None if it is neither."""
     if pa.types.is_integer(column.type):
         return column if pa.types.is_uint64(column.type) else column.cast(pa.int64())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if _is_text(column):
         return column.cast(pa.binary()).dictionary_encode()
     return None

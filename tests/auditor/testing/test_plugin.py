@@ -64,18 +64,28 @@ def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
 def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import numpy as np
-        from fedrec_auditor.auditor.testing import Case, check_mechanism
+        from fedrec_auditor.auditor.testing import Case, MechanismContract
         from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
         class NoSize(BitFlip):
             def randomize(self, value, rng, size=None):
                 return super().randomize(value, rng)
 
-        def test_contract():
-            bits = np.array([0, 1])
-            check_mechanism(Case(BitFlip(0.9, 0.3), bits, bits))
-            check_mechanism(Case(NoSize(0.9, 0.3), bits, bits))
+        bits = np.array([0, 1])
+
+        class TestBitFlip(MechanismContract):
+            subject = Case(BitFlip(0.9, 0.3), bits, bits)
+
+        class TestNoSize(MechanismContract):
+            subject = Case(NoSize(0.9, 0.3), bits, bits)
     """)
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    done.assert_outcomes(failed=1)
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v")
+    done.assert_outcomes(passed=13, failed=3, skipped=4)
+    done.stdout.fnmatch_lines(
+        [
+            "*::TestBitFlip::test_shapes PASSED*",
+            "*::TestBitFlip::test_density SKIPPED*",
+            "*::TestNoSize::test_shapes FAILED*",
+        ]
+    )
     done.stdout.fnmatch_lines(["E *assert () == (4, 5)*"])

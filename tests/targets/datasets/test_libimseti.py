@@ -62,7 +62,7 @@ def test_what_was_written_comes_back(
         ("ratings.dat", "2,1,3", "1,2,3", ["user and profile once", "line 2", "before", "line 1"]),
         ("gender.dat", "2,M", "2,X", ["one of F, M, U", "line 2", "'X'"]),
         ("gender.dat", "2,M", "2,A", ["one of F, M, U", "line 2", "'A'"]),
-        ("gender.dat", "2,M", "1,M", ["each user once", "line 2", "'1'"]),
+        ("gender.dat", "2,M", "1,M", ["an identifier not yet on", "line 1", "line 2", "'1'"]),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(

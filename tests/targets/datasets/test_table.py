@@ -86,9 +86,13 @@ def test_the_latest_of_each_pair_is_kept(
 ) -> None:
     names = ["userId", "item_id:token", "Rating", "timestamp" if timed else "other"]
     with tempfile.TemporaryDirectory() as folder:
-        found = contents(write(Path(folder) / f"t{ending}", names, lines))
+        path = write(Path(folder) / f"t{ending}", names, lines)
+        found, notes = contents(path), Table().load(path).notes
     expected = oracle(lines, timed)
     assert found == {pair: (r, t if timed else None) for pair, (r, t) in expected.items()}
+    repeated = len(lines) - len(found)
+    assert bool(notes) == bool(repeated)
+    assert all(f"that another row of t{ending} has: {repeated}, left out" in note for note in notes)
 
 
 @settings(max_examples=60)
@@ -132,6 +136,64 @@ def test_times_of_parquet_are_unix_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        "2001-09-09T01:46:40Z",
+        "2001-09-09 01:46:40.999",
+        "2001-09-09T03:46:40+02:00",
+        "1000000000",
+        "1e9",
+    ],
+)
+@pytest.mark.parametrize("other", ["0", "1970-01-01", "1970-01-01T00:00:00Z"])
+def test_times_are_unix_seconds_or_iso_8601(tmp_path: Path, written: str, other: str) -> None:
+    columns = {"user": [1, 1], "item": [2, 3], "time": [written, other]}
+    expected = {(1, 2): (1.0, 10**9), (1, 3): (1.0, 0)}
+    assert contents(write_parquet(tmp_path / "t.parquet", columns)) == expected
+    rows = list(zip(*columns.values(), strict=True))
+    assert contents(write(tmp_path / "t.csv", list(columns), rows)) == expected
+    assert contents(write(tmp_path / "t.csv", list(columns), rows[::-1])) == expected
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|", "::"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".txt"])
+def test_the_separator_is_found(tmp_path: Path, separator: str, ending: str) -> None:
+    path = tmp_path / f"t{ending}"
+    path.write_text("user,item,rating\na,1,2.5\n".replace(",", separator))
+    assert contents(path) == contents(path, {"separator": separator}) == {(0, 1): (2.5, None)}
+    for other in {",", "::"} - {separator}:
+        with pytest.raises(InputError, match=f"separated by '{other}' in .*line 1, got 'user"):
+            contents(path, {"separator": other})
+
+
+def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("user,item,x|item|user\n1,2,3|4|5\n")
+    with pytest.raises(InputError, match=r"got ',' or '\|'\. Say which: --separator"):
+        contents(tmp_path / "t.txt")
+    assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
+    with pytest.raises(InputError, match=r"among , ; \| :: and tab, got 'x'"):
+        contents(tmp_path / "t.txt", {"separator": "x"})
+
+
+def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["user", "item", "rating"], [("a", 1, 0), ("b", 2, 3)])
+    missing = Table().load(path)
+    assert (missing.names, missing.items.tolist()) == (("b",), [2])
+    assert contents(path, {"zeros": "missing"}) == {(0, 2): (3.0, None)}
+    assert "Ratings of 0 in t.csv: 1, left out" in missing.notes[0]
+    rated = Table(columns={"zeros": "rating"}).load(path)
+    assert rated.names == ("a", "b")
+    assert rated.ratings.nnz == 2
+    np.testing.assert_allclose(rated.ratings.toarray(), [[0, 0], [0, 3]], atol=1e-30)
+    assert "Ratings of 0 in t.csv: 1, kept" in rated.notes[0]
+    with pytest.raises(InputError, match="missing or rating, got 'no'"):
+        Table(columns={"zeros": "no"}).load(path)
+    write(path, ["user", "item", "rating"], [("a", 1, 0)])
+    with pytest.raises(InputError, match="ratings other than 0 in"):
+        Table().load(path)
+
+
+@pytest.mark.parametrize(
     ("columns", "said"),
     [
         (None, r"name for the column of users and that of items, got none.*are: a, b, c\."),
@@ -152,12 +214,13 @@ def test_wrong_columns_are_one_error_that_names_those_there_are(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("5,6,0,8", "a rating other than 0"),
+        ("5,6,,8", "a rating (a number)"),
         ("5,6,nan,8", "a rating (a number)"),
         ("5,6,1e300,8", "that float32 can hold"),
-        ("5,6,1e-300,8", "a rating other than 0"),
+        ("5,6,1e-300,8", "that float32 can hold"),
         ("5,6,3,-8", "a timestamp (a number from 0"),
-        ("5,6,3,2001-09-09", "a timestamp (a number from 0"),
+        ("5,6,3,2001-02-29", "an ISO 8601 date or time"),
+        ("5,6,3,1969-12-31", "an ISO 8601 date or time"),
         (",6,3,8", "a user of 1 to 1024 bytes"),
         ("5,6,3", "4 fields"),
         ("", "4 fields"),
@@ -181,7 +244,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
         ({"user": [1.5], "item": [1]}, "users that are whole numbers or texts"),
         ({"user": [1], "item": [1], "rating": ["x"]}, "ratings that are numbers"),
         ({"user": [1], "item": [1], "rating": [float("inf")]}, "row 1, got 'inf'"),
-        ({"user": [1, 2], "item": [1, 2], "rating": [1.0, 0.0]}, "row 2, got '0.0'"),
+        ({"user": [1, 2], "item": [1, 2], "timestamp": ["2001-09-09", ""]}, "row 2, got ''"),
         ({"user": np.array([1, 2**63], dtype=np.uint64), "item": [1, 1]}, "row 2, got '922"),
     ],
 )

@@ -98,7 +98,7 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
     values = rng.normal(size=(len(ids), WIDTH)).astype(np.float32)
 
     def some(form: str, mine: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        entries = np.concatenate([np.arange(starts[u], starts[u + 1]) for u in mine])
+        entries = np.concatenate([np.arange(starts[u], starts[u + 1])[::-1] for u in mine])
         return {
             "item": values[entries],
             f"item:{form}": ids[entries],

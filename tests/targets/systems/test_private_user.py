@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.learners import check_own
-from fedrec_auditor.auditor.testing.targets import check_target
+from fedrec_auditor.auditor.testing.targets import TargetCase, TargetContract
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
@@ -49,7 +49,7 @@ def one_round(made: Federated) -> View:
     ],
 )
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
-    left_out = check_target(system(name, private_user=True))
+    left_out = TargetContract.check(TargetCase(system(name, private_user=True)))
     assert all("designs no pair" in reason for reason in left_out)
 
 

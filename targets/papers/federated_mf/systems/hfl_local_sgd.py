@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Kept
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
-from fedrec_auditor.targets.settings import Positive, WholeOrNone
+from fedrec_auditor.targets.settings import Choice, Positive
 from fedrec_auditor.targets.systems.system import Silent
 
 
@@ -22,16 +22,8 @@ class HflLocalSgd(Silent, PartyMf):
     """
 
     learning_rate: float = 0.1
-    tuning: WholeOrNone = 0
+    tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start")] = 0
     tuning_rate: Positive = 0.5
 
     holding = Users()
     exchange = Kept()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tuning:
-            raise InputError(
-                f"Expected tuning=0, got tuning={self.tuning!r}. Parties train alone from the "
-                "start; set rounds or local_steps."
-            )

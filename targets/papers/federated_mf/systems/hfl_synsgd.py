@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
@@ -25,7 +25,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
-from fedrec_auditor.targets.settings import NotNegative, Positive, WholeOrNone
+from fedrec_auditor.targets.settings import Choice, NotNegative, Positive, WholeOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Calls, Messages
 
@@ -44,7 +44,7 @@ class HflSynsgd(NoisySteps):
     """
 
     rounds: int = 1000
-    local_steps: int = 1
+    local_steps: Annotated[int, Choice((1,), "to be 1: hfl-sgdmf has several")] = 1
     learning_rate: float = 0.1
     noise_multiplier: NotNegative = 1.7
     tuning: WholeOrNone = 1000
@@ -52,14 +52,6 @@ class HflSynsgd(NoisySteps):
 
     unprotected = "fmf-hfl"
     holding = Users()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.local_steps != 1:
-            raise InputError(
-                f"Expected local_steps=1, got local_steps={self.local_steps!r}. Every step is "
-                "shared here; choose hfl-sgdmf for several."
-            )
 
     @property
     def exchange(self) -> ItemsSummed:

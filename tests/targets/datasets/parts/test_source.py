@@ -73,6 +73,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     [
         ("/etc/b.data", "absolute"),
         ("C:/b.data", "absolute"),
+        ("C:\\b.data", "absolute"),
         ("\\\\host\\share\\b.data", "absolute"),
         ("../b.data", "climbs out"),
         ("set/../../b.data", "climbs out"),
@@ -179,25 +180,3 @@ def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.Mon
     bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
     with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
         list(Source(bomb, "set").blocks("b.data"))
-
-
-@pytest.mark.parametrize("name", ["/b.data", "../b.data", "C:\\b.data"])
-def test_blocks_come_from_checked_archives_only(tmp_path: Path, name: str) -> None:
-    hostile = archive(tmp_path / "a.zip", {"b.data": b"1", name: b"2"})
-    with pytest.raises(InputError, match="Expected a safe archive"):
-        list(Source(hostile, "set").blocks("b.data"))
-    twice = archive(tmp_path / "b.zip", {"x/b.data": b"1", "y/b.data": b"2"})
-    with pytest.raises(InputError, match=r"there is 'x/b\.data' too"):
-        list(Source(twice, "set").blocks("b.data"))
-
-
-def test_damage_met_while_reading_is_one_error(tmp_path: Path) -> None:
-    whole = archive(tmp_path / "a.zip", {"b.data": bytes(range(100))}).read_bytes()
-    refused = 0
-    for at in range(len(whole)):
-        (tmp_path / "c.zip").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        try:
-            list(Source(tmp_path / "c.zip", "set").blocks("b.data"))
-        except InputError:
-            refused += 1
-    assert refused > len(whole) / 2

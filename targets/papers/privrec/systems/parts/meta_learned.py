@@ -17,7 +17,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -36,7 +36,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.network import (
     Network,
     genre_flags,
 )
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.settings import Positive, Range, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training, Unperturbed
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once
 _SEED = "seed"
+_HALVED = Range(f"[{2**LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,18 +72,13 @@ class MetaLearned(Unperturbed):
     local_rate: Positive = 0.5
     server_rate: Positive = 0.3
     embedding: Whole = 64
-    width: Whole = 64
+    width: Annotated[int, _HALVED] = 64
 
     kind: ClassVar[Kind] = Kind.CHANGE
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width < 2**LAYERS:
-            raise InputError(
-                f"Expected width of at least {2**LAYERS}, got width={self.width!r}, which is "
-                f"halved from layer to layer, {LAYERS} times. The default is 64."
-            )
         if self.batch % LANES:
             raise InputError(
                 f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "

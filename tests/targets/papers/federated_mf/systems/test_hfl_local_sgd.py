@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_local_sgd import HflLocalSgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
@@ -49,8 +47,3 @@ def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
         scores.append(target.score(run.model, table, np.arange(N)))
     assert np.abs(scores[0][members] - scores[1][members]).max() > 0.1
     np.testing.assert_array_equal(scores[0][others], scores[1][others])
-
-
-def test_there_is_nothing_to_tune() -> None:
-    with pytest.raises(InputError, match="got tuning=5"):
-        HflLocalSgd(tuning=5)

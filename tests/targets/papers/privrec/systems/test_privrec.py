@@ -116,10 +116,9 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("setting", "value"), [("batch", 50), ("width", 15)])
-def test_sizes_that_do_not_fit_the_network_are_refused_by_name(setting: str, value: int) -> None:
-    with pytest.raises(InputError, match=f"{setting}={value!r}"):
-        PrivRec(**{setting: value})
+def test_a_batch_that_does_not_fit_the_network_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="batch=50"):
+        PrivRec(batch=50)
 
 
 def test_no_proximal_term_is_a_setting() -> None:

@@ -1,0 +1,274 @@
+"""Joined: files of users, of items and of ratings, read as declared, become ``Interactions``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Ints
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.block import (
+    NUMBER,
+    SPACED,
+    Block,
+    Codes,
+    Column,
+    Wanted,
+    broken,
+)
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.identifiers import narrow, unique
+from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
+
+ID, USER, ITEM, TIME = (
+    Column(what=what) for what in ("identifier", "user id", "item id", "timestamp")
+)
+HALF_STARS = Column(what="rating", low=0.5, high=5, step=0.5, written=NUMBER)
+STARS = (
+    Column(what="user id", written=SPACED),
+    Column(what="item id", written=SPACED),
+    Column(what="rating", low=1, high=5, written=SPACED),
+    Column(what="timestamp", written=SPACED),
+)
+"""The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trait:
+    """An attribute of users in column ``at``: ``categories``, and how they are written there.
+
+    ``written`` gives the code of each word, by default that of the categories' names; or it is the
+    column of a number, which ``code`` makes codes of.
+    """
+
+    at: int
+    what: str
+    categories: tuple[str, ...]
+    written: Mapping[str, int] | Column = field(default_factory=dict)
+    code: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+
+    @property
+    def wanted(self) -> Column | Codes:
+        """What is read of the column."""
+        if isinstance(self.written, Column):
+            return self.written
+        return Codes(self.what, self.written or _places(self.categories))
+
+    def read(self, block: Block) -> NDArray[np.int64]:
+        """The codes of a block's rows, (n,)."""
+        numbers = isinstance(self.written, Column)
+        read = block.numbers(self.at) if numbers else block.codes(self.at)
+        return self.code(read).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Genres of items in column ``at``, in any order; no word is allowed.
+
+    ``others`` are words that stand where a genre should, and what is meant.
+    """
+
+    at: int
+    names: tuple[str, ...]
+    separator: str = "|"
+    others: Mapping[str, str | None] = field(default_factory=dict)
+
+    def read(self, block: Block) -> NDArray[np.bool_]:
+        """Flags of a block's rows, (n, genres); InputError at the first word that is none."""
+        places: dict[str, int | None] = dict(_places(self.names))
+        places |= {word: places[name] if name else None for word, name in self.others.items()}
+        flags = np.zeros((block.size, len(self.names)), dtype=bool)
+        for row, text in enumerate(block.texts(self.at)):
+            for word in filter(None, text.split(self.separator)):
+                if word not in places:
+                    expected = f"genres among {', '.join(self.names)},"
+                    raise broken(block.place(block.row + row), expected, word)
+                if (place := places[word]) is not None:
+                    flags[row, place] = True
+        return flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A file of users or items: identifiers as they stand there (n,), and what it says of each."""
+
+    place: str
+    ids: NDArray[np.int64]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    titles: Sequence[str] = ()
+    genres: NDArray[np.bool_] | None = None
+    genre_names: tuple[str, ...] = ()
+
+
+def users(file: Delimited, **traits: Trait) -> Known:
+    """A file of users, their identifiers first; InputError with the first line that breaks."""
+    wanted = {0: ID, **{trait.at: trait.wanted for trait in traits.values()}}
+    ids, *codes = columns(
+        file.blocks(wanted),
+        lambda block: (block.numbers(0), *(trait.read(block) for trait in traits.values())),
+    )
+    return Known(
+        place=file.place,
+        ids=_distinct(file, ids),
+        attributes={
+            name: Attribute(codes=code, categories=trait.categories)
+            for (name, trait), code in zip(traits.items(), codes, strict=True)
+        },
+    )
+
+
+def movies(file: Delimited, genres: Words | None, flags: Sequence[str] = ()) -> Known:
+    """A file of movies: identifiers, titles, and ``genres``, or from column 5 on ``flags``.
+
+    InputError with the first line that breaks.
+    """
+    binary = Codes("a genre flag", {"0": 0, "1": 1})
+    rest: Wanted = (
+        {genres.at: "genres"} if genres else dict.fromkeys(range(5, 5 + len(flags)), binary)
+    )
+    wanted: Wanted = {0: ID, 1: "title", **rest}
+
+    def read(block: Block) -> tuple[NDArray[Any], ...]:
+        titles = np.array(block.texts(1), dtype=object)
+        found = (
+            genres.read(block) if genres else np.column_stack([block.codes(at) == 1 for at in rest])
+        )
+        return block.numbers(0), titles, found
+
+    ids, titles, found = columns(file.blocks(wanted), read)
+    return Known(
+        place=file.place,
+        ids=_distinct(file, ids),
+        titles=titles.tolist(),
+        genres=found,
+        genre_names=genres.names if genres else tuple(flags),
+    )
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The identifiers; InputError with the line of the first that stands there twice."""
+    _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[place] != np.arange(len(ids)))
+    if again.size:
+        row = int(again[0])
+        before = file.line(int(first[place[row]]))
+        raise broken(file.line(row), f"an identifier not yet on {before},", str(ids[row]))
+    return ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """The ratings' file: who rated what; ``where`` names the place of a row in errors."""
+
+    users: Ints
+    items: Ints
+    ratings: NDArray[np.float32]
+    timestamps: NDArray[np.int64] | None
+    where: Callable[[int], str]
+
+
+def pairs(file: Delimited, wanted: tuple[Column, ...]) -> Pairs:
+    """The first columns: user, item, rating and, if four are ``wanted``, timestamp.
+
+    InputError with the first line that breaks. Memory: 20 bytes a row with timestamps and 12
+    without (8 more for ids over 2^31), and once more for the largest column.
+    """
+
+    def read(block: Block) -> tuple[NDArray[Any], ...]:
+        users, items, ratings, *times = (block.numbers(at) for at in block.wanted)
+        ids = (narrow(ids.astype(np.int64, copy=False)) for ids in (users, items))
+        return *ids, ratings.astype(np.float32), *(time.astype(np.int64) for time in times)
+
+    users, items, ratings, *times = columns(file.blocks(dict(enumerate(wanted))), read)
+    if len(users) >= 2**31:
+        raise broken(file.place, "fewer than 2^31 rows", len(users))
+    return Pairs(
+        users=users,
+        items=items,
+        ratings=ratings,
+        timestamps=times[0] if times else None,
+        where=file.line,
+    )
+
+
+def columns(
+    blocks: Iterator[Block], read: Callable[[Block], tuple[NDArray[Any], ...]]
+) -> list[NDArray[Any]]:
+    """What ``read`` makes of the blocks, one array a column."""
+    parts: list[list[NDArray[Any]]] = [list(part) for part in zip(*map(read, blocks), strict=True)]
+    whole = []
+    while parts:  # a column's blocks are given back before the next is joined
+        whole.append(np.concatenate(parts.pop(0)))
+    return whole
+
+
+def assemble(
+    name: str, users: Known | None, items: Known | None, pairs: Pairs, *, item: str = "movie"
+) -> Interactions:
+    """Join the files: rows are the users who rated, columns the items that were rated.
+
+    A pair may stand once only, and both its ends must be known where there is a file of them;
+    InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
+    they are in the order of users and items, as the official files are; else about 45.
+    """
+    row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
+    item_ids, item_at, column = _index(pairs.items, items, item, pairs.where)
+    shape = (len(row_ids), len(item_ids))
+    order = latest(row, column, shape[1])
+    if not isinstance(order, slice) and len(order) < len(row):
+        raise _repeated(row * np.int64(shape[1]) + column, pairs, item)
+    return Interactions(
+        name=name,
+        users=row_ids,
+        items=item_ids,
+        ratings=in_order(row[order], column[order], pairs.ratings[order], shape),
+        timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
+        attributes={
+            key: replace(each, codes=each.codes[row_at])
+            for key, each in (users.attributes if users else {}).items()
+        },
+        genres=items.genres[item_at] if items and items.genres is not None else None,
+        genre_names=items.genre_names if items else (),
+        titles=tuple(items.titles[at] for at in item_at) if items and items.titles else (),
+    )
+
+
+def _repeated(key: NDArray[np.int64], pairs: Pairs, item: str) -> InputError:
+    """The error for the first pair that stands twice; ``key`` (n,) tells pairs apart."""
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    at = again[np.argmin(order[again + 1])]
+    first, second = int(order[at]), int(order[at + 1])
+    user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
+    return InputError(
+        f"Expected each pair of user and {item} once, got user {user} and {thing} "
+        f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
+    )
+
+
+def _index(
+    ids: Ints, known: Known | None, what: str, where: Callable[[int], str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
+    present, inverse = unique(ids)
+    if known is None:
+        return present, np.arange(len(present)), inverse
+    order = np.argsort(known.ids)
+    at = order[np.minimum(np.searchsorted(known.ids, present, sorter=order), len(known.ids) - 1)]
+    strange = np.flatnonzero(known.ids[at] != present)
+    if strange.size:
+        row = int(np.argmax(np.isin(inverse, strange)))
+        raise InputError(
+            f"Expected a {what} of {known.place} in {where(row)}, got {what} {ids[row]}. "
+            f"Give the {what} a line there, or take this one out."
+        )
+    return present, at, inverse

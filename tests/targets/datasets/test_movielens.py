@@ -1,0 +1,204 @@
+"""Every layout of MovieLens says what was written; broken files are named by line."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets import ml_1m, ml_100k
+from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+from fedrec_auditor.targets.datasets.ml_1m import Ml1m
+from fedrec_auditor.targets.datasets.ml_10m import Ml10m
+from fedrec_auditor.targets.datasets.ml_20m import Ml20m
+from fedrec_auditor.targets.datasets.ml_25m import Ml25m
+from fedrec_auditor.targets.datasets.ml_100k import Ml100k
+from fedrec_auditor.targets.datasets.parts.movielens import GENRES, LARGE_GENRES
+from tests.targets.datasets import written
+from tests.targets.datasets.broken import check_named
+from tests.targets.datasets.written import Rows
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What reads it, writes it, draws rows for it, and knows what they are."""
+
+    dataset: Dataset
+    write: Callable[[Path, Rows], Path]
+    rows: st.SearchStrategy[Rows]
+    oracle: Callable[[Rows], Interactions]
+
+
+OF_100K = partial(Rows.interactions, genres=ml_100k.GENRE_NAMES, jobs=ml_100k.OCCUPATIONS)
+OF_1M = partial(
+    Rows.interactions,
+    genres=GENRES,
+    jobs=ml_1m.OCCUPATIONS,
+    groups=lambda first: (first >= 35) + (first >= 45),
+)
+LARGE = partial(Rows.interactions, genres=LARGE_GENRES)
+LAYOUTS = {
+    "100k": Layout(Ml100k(), written.official_100k, written.OF_100K, OF_100K),
+    "recbole": Layout(Ml100k(), written.recbole_100k, written.OF_100K, OF_100K),
+    "1m": Layout(Ml1m(), written.official_1m, written.OF_1M, OF_1M),
+    "pairs": Layout(Ml1m(), written.pairs_1m, written.OF_1M, partial(OF_1M, alone=True)),
+    "10m": Layout(Ml10m(), written.official_10m, written.LARGE, LARGE),
+    "20m": Layout(Ml20m(), written.official_20m, written.LARGE, LARGE),
+    "25m": Layout(Ml25m(), written.official_20m, written.LARGE, LARGE),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@settings(max_examples=60)
+@given(st.data())
+def test_what_was_written_comes_back(name: str, data: st.DataObject) -> None:
+    layout = LAYOUTS[name]
+    given_rows = data.draw(layout.rows)
+    with tempfile.TemporaryDirectory() as folder:
+        found = layout.dataset.load(layout.write(Path(folder), given_rows))
+    expected = layout.oracle(given_rows)
+    assert found.digest() == expected.digest()
+    assert found.titles == expected.titles
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_an_archive_is_read_as_its_folder_is(name: str, tmp_path: Path) -> None:
+    layout, packed = LAYOUTS[name], tmp_path / "packed.zip"
+    (tmp_path / "files").mkdir()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in layout.write(tmp_path / "files", written.SMALL).iterdir():
+            archive.write(file, f"some/where/{file.name}")
+    assert layout.dataset.load(packed).digest() == layout.oracle(written.SMALL).digest()
+
+
+BROKEN = [
+    ("100k", "u.data", "2\t6\t2\t8", "2\t6\t2", ["4 fields", "line 2"]),
+    ("100k", "u.data", "\t2\t8", "\t9\t8", ["a rating", "line 2", "'9'"]),
+    ("100k", "u.data", "\t2\t8", "\tnan\t8", ["a rating", "line 2", "nan"]),
+    ("recbole", "ml-100k.inter", "\t2\t8", "\tnan\t8", ["a rating", "line 3"]),
+    ("100k", "u.data", "2\t6", "3\t6", ["user of u.user", "line 2", "user 3"]),
+    ("recbole", "ml-100k.inter", "2\t6", "3\t6", ["line 3", "user 3"]),
+    ("100k", "u.data", "2\t6", "2\t8", ["movie of u.item", "line 2", "movie 8"]),
+    ("100k", "u.data", "2\t6", "1\t5", ["once", "line 2", "before", "line 1"]),
+    ("100k", "u.data", "*", "", ["at least one row", "empty"]),
+    ("100k", "u.user", "*", "", ["at least one row", "empty"]),
+    ("100k", "u.user", "|35|", "|x|", ["an age", "line 2", "'x'"]),
+    ("100k", "u.user", "|35|", "|" + "9" * 5000 + "|", ["an age", "line 2"]),
+    ("100k", "u.user", "|M|other", "|X|other", ["a gender", "line 2", "'X'"]),
+    ("recbole", "ml-100k.user", "doctor", "spy", ["an occupation", "line 2", "spy"]),
+    ("100k", "u.user", "2|35", "1|35", ["identifier", "line 2", "line 1"]),
+    ("100k", "u.item", "|u|0", "|u|2", ["a genre flag, one of 0, 1", "line 1", "'2'"]),
+    ("recbole", "ml-100k.item", "War", "Wars", ["genres among", "'Wars'"]),
+    ("recbole", "ml-100k.item", "item_id", "id", ["the header", "line 1"]),
+    ("1m", "ratings.dat", "2::6::2::8", "2::6::2", ["4 fields", "line 2"]),
+    ("1m", "ratings.dat", "2::6::2::8", "2::6::2:8", ["4 fields", "line 2"]),
+    ("1m", "ratings.dat", "2::6::2::8", "2::6::nan::8", ["a rating", "line 2"]),
+    ("1m", "ratings.dat", "2::6::2::8", "2::6::0::8", ["a rating", "line 2"]),
+    ("1m", "ratings.dat", "2::6::2::8", "3::6::2::8", ["user of users.dat", "line 2", "user 3"]),
+    ("1m", "ratings.dat", "2::6::2::8", "2::8::2::8", ["movie of movies.dat", "line 2"]),
+    ("1m", "users.dat", "::35::", "::36::", ["an age code", "line 2", "'36'"]),
+    ("1m", "users.dat", "::0::", "::21::", ["an occupation code", "line 2", "'21'"]),
+    ("1m", "movies.dat", "War", "Warr", ["genres among", "line 1", "'Warr'"]),
+    ("10m", "ratings.dat", "2::6::2::8", "2:6::2::8::", ["a user id", "line 2", "'2:6'"]),
+    ("10m", "ratings.dat", "2::6::2::8", "2::6::0.7::8", ["in steps of 0.5", "line 2", "'0.7'"]),
+    ("10m", "ratings.dat", "2::6::2::8", "2::6::5.5::8", ["a rating", "line 2", "'5.5'"]),
+    ("10m", "ratings.dat", "2::6::2::8", "2::6::2::-8", ["a timestamp", "line 2", "'-8'"]),
+    ("10m", "ratings.dat", "2::6::2::8", "1::5::2::8", ["once", "line 2", "before", "line 1"]),
+    ("10m", "movies.dat", "War", "Warr", ["genres among", "line 1", "'Warr'"]),
+    ("10m", "movies.dat", "6::", "5::", ["not yet on", "line 2"]),
+    ("20m", "ratings.csv", "userId", "user", ["the header 'userId,", "line 1", "'user,movieId"]),
+    ("20m", "ratings.csv", "2,6,2.0,8", "2,6,2.0", ["4 fields", "line 3"]),
+    ("20m", "ratings.csv", "2,6,2.0,8", '2,6,"2.0",8', ["a rating", "line 3"]),
+    ("20m", "ratings.csv", "2,6,2.0,8", "2,6,0,8", ["a rating", "line 3", "'0'"]),
+    ("20m", "movies.csv", "War", "Warr", ["genres among", "line 2", "'Warr'"]),
+    ("20m", "movies.csv", "genres", "genre", ["the header 'movieId,title,genres'", "line 1"]),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "old", "new", "said"), BROKEN)
+def test_a_broken_file_is_named_with_its_line(
+    tmp_path: Path, name: str, file: str, old: str, new: str, said: list[str]
+) -> None:
+    layout = LAYOUTS[name]
+    encoding = "latin-1" if file == "u.item" or name == "1m" else "utf-8"
+    place = layout.write(tmp_path, written.SMALL) / file
+    check_named(layout.dataset, place, old, new, said, encoding)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"userID": [1]}, "a column movieID of integers"),
+        ({"userID": [1, None], "movieID": [5, 6]}, "a column userID of integers without gaps"),
+        ({"userID": [1.5], "movieID": [5]}, "a column userID of integers"),
+        ({"userID": [1, 1], "movieID": [5, 5]}, "row 2, and before in interactions.parquet"),
+        ({"userID": [1, 4], "movieID": [5, 5]}, "row 2, got user 4"),
+    ],
+)
+def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], said: str) -> None:
+    written.write_pairs(written.official_1m(tmp_path, written.SMALL), columns)
+    with pytest.raises(InputError) as caught:
+        Ml1m().load(tmp_path)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "readme", "name"),
+    [
+        ("somewhere", "", "MovieLens of unknown size"),
+        ("my-ml-20m", "", "ml-20m"),
+        ("ml-25m", "", "ml-25m"),
+        ("ML-25M", "", "ml-25m"),
+        ("ml-25m", "This dataset (ml-20m) describes", "ml-20m"),
+        ("ml-20m", "This dataset (ml-25m) describes", "ml-25m"),
+        ("ml-32m", "", "ml-32m"),
+        ("x", "This dataset (ml-latest-small) describes", "ml-latest-small"),
+    ],
+)
+def test_the_readme_and_then_the_folder_say_which_it_is(
+    tmp_path: Path, folder: str, readme: str, name: str
+) -> None:
+    place = written.official_20m(tmp_path / folder, written.SMALL)
+    if readme:
+        (place / "README.txt").write_text(readme)
+    archive = tmp_path / f"{folder}.zip"
+    with zipfile.ZipFile(archive, "w") as stream:
+        for file in place.iterdir():
+            stream.write(file, f"{folder}/{file.name}")
+    for path in (place, archive):
+        known = (Ml25m().recognises(path), Ml20m().recognises(path))
+        assert known == (name == "ml-25m", name != "ml-25m")
+        assert Ml20m().load(path).name == name
+
+
+def test_the_folder_in_a_folder_says_it_too(tmp_path: Path) -> None:
+    written.official_20m(tmp_path / "ml-25m", written.SMALL)
+    assert Ml25m().recognises(tmp_path)
+    assert not Ml20m().recognises(tmp_path)
+    assert Ml25m().load(tmp_path).name == "ml-25m"
+
+
+def test_the_shared_pairs() -> None:
+    """Counts that the data set's README states, and papers (3,706 rated movies)."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the pairs of MovieLens 1M are not at {SHARED}")
+    data = Ml1m().load(SHARED)
+    assert (data.n_users, data.n_items, data.ratings.nnz) == (6040, 3706, 1_000_209)
+    assert data.name == "ml-1m (pairs only)"
+    assert data.timestamps is None
+    assert (data.ratings.data == 1).all()
+    assert np.diff(data.ratings.indptr).min() == 20
+    assert data.genres is not None
+    assert data.genres.any(axis=1).all()

@@ -1,0 +1,176 @@
+"""Made-up rows of MovieLens, files of them in every layout, and the obvious way to read them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from hypothesis import strategies as st
+from pyarrow import parquet
+from scipy import sparse
+
+from fedrec_auditor.targets.datasets import ml_1m, ml_100k
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.movielens import GENRES, LARGE_GENRES
+
+GROUPS = ("under 35", "35 to 45", "over 45")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the files say, in the order of their lines: users have an age, a gender, a job."""
+
+    users: dict[int, tuple[int, str, str]]
+    items: dict[int, tuple[str, list[str]]]
+    pairs: dict[tuple[int, int], tuple[float, int]]
+
+    def interactions(
+        self,
+        genres: Sequence[str],
+        jobs: Sequence[str] = (),
+        groups: Callable[[int], int] = lambda age: (age >= 35) + (age > 45),
+        *,
+        alone: bool = False,
+    ) -> Interactions:
+        """The slow obvious oracle: dense arrays and dictionaries; ``alone`` without ratings."""
+        users, items = (sorted({pair[side] for pair in self.pairs}) for side in (0, 1))
+        ratings = np.zeros((len(users), len(items)), dtype=np.float32)
+        for (user, item), (rating, _) in self.pairs.items():
+            ratings[users.index(user), items.index(item)] = 1 if alone else rating
+        told = [self.users[user] for user in users] if jobs else []
+        codes = {
+            "gender": ([*map("FM".index, (g for _, g, _ in told))], ("F", "M")),
+            "age_group": ([groups(age) for age, _, _ in told], GROUPS),
+            "occupation": ([jobs.index(job) for _, _, job in told], tuple(jobs)),
+        }
+        return Interactions(
+            name="oracle",
+            users=np.array(users),
+            items=np.array(items),
+            ratings=sparse.csr_array(ratings),
+            timestamps=None if alone else np.array([self.pairs[p][1] for p in sorted(self.pairs)]),
+            attributes={
+                name: Attribute(codes=np.array(code), categories=categories)
+                for name, (code, categories) in codes.items()
+                if jobs
+            },
+            genres=np.array([[name in self.items[i][1] for name in genres] for i in items]),
+            genre_names=tuple(genres),
+            titles=tuple(self.items[item][0] for item in items),
+        )
+
+
+@st.composite
+def rows(
+    draw: st.DrawFn,
+    genres: Sequence[str],
+    jobs: Sequence[str] = ("none",),
+    ages: Sequence[int] = range(1, 100),
+    stars: Sequence[float] = (1, 2, 3, 4, 5),
+    largest: int = 10**6,
+) -> Rows:
+    """Rows of any ids, titles and genres (in any order, with repeats, or none)."""
+    ids = st.integers(1, largest)
+    person = st.tuples(st.sampled_from(ages), st.sampled_from("FM"), st.sampled_from(jobs))
+    users = draw(st.dictionaries(ids, person, min_size=1, max_size=6))
+    film = st.tuples(
+        st.text("Aé:'\",( #", min_size=1, max_size=5).filter(lambda t: "::" not in f":{t}:"),
+        st.lists(st.sampled_from(genres), max_size=4),
+    )
+    items = draw(st.dictionaries(ids, film, min_size=1, max_size=6))
+    pair = st.tuples(st.sampled_from(list(users)), st.sampled_from(list(items)))
+    values = st.tuples(st.sampled_from(stars), st.integers(0, 2**40))
+    return Rows(users, items, draw(st.dictionaries(pair, values, min_size=1, max_size=20)))
+
+
+def lines(path: Path, found: Iterable[str], encoding: str = "utf-8") -> None:
+    path.write_bytes("".join(f"{line}\n" for line in found).encode(encoding))
+
+
+def official_100k(folder: Path, said: Rows) -> Path:
+    lines(folder / "u.data", [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in said.pairs.items()])
+    lines(folder / "u.user", [f"{u}|{a}|{g}|{o}|Z" for u, (a, g, o) in said.users.items()])
+    flags = {
+        item: "|".join(str(int(name in genres)) for name in ml_100k.GENRE_NAMES)
+        for item, (_, genres) in said.items.items()
+    }
+    films = [f"{i}|{t}|01-Jan-1990||u|{flags[i]}" for i, (t, _) in said.items.items()]
+    lines(folder / "u.item", films, "latin-1")
+    return folder
+
+
+def recbole_100k(folder: Path, said: Rows) -> Path:
+    files = {
+        "inter": [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in said.pairs.items()],
+        "user": [f"{u}\t{a}\t{g}\t{o}\tZ" for u, (a, g, o) in said.users.items()],
+        "item": [f"{i}\t{t}\t1990\t{' '.join(g)}" for i, (t, g) in said.items.items()],
+    }
+    for end, found in files.items():
+        name = f"ml-100k.{end}"
+        lines(folder / name, [ml_100k.HEADERS[name], *found])
+    return folder
+
+
+def official_1m(folder: Path, said: Rows) -> Path:
+    jobs = ml_1m.OCCUPATIONS.index
+    files = {
+        "users.dat": [f"{u}::{g}::{a}::{jobs(o)}::Z" for u, (a, g, o) in said.users.items()],
+        "movies.dat": [f"{i}::{t}::{'|'.join(g)}" for i, (t, g) in said.items.items()],
+        "ratings.dat": [f"{u}::{i}::{r:g}::{t}" for (u, i), (r, t) in said.pairs.items()],
+    }
+    for name, found in files.items():
+        lines(folder / name, found, "latin-1")
+    return folder
+
+
+def pairs_1m(folder: Path, said: Rows) -> Path:
+    users, items = zip(*said.pairs, strict=True)
+    return write_pairs(official_1m(folder, said), {"userID": [*users], "movieID": [*items]})
+
+
+def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
+    parquet.write_table(pyarrow.table(columns), folder / "interactions.parquet")
+    (folder / "ratings.dat").unlink(missing_ok=True)
+    return folder
+
+
+def official_10m(folder: Path, said: Rows) -> Path:
+    films = [
+        f"{i}::{t}::{'|'.join(genres) or '(no genres listed)'}"
+        for i, (t, genres) in said.items.items()
+    ]
+    lines(folder / "movies.dat", films)
+    rated = [f"{u}::{i}::{r:g}::{t}" for (u, i), (r, t) in said.pairs.items()]
+    lines(folder / "ratings.dat", rated)
+    return folder
+
+
+def official_20m(folder: Path, said: Rows) -> Path:
+    films = [[i, t, "|".join(g) or "(no genres listed)"] for i, (t, g) in said.items.items()]
+    rated = [[u, i, float(r), t] for (u, i), (r, t) in said.pairs.items()]
+    folder.mkdir(exist_ok=True)
+    for name, header, found in (
+        ("movies.csv", "movieId,title,genres", films),
+        ("ratings.csv", "userId,movieId,rating,timestamp", rated),
+    ):
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows(found)
+        (folder / name).write_bytes(f"{header}\n{stream.getvalue()}".encode())
+    return folder
+
+
+LARGE = rows(LARGE_GENRES, stars=[half / 2 for half in range(1, 11)], largest=2**40)
+OF_100K = rows(ml_100k.GENRE_NAMES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
+OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGES)])
+SMALL = Rows(
+    users={1: (45, "F", "doctor"), 2: (35, "M", "other"), 9: (18, "M", "other")},
+    items={5: ("Anon, The", ["War"]), 6: ("Café", []), 7: ("Unseen", ["Drama"])},
+    pairs={(1, 5): (4, 9), (2, 6): (2, 8), (1, 6): (3, 7)},
+)
+"""User 9 rated nothing, and nobody rated item 7."""
