@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.demonstrations import demonstrated
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.reports.paragraph import columns, paragraph
 from fedrec_auditor.targets.settings import declared
 
 _PAGES = {
@@ -41,6 +40,7 @@ def command(
 ) -> None:
     """List what can be audited, and with what."""
     from fedrec_auditor.auditor.reproductions import reproduction
+    from fedrec_auditor.reports.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
@@ -78,6 +78,8 @@ def command(
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
     """What a target is, and its settings: what each is by default, and what it may be."""
+    from fedrec_auditor.reports.paragraph import paragraph
+
     target = FAMILIES["targets"].member(name)()
     kind: type = type(target)
     allowed = {key: rule.said.removeprefix("to be ") for key, rule in declared(kind).items()}

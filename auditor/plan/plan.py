@@ -312,6 +312,8 @@ def _read(name: str, value: Any) -> Any:
     if name == "targets" and is_text:
         return (value,)
     takes_list = name in ("columns", "settings") and isinstance(value, list | tuple)
+    if isinstance(value, Mapping):
+        return dict(value)
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 
