@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
 from fedrec_auditor.auditor.commands.options import AsJson, tell_left_out
+from fedrec_auditor.auditor.plan.families import near_names
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.catalogue import CatalogueRow
@@ -156,8 +157,9 @@ def words_of(given: Sequence[str]) -> list[Word]:
     for text in given:
         word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
         if word is None:
-            choices = ", ".join(each.replace(" ", "-") for each in known)
-            raise InputError(f"Expected --only among {choices}, got {text!r}. Choose one.")
+            choices = [each.replace(" ", "-") for each in known]
+            near = near_names(text, choices, "") or "Choose one."
+            raise InputError(f"Expected --only among {', '.join(choices)}, got {text!r}. {near}")
         found.append(word)
     return found
 
