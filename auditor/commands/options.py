@@ -67,6 +67,8 @@ Baseline = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the report of another plan in --out.")
 ]
+Sarif = Annotated[Path | None, typer.Option(help="Write what was found for code scanning, too.")]
+Junit = Annotated[Path | None, typer.Option(help="Write a test report, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -110,7 +112,7 @@ def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
 def _parameter(name: str) -> inspect.Parameter:
     said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
     if said.reads is not None:
-        kind = list[str] if kind is dict else Path if name == "claims" else str
+        kind = list[str] if kind is dict else str
     form: Any = typer.Option(option_of(name), help=said.help, metavar=said.metavar)
     if name == "targets":
         kind, form = list[str], typer.Argument(help=said.help)

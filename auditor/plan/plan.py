@@ -199,7 +199,7 @@ class Plan(BaseModel):
             "Of a system of your own, MODULE:OBJECT: a file of its claims (TOML).",
             "claim",
             "FILE",
-            reads=read_claims,
+            reads=lambda path: read_claims(Path(path)),
         ),
     ] = ()
     only: Annotated[
