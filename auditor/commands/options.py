@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
 from fedrec_auditor.auditor.machine.output import tell
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, option_of, said_of
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, help_of, option_of, said_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -113,9 +113,9 @@ def _parameter(name: str) -> inspect.Parameter:
     said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
     if said.reads is not None:
         kind = list[str] if kind is dict else str
-    form: Any = typer.Option(option_of(name), help=said.help, metavar=said.metavar)
+    form: Any = typer.Option(option_of(name), help=help_of(name), metavar=said.metavar)
     if name == "targets":
-        kind, form = list[str], typer.Argument(help=said.help)
+        kind, form = list[str], typer.Argument(help=help_of(name))
     return inspect.Parameter(
         name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
     )
