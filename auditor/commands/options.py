@@ -72,8 +72,10 @@ Junit = Annotated[Path | None, typer.Option(help="Write a test report, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What adds options for these fields of a plan to a command, as ``Plan`` declares them.
+def with_options(
+    options: Mapping[str, tuple[Any, Any]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What adds options to a command: by name the type of each, and what typer makes it of.
 
     The command is called with what is given of them as ``said``, a mapping.
     """
@@ -81,20 +83,31 @@ def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     def made(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def called(**given: Any) -> None:
-            said = {name: given.pop(name) for name in names}
+            said = {name: given.pop(name) for name in options}
             for name, value in list(said.items()):
                 if value is None or value is False or value == []:
                     del said[name]
             command(said=said, **given)
 
         signature = inspect.signature(command, eval_str=True)
+        more = [
+            inspect.Parameter(
+                name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
+            )
+            for name, (kind, form) in options.items()
+        ]
         own = [each for name, each in signature.parameters.items() if name != "said"]
         vars(called)["__signature__"] = signature.replace(
-            parameters=[each.replace(kind=_ONLY_NAMED) for each in (*map(_parameter, names), *own)]
+            parameters=[*more, *(each.replace(kind=_ONLY_NAMED) for each in own)]
         )
         return called
 
     return made
+
+
+def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What adds options for these fields of a plan to a command, as ``Plan`` declares them."""
+    return with_options({name: _option(name) for name in names})
 
 
 def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
@@ -109,16 +122,13 @@ def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
     return chosen
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _option(name: str) -> tuple[Any, Any]:
     said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
+    if name == "targets":
+        return list[str], typer.Argument(help=help_of(name))
     if said.reads is not None:
         kind = list[str] if kind is dict else str
-    form: Any = typer.Option(option_of(name), help=help_of(name), metavar=said.metavar)
-    if name == "targets":
-        kind, form = list[str], typer.Argument(help=help_of(name))
-    return inspect.Parameter(
-        name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
-    )
+    return kind, typer.Option(option_of(name), help=help_of(name), metavar=said.metavar)
 
 
 def _typed(annotation: Any) -> Any:
