@@ -15,7 +15,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.overrides import randomizer
+from fedrec_auditor.auditor.plan.members import make_mechanism
 from fedrec_auditor.auditor.testing.mechanisms import Case, MechanismContract
 from fedrec_auditor.auditor.testing.targets import TargetCase, TargetContract
 from tests.command import cli
@@ -143,7 +143,7 @@ def test_its_paper_is_one_folder(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("plugged")
 def test_settings_are_read_of_a_module_whose_annotations_are_no_texts() -> None:
-    found: Any = randomizer("coin", ["p=0.8", "q=0.2"])
+    found: Any = make_mechanism("coin", ["p=0.8", "q=0.2"])
     assert (found.p, found.q) == (0.8, 0.2)
 
 

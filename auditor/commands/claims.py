@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,9 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
-from fedrec_auditor.auditor.commands.options import AsJson, tell_left_out
+from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, tell_left_out
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+from fedrec_auditor.auditor.plan.plan import Plan, amend, make_target
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.catalogue import CatalogueRow
@@ -66,8 +67,8 @@ def command(
         bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
     ] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; one is quick enough.")] = None,
-    sarif: Annotated[Path | None, typer.Option(help="Write it for code scanning, too.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
+    sarif: Sarif = None,
+    junit: Junit = None,
 ) -> None:
     """Judge what papers claim by what can be proved and exactly computed alone.
 
@@ -93,6 +94,11 @@ def command(
     if markdown and (as_json or only):
         raise InputError("Expected --markdown without --json and --only. Drop the others.")
     words = words_of(only or ())
+    if asked is not None and named["a target"]:
+        FAMILIES["targets"].check(asked)
+    if paper is not None:
+        FAMILIES["papers"].check(paper)
+    settings = amend(None, {"settings": [f"{asked}.{each}" for each in given or ()]})
 
     from rich.console import Console
 
@@ -109,7 +115,7 @@ def command(
         if not as_json:
             catalogue_terminal.render_tables(printed, console)
     elif asked is not None and not numbered:
-        rows = findings = _findings(asked, given or [], users, items)
+        rows = findings = _findings(asked, settings, given or [], users, items)
         write_files(rendered(findings, sarif, junit))
         if not as_json:
             findings_terminal.render_findings(findings, console)
@@ -156,18 +162,18 @@ def words_of(given: Sequence[str]) -> list[Word]:
     for text in given:
         word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
         if word is None:
-            choices = ", ".join(each.replace(" ", "-") for each in known)
-            raise InputError(f"Expected --only among {choices}, got {text!r}. Choose one.")
+            choices = [each.replace(" ", "-") for each in known]
+            near = near_names(text, choices, "") or "Choose one."
+            raise InputError(f"Expected --only among {', '.join(choices)}, got {text!r}. {near}")
         found.append(word)
     return found
 
 
 def _findings(
-    name: str, given: list[str], users: int | None, items: int | None
+    name: str, settings: Plan, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
     """Every scoped claim of a target with these settings, evaluated."""
     from fedrec_auditor.auditor.judging import accounting
-    from fedrec_auditor.auditor.plan.plan import amend, make_target
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
@@ -176,7 +182,7 @@ def _findings(
             f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
         )
     system, population = (
-        make_target(name, amend(None, {"settings": [f"{name}.{one}" for one in given]})),
+        make_target(name, settings),
         Population(n_users=n_users, n_items=n_items),
     )
     tell_left_out()

@@ -162,7 +162,8 @@ def _usage(error: Exception, message: str) -> str:
         message = f"{message[: wrong.start()]}expected one of {wrong[2]}"
         got = f", got {wrong[1]!r}"
         near = near_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
-    return f"{message}{got}. {near}{' ' * bool(near)}See `{path} --help`."
+    ends = "" if message.endswith("?") else "."
+    return f"{message}{got}{ends} {near}{' ' * bool(near)}See `{path} --help`."
 
 
 def _given(names: Sequence[str]) -> str | None:

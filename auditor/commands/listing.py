@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,8 +16,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.demonstrations import demonstrated
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.reports.paragraph import columns, paragraph
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
 from fedrec_auditor.targets.settings import declared
 
 _PAGES = {
@@ -37,20 +38,27 @@ def command(
             help=f"One of: {', '.join(_KINDS)}; all if left out. Or a target, for its settings.",
         ),
     ] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Targets, or demonstrations, of this paper only.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
     from fedrec_auditor.auditor.reproductions import reproduction
+    from fedrec_auditor.reports.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
     }
-    shown = {name: paper.demonstrations[name] for name, paper in sorted(demonstrated().items())}
+    shown = {name: each.demonstrations[name] for name, each in sorted(demonstrated().items())}
     listed["demonstrations"] = shown.keys, shown.__getitem__
     listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
+    if paper is not None:
+        listed = {name: listed[name] for name in ("targets", "demonstrations")}
+        listed = {name: (partial(_of, paper, name, n), s) for name, (n, s) in listed.items()}
     width = columns() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
-        names = FAMILIES["targets"].names()
+        names = () if paper else FAMILIES["targets"].names()
         if kind not in names:
             near = near_names(kind, [*listed, *names], "")
             raise InputError(
@@ -76,27 +84,57 @@ def command(
             print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
 
 
+def _of(paper: str, kind: str, names: Callable[[], Iterable[str]]) -> list[str]:
+    """The targets or demonstrations of a paper; InputError with near names if there is none."""
+    FAMILIES["papers"].check(paper)
+    found = papers()[paper]
+    if kind == "demonstrations":
+        return sorted(found.demonstrations)
+    place = FAMILIES[kind].module
+    return [name for name in names() if place(name).startswith(f"{found.package}.")]
+
+
 def _describe(name: str, width: int, *, as_json: bool) -> None:
-    """What a target is, and its settings: what each is by default, and what it may be."""
+    """A target, its paper, and its settings: the default of each, what it may be and what it is."""
+    from fedrec_auditor.reports.paragraph import paragraph
+
     target = FAMILIES["targets"].member(name)()
     kind: type = type(target)
     allowed = {key: rule.said.removeprefix("to be ") for key, rule in declared(kind).items()}
     allowed |= _PARTS
     settings = {
-        field.name: {"default": getattr(target, field.name), "may be": allowed.get(field.name, "")}
+        field.name: {
+            "default": getattr(target, field.name),
+            "may be": allowed.get(field.name, ""),
+            "is": _meaning(kind, field.name),
+        }
         for field in fields(target)
         if field.init
     }
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))
         return
-    text = (inspect.getdoc(target) or "").partition(">>>")[0].replace("``", "").strip()
-    summary, *more = text.split("\n\n")
-    print(paragraph(summary, width, label=f"{name}:"))
+    summary, *more = _prose(kind).split("\n\n")
+    print(paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
-        print(f"\n{paragraph(part, width, indent=2)}")
+        print(f"\n{paragraph(part.replace('``', '').strip(), width, indent=2)}")
+    print(f"\n{paragraph(target.paper, width, label='Paper', hang=7)}")
     print("\nSettings")
     hang = max((len(key) + 2 for key in settings), default=0)
     for key, told in settings.items():
-        said = f"{told['default']}" + (f"; {told['may be']}" if told["may be"] else "")
+        said = "; ".join(str(each) for each in told.values() if each != "")
         print(paragraph(said, width, label=key, indent=2, hang=hang))
+
+
+def _prose(kind: type) -> str:
+    """What a class says of itself, without examples."""
+    return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
+
+
+def _meaning(kind: type, setting: str) -> str:
+    """The clause that names a setting where the class, or one that it extends, describes itself."""
+    for base in kind.__mro__:
+        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(_prose(base).split())):
+            if f"``{setting}``" in clause:
+                return clause.replace("``", "").rstrip(".;:")
+    return ""

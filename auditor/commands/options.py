@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
 from fedrec_auditor.auditor.machine.output import tell
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, option_of, said_of
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, help_of, option_of, said_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -67,22 +67,15 @@ Baseline = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the report of another plan in --out.")
 ]
+Sarif = Annotated[Path | None, typer.Option(help="Write what was found for code scanning, too.")]
+Junit = Annotated[Path | None, typer.Option(help="Write a test report, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-_SEPARATOR = inspect.Parameter(
-    "separator",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        str | None,
-        typer.Option(help="For a table: one of , ; | :: and tab. By default found in its header."),
-    ],
-)
-
-
-def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What adds options for these fields of a plan to a command, as ``Plan`` declares them.
+def with_options(
+    options: Mapping[str, tuple[Any, Any]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What adds options to a command: by name the type of each, and what typer makes it of.
 
     The command is called with what is given of them as ``said``, a mapping.
     """
@@ -90,23 +83,37 @@ def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     def made(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def called(**given: Any) -> None:
-            said = {name: given.pop(name) for name in names}
-            if separator := given.pop("separator", None):
-                said["columns"] = [*(said["columns"] or ()), f"separator={separator}"]
+            said = {name: given.pop(name) for name in options}
             for name, value in list(said.items()):
                 if value is None or value is False or value == []:
                     del said[name]
+            if separator := said.pop("separator", None):
+                said["columns"] = [*said.get("columns", ()), f"separator={separator}"]
             command(said=said, **given)
 
         signature = inspect.signature(command, eval_str=True)
+        more = [
+            inspect.Parameter(
+                name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
+            )
+            for name, (kind, form) in options.items()
+        ]
         own = [each for name, each in signature.parameters.items() if name != "said"]
-        own += [_SEPARATOR] if "columns" in names else []
         vars(called)["__signature__"] = signature.replace(
-            parameters=[each.replace(kind=_ONLY_NAMED) for each in (*map(_parameter, names), *own)]
+            parameters=[*more, *(each.replace(kind=_ONLY_NAMED) for each in own)]
         )
         return called
 
     return made
+
+
+def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What adds options for these fields of a plan to a command, as ``Plan`` declares them."""
+    options = {name: _option(name) for name in names}
+    if "columns" in names:
+        text = "For a table: one of , ; | :: and tab. By default found in its header."
+        options["separator"] = str, typer.Option(help=text)
+    return with_options(options)
 
 
 def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
@@ -121,16 +128,13 @@ def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
     return chosen
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _option(name: str) -> tuple[Any, Any]:
     said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
-    if said.reads is not None:
-        kind = list[str] if kind is dict else Path if name == "claims" else str
-    form: Any = typer.Option(option_of(name), help=said.help, metavar=said.metavar)
     if name == "targets":
-        kind, form = list[str], typer.Argument(help=said.help)
-    return inspect.Parameter(
-        name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
-    )
+        return list[str], typer.Argument(help=help_of(name))
+    if said.reads is not None:
+        kind = list[str] if kind is dict else str
+    return kind, typer.Option(option_of(name), help=help_of(name), metavar=said.metavar)
 
 
 def _typed(annotation: Any) -> Any:

@@ -12,14 +12,13 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
-from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict
+from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
 from fedrec_auditor.auditor.machine.output import spare_output
 from fedrec_auditor.targets.wrapped.contained import accountable, message_of
 
@@ -79,10 +78,8 @@ def command(
         ),
     ] = None,
     as_json: AsJson = False,
-    sarif: Annotated[
-        Path | None, typer.Option(help="Write what was found for code scanning, too.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a test report, too.")] = None,
+    sarif: Sarif = None,
+    junit: Junit = None,
 ) -> None:
     """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
 

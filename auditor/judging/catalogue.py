@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.machine.workers import results
 from fedrec_auditor.auditor.plan.demonstrations import demonstration
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.catalogue import (
     CatalogueRow,
@@ -34,12 +34,7 @@ _SIZES = ("n_users", "n_items")
 
 
 def entries(of: str | None = None) -> tuple[Entry, ...]:
-    """All entries with a number, by heading and part, or those ``of`` a paper.
-
-    InputError with near names if there is no such paper.
-    """
-    if of is not None:
-        FAMILIES["papers"].check(of)
+    """All entries with a number, by heading and part, or those ``of`` a paper."""
     return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
 
 

@@ -175,6 +175,7 @@ def attack_recording(
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
+    plan.resolved()  # refuses attacks that there are not, before anything is read
     known, source = _truth(recording, truth, plan.columns)
     matched = MatchedTruth.of(recording, known, senders)
     system = RecordedSystem(

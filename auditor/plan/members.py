@@ -41,7 +41,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
     ``name`` and its own settings.
     """
     try:
-        member = FAMILIES[kind].member(name)
+        member: Any = FAMILIES[kind].member(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
     kinds = types(member)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
 from fedrec_auditor.targets.wrapped.client import told
@@ -98,7 +98,8 @@ def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claim
     for key in settings:
         if key not in known:
             raise InputError(
-                f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. Rename it."
+                f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. "
+                f"{near_names(key, known, '') or 'Rename it.'}"
             )
     changed: _Claimant = replace(target, **settings)  # type: ignore[type-var]
     return changed

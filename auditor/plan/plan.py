@@ -73,7 +73,7 @@ def _several(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _size(text: str) -> tuple[int, int]:
+def _sizes(text: str) -> tuple[int, int]:
     users, _, items = text.partition("x")
     if not (users.isdecimal() and items.isdecimal()):
         raise InputError(f"Expected population=USERSxITEMS, got {text!r}. Give for example 24x32.")
@@ -82,6 +82,11 @@ def _size(text: str) -> tuple[int, int]:
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:
     return pairs("--column name=column", "--column user=user_id", texts)
+
+
+_Names = Annotated[tuple[str, ...], Field(strict=False)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Size = Annotated[int, Field(ge=2, lt=2**31)]
 
 
 class Plan(BaseModel):
@@ -118,16 +123,15 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     targets: Annotated[
-        tuple[str, ...],
-        Field(strict=False),
+        _Names,
         Said(
             "Targets, or `all`; some of each paper if left out. See `auditor list`. Of your own "
             "MODULE:OBJECT."
         ),
     ] = ()
-    data: Annotated[
-        str, Said("A data set (`auditor list datasets`) or a path. Default ml-100k.", reads=str)
-    ] = "ml-100k"
+    data: Annotated[str, Said("A data set (`auditor list datasets`) or a path.", reads=str)] = (
+        "ml-100k"
+    )
     columns: Annotated[
         dict[str, str] | None,
         Said(
@@ -137,27 +141,22 @@ class Plan(BaseModel):
             reads=_columns,
         ),
     ] = None
-    min_user: Annotated[
-        int, Field(ge=0, lt=2**63), Said("Only users with so many interactions or more.")
-    ] = 0
-    min_item: Annotated[
-        int, Field(ge=0, lt=2**63), Said("Only items with so many interactions or more.")
-    ] = 0
+    min_user: Annotated[_Count, Said("Only users with so many interactions or more.")] = 0
+    min_item: Annotated[_Count, Said("Only items with so many interactions or more.")] = 0
     min_rating: Annotated[
         float,
         Field(ge=0, allow_inf_nan=False),
         Said("Only ratings of so much or more count as interactions."),
     ] = 0.0
-    seed: Annotated[int, Field(ge=0, lt=2**128), Said("Seed of everything random. Default 0.")] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**128), Said("Seed of everything random.")] = 0
     confidence: Annotated[
         float,
         AfterValidator(_confident),
-        Said("Of all lower bounds together, and of each interval. Default 0.95."),
+        Said("Of all lower bounds together, and of each interval."),
     ] = 0.95
     quick: Annotated[bool, Said("Fewer samples and repetitions, 20 rounds of training.")] = False
     attacks: Annotated[
-        tuple[str, ...] | None,
-        Field(strict=False),
+        _Names | None,
         Said("Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several),
     ] = None
     estimator: Annotated[
@@ -169,16 +168,16 @@ class Plan(BaseModel):
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        Said("local, round, training, one-run; several by commas. Default local.", reads=_several),
+        Said("local, round, training, one-run; several by commas.", reads=_several),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
         Said("Runs of each world of a round or a training game."),
     ] = None
     population: Annotated[
-        tuple[Annotated[int, Field(ge=2, lt=2**31)], Annotated[int, Field(ge=2, lt=2**31)]],
+        tuple[_Size, _Size],
         Field(strict=False),
-        Said("Users and items of such a game. Default 24x32.", reads=_size),
+        Said("Users and items of such a game.", reads=_sizes),
     ] = (24, 32)
     canaries: Annotated[
         Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None,
@@ -200,7 +199,7 @@ class Plan(BaseModel):
             "Of a system of your own, MODULE:OBJECT: a file of its claims (TOML).",
             "claim",
             "FILE",
-            reads=read_claims,
+            reads=lambda path: read_claims(Path(path)),
         ),
     ] = ()
     only: Annotated[
@@ -313,6 +312,8 @@ def _read(name: str, value: Any) -> Any:
     if name == "targets" and is_text:
         return (value,)
     takes_list = name in ("columns", "settings") and isinstance(value, list | tuple)
+    if isinstance(value, Mapping):
+        return dict(value)
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 
@@ -329,6 +330,19 @@ def option_of(name: str) -> str:
     ('--min-user', '--column')
     """
     return f"--{said_of(name).name or name.replace('_', '-')}"
+
+
+def help_of(name: str) -> str:
+    """What the field of this name is, and its default if it has one that can be said.
+
+    >>> help_of("population")
+    'Users and items of such a game. Default 24x32.'
+    """
+    default = Plan.model_fields[name].get_default(call_default_factory=True)
+    if isinstance(default, tuple):
+        default = ("x" if name == "population" else ",").join(map(str, default))
+    told = "" if default in (None, "", {}) or default is False else f" Default {default}."
+    return f"{said_of(name).help}{told}"
 
 
 def check_plan(plan: Plan) -> None:

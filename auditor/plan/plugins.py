@@ -97,7 +97,10 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     """All plug-ins on ``path``, by name; of one name the first distribution has the member."""
     found: list[Plugin] = []
     seen: set[str] = set()
-    for distribution in distributions(path=list(path)):
+    there = list(distributions(path=list(path)))
+    if not any(map(_names_members, there)):
+        return ()
+    for distribution in there:
         try:
             name, version = distribution.metadata["Name"], distribution.version
         except Exception:  # metadata that is damaged shows as a dozen kinds of exception
@@ -106,6 +109,14 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
             seen.add(name)
             found += _of(distribution, name, version)
     return tuple(sorted(found, key=lambda plugin: (plugin.kind, plugin.name)))
+
+
+def _names_members(distribution: Distribution) -> bool:
+    """Whether its entry points name a family: quicker to tell than what it is called."""
+    try:
+        return f"[{GROUP}" in (distribution.read_text("entry_points.txt") or "")
+    except Exception:  # as metadata that is damaged
+        return True
 
 
 def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:

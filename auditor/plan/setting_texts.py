@@ -56,13 +56,17 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
     """
     by_target: dict[str, dict[str, str]] = {}
-    for key, value in pairs("--set TARGET.NAME=VALUE", "--set fcf.rounds=5", given).items():
+    form, example = "--set TARGET.NAME=VALUE", "--set fcf.rounds=5"
+    for key, value in pairs(form, example, given).items():
         name = key.rpartition(".")[0]
         if OBJECT not in key:
             names = [n for n in FAMILIES["targets"].names() if key.startswith(f"{n}.")]
             name = max(names, key=len, default=key.partition(".")[0])
             FAMILIES["targets"].check(name)
-        by_target.setdefault(name, {})[key[len(name) + 1 :].strip()] = value
+        setting = key[len(name) + 1 :].strip()
+        if not setting:
+            raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. For example {example}.")
+        by_target.setdefault(name, {})[setting] = value
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,25 @@ from tests.command import cli, refusal
 BROKEN = {
     "unknown target": (("run", "dplcf-app"), "Did you mean dplcf-ap"),
     "unknown data": (("run", "--data", "ml-100kk"), "Did you mean ml-100k"),
+    "unknown attack": (("run", "--attacks", "linkag"), "Did you mean linkage"),
+    "unknown game": (("run", "--games", "rounds"), "Did you mean round"),
+    "unknown estimator": (("run", "--estimator", "join-binomial"), "Did you mean joint-binomial"),
+    "unknown attack to bound": (("run", "--by", "linkag"), "Did you mean linkage"),
+    "too few runs": (("run", "--runs", "3"), "runs=3"),
+    "unknown setting": (("run", "--set", "fcf.roundz=3"), "Did you mean rounds"),
+    "setting of an unknown target": (("run", "--set", "fcff.rounds=3"), "Did you mean fcf"),
+    "setting of a target not audited": (("run", "fcf", "--set", "gmf.batch=3"), "audited targets"),
+    "setting out of range": (("run", "--set", "fcf.rounds=0"), "a whole number of at least 1, got"),
+    "unknown target to record": (("record", "fcff", "--out", "/nowhere/x"), "Did you mean fcf"),
+    "unknown part of an audit": (("run", "--only", "claim"), "Did you mean claims"),
+    "unknown data of a table": (
+        ("reproduce", "dplcf", "--data", "ml-1mm=x", "--out", "/nowhere/x"),
+        "Did you mean ml-1m",
+    ),
+    "unknown reproduction": (("reproduce", "dplfc", "--out", "/nowhere/x"), "Did you mean dplcf"),
+    "unknown paper": (("claims", "--paper", "dplfc"), "Did you mean dplcf"),
+    "unknown word": (("claims", "--all", "--only", "violate"), "Did you mean violated"),
+    "unknown mechanism": (("verify", "bitflip", "--epsilon", "1"), "Did you mean bit-flip"),
     "no such path": (("run", "--data", "/nowhere/at/all"), "not there"),
     "no such plan": (("run", "--plan", "/nowhere/plan.toml"), "readable plan"),
     "negative seed": (("run", "--seed", "-1"), "seed=-1"),
@@ -28,7 +49,7 @@ BROKEN = {
     "unknown level": (("run", "--fail-on", "maybe"), "got 'maybe'. See `auditor run --help`"),
     "unknown option": (("run", "--sede", "1"), "--sede"),
     "option without a value": (("run", "--out"), "--out"),
-    "unknown command": (("rum",), "'rum'"),
+    "unknown command": (("rum",), "'rum'. Did you mean 'run'? See"),
     "no epsilon": (("verify", "math:sin"), "--epsilon"),
     "negative seed of draws": (("verify", "math:sin", "--epsilon", "1", "--seed", "-1"), "seed=-1"),
     "relative module": (("verify", ".math:sin", "--epsilon", "1"), ".math:sin"),
@@ -43,6 +64,24 @@ BROKEN = {
 @pytest.mark.parametrize(("words", "said"), BROKEN.values(), ids=BROKEN)
 def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
     assert said in refusal(*words)
+
+
+LIGHT = ("unknown target", "unknown data", "too few runs", "unknown setting", "unknown attack")
+HEAVY = ("torch", "scipy", "dp_accounting", "numpy", "numba", "pyarrow", "sklearn")
+
+
+@pytest.mark.parametrize("what", LIGHT)
+def test_what_is_wrong_is_said_before_anything_heavy_is_imported(what: str) -> None:
+    words, said = BROKEN[what]
+    code = (
+        "import sys; from fedrec_auditor.auditor.commands.command_line import main\n"
+        f"sys.argv = {['auditor', *words]!r}\n"
+        "try: main()\n"
+        f"finally: print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "\n")
+    assert said in done.stderr
 
 
 def test_no_words_show_the_help() -> None:

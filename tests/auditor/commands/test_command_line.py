@@ -292,11 +292,24 @@ def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     code, said, _ = cli("list", "fmf-ldp")
     assert code == 0
     assert said.startswith("fmf-ldp: FMF-LDP: Theorem 3")
-    assert "  reports         100; a whole number of at least 1\n" in said
+    assert "\nPaper  Minto" in said
+    line = next(line for line in said.splitlines() if line.startswith("  reports "))
+    assert line.startswith(
+        "  reports         100; a whole number of at least 1; A client draws reports"
+    )
     settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
-    assert settings["share"] == {"default": 0.0, "may be": "in [0, 1]"}
+    assert settings["share"].items() >= {"default": 0.0, "may be": "in [0, 1]"}.items()
+    assert "that of the users a round" in settings["share"]["is"]
     assert settings["learner"]["may be"] == "one of `auditor list learners`"
     assert cli("list", "fmf-lpd")[2].endswith("Did you mean fmf-ldp or fedmf-ldp or fmf-vfl?\n")
+
+
+def test_the_systems_of_a_paper_are_listed() -> None:
+    listed = json.loads(cli("list", "--paper", "privrec", "--json")[1])
+    assert listed.keys() == {"targets", "demonstrations"}
+    assert "dp-privrec" in listed["targets"]
+    assert "fcf" not in listed["targets"]
+    assert "Did you mean privrec?" in cli("list", "targets", "--paper", "privrek")[2]
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].names())

@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store
 from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
-from fedrec_auditor.auditor.plan.plan import Plan, make_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
@@ -468,11 +468,9 @@ def test_a_broadcast_with_a_row_a_user_reaches_everybody(game: str) -> None:
 
 @pytest.mark.parametrize("text", ["24", "x3", "24x", "24x3.5", "axb", "-1x3"])
 def test_a_population_is_two_numbers(text: str) -> None:
-    from fedrec_auditor.auditor.commands.run import population_size
-
-    assert population_size("24x32") == (24, 32)
+    assert amend(None, {"population": "24x32"}).population == (24, 32)
     with pytest.raises(InputError, match="USERSxITEMS"):
-        population_size(text)
+        amend(None, {"population": text})
 
 
 @pytest.mark.parametrize(

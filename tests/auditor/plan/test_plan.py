@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.plan import SUREST, Plan, amend, make_plan, make_target
+from fedrec_auditor.auditor.plan.plan import (
+    SUREST,
+    Plan,
+    amend,
+    make_plan,
+    make_target,
+    option_of,
+    said_of,
+)
 from fedrec_auditor.auditor.plan.plan_file import read_plan
 from fedrec_auditor.auditor.plan.toml_file import LARGEST
+from fedrec_auditor.auditor.run.runner import audit
 
 
 def written(folder: Path, text: str) -> Path:
@@ -169,3 +178,42 @@ def test_equal_plans_have_equal_digests() -> None:
 def test_a_whole_number_may_be_written_with_a_point() -> None:
     target = make_target("fmf-ldp", make_plan({"settings": {"fmf-ldp": {"reports": 10.0}}}))
     assert isinstance(vars(target)["reports"], int)
+
+
+def test_every_field_says_what_it_is_and_has_an_option() -> None:
+    options = [option_of(name) for name in Plan.model_fields]
+    assert len({*options}) == len(options) == len([n for n in Plan.model_fields if said_of(n).help])
+
+
+def test_a_plan_is_said_as_the_command_line_and_a_program_say_it() -> None:
+    said = {
+        "targets": "fcf",
+        "data": Path("here"),
+        "columns": ["user=customer", "item=article"],
+        "attacks": "linkage,user-membership",
+        "games": "local,round",
+        "population": "4x6",
+        "settings": ["fcf.T=5"],
+        "seed": None,
+    }
+    meant = {
+        "targets": ("fcf",),
+        "data": "here",
+        "columns": {"user": "customer", "item": "article"},
+        "attacks": ("linkage", "user-membership"),
+        "games": ("local", "round"),
+        "population": (4, 6),
+        "settings": {"fcf": {"rounds": 5}},
+    }
+    assert amend(None, said) == make_plan(meant)
+
+
+def test_a_setting_goes_over_that_of_a_file() -> None:
+    before = make_plan({"settings": {"fcf": {"rounds": 5, "alpha": 2.0}, "gmf": {"batch": 8}}})
+    plan = amend(before, {"settings": ["fcf.rounds=7"]})
+    assert plan.settings == {"fcf": {"rounds": 7, "alpha": 2.0}, "gmf": {"batch": 8}}
+
+
+def test_a_wrong_keyword_of_a_program_is_met_with_near_ones() -> None:
+    with pytest.raises(InputError, match="Did you mean seed"):
+        audit("fcf", sede=1)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.overrides import overridden, randomizer
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.members import make_mechanism
+from fedrec_auditor.auditor.plan.plan import amend, make_target
+from fedrec_auditor.auditor.plan.setting_names import fields_of
+from fedrec_auditor.auditor.plan.setting_texts import settings_of
+
+
+def overridden(name: str, given: list[str]) -> Any:
+    return make_target(name, amend(None, {"settings": [f"{name}.{text}" for text in given]}))
 
 
 @pytest.mark.parametrize(
@@ -78,4 +87,35 @@ def test_a_mechanism_refuses_a_setting_of_another_kind(
     name: str, given: list[str], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        randomizer(name, given)
+        make_mechanism(name, given)
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+def test_what_a_source_says_is_what_the_class_has(name: str) -> None:
+    kind = FAMILIES["targets"].member(name)
+    fields = {field.name for field in dataclasses.fields(kind) if field.init}
+    assert fields_of(name) == (fields, dict(kind.aliases))
+
+
+def test_settings_of_several_targets_are_told_apart() -> None:
+    given = ["fcf.rounds=3", "f-gerai.share=0.5", "f-gerai-nl.share=0.25", "mine:a.system.x=1"]
+    assert settings_of(given) == {
+        "fcf": {"rounds": 3},
+        "f-gerai": {"share": 0.5},
+        "f-gerai-nl": {"share": 0.25},
+        "mine:a.system": {"x": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fcff.rounds=3", "Did you mean fcf"),
+        ("fcf.roundz=3", "Did you mean rounds"),
+        ("fcf.rounds", "TARGET.NAME=VALUE"),
+        ("fcf=3", "TARGET.NAME=VALUE"),
+    ],
+)
+def test_a_wrong_place_of_a_setting_is_named(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        settings_of([text])
