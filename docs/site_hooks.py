@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # of benchmarks
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
-SUITES = ("attacks.AttackCase", "datasets.DatasetCase")
+SUITES = ("attacks.AttackCase", "datasets.DatasetCase", "targets.TargetCase")
 README = "README.md"
 SPEED = "benchmarks/RESULTS.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
@@ -147,7 +147,7 @@ def _public() -> str:
 def _suites() -> str:
     """The contract suite of every family that ships one, and what the suites take."""
     suites = [
-        f"{kind}.check_{kind.removesuffix('s')}"
+        f"{kind}.{kind.removesuffix('s').capitalize()}Contract"
         for kind in FAMILIES
         if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
     ]

@@ -10,12 +10,12 @@ import re
 
 import pytest
 
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge, tables
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
 from fedrec_auditor.reports.catalogue_document import counts
 from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words
-from fedrec_auditor.reports.words import number, short_least, short_most
+from fedrec_auditor.reports.words import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.docs.blocks import ROOT
 
@@ -82,9 +82,11 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
     assert any(row["repeats"] for row in data)
     for basis in ("printed", "derived"):
         (told,) = re.findall(rf"\d+ {basis} statements[^.]*", PAGE.replace("\n", " "))
-        for field, word in (("verdict", "VIOLATED"), ("arithmetic", "WRONG")):
+        for field, word in (("verdict", Verdict.VIOLATED), ("arithmetic", Arithmetic.WRONG)):
             mine = (row for row in data if (row["basis"], row[field]) == (basis, word))
-            assert f" {len({row['repeats'] or row['number'] for row in mine})} {word}" in told
+            assert (
+                f" {len({row['repeats'] or row['number'] for row in mine})} {WORDS[word]}" in told
+            )
 
 
 def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
