@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
+_TOGETHER = 8  # senders with about as many moved rows
 OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
@@ -35,6 +36,18 @@ class ModelMessages:
         """Those of ``users`` (ascending), and the senders' positions among them."""
         mine, places = located(self.users, users)
         return ModelMessages(self.users[mine], self.component.take(mine), self.base), places
+
+    def few(self, count: int) -> ModelMessages:
+        """Those of the first ``count`` senders, ascending."""
+        return self.of(np.sort(self.users)[:count].astype(np.int64))[0]
+
+    def changes_of(
+        self, users: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]]:
+        """``changes`` of ``users`` (ascending), and the senders' positions among them."""
+        asked, places = self.of(users)
+        for rows, change, moved in asked.changes():
+            yield places[rows], change, moved
 
     def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
         """Block by block of senders: how each would move the part, and which entries it moved.
@@ -90,6 +103,34 @@ def item_messages(
     """The messages called so, by rounds; empty if there are none."""
     name = item_name(view, kinds)
     return () if name is None else model_messages(view, kinds, each)[name]
+
+
+def by_rows(
+    touched: NDArray[np.bool_],
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
+    """Senders with about as many ``touched`` rows (n, M) together, so that others cost nothing.
+
+    Which senders (k,), the places of the rows of each, the touched ones first (k, m), and which of
+    these are touched.
+    """
+    sizes = np.count_nonzero(touched, axis=1)
+    for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
+        width = max(1, int(sizes[some].max(initial=0)))
+        first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
+        yield some, first, np.arange(width) < sizes[some][:, None]
+
+
+def spread(
+    values: NDArray[np.floating[Any]],
+    first: NDArray[np.intp],
+    kept: NDArray[np.bool_],
+    items: int,
+    otherwise: float = 0.0,
+) -> NDArray[np.float32]:
+    """``values`` (k, m) of ``kept`` rows at their places among all ``items``: (k, items)."""
+    whole = np.full((len(values), items), otherwise, dtype=np.float32)
+    np.put_along_axis(whole, first, np.where(kept, values, otherwise), axis=1)
+    return whole
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:

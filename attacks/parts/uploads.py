@@ -70,6 +70,15 @@ def located(
     return mine, np.searchsorted(users, senders[mine])
 
 
+def entries_of(
+    users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
+) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """What ``users`` (ascending) sent, in blocks: positions among them, (block, *shape)."""
+    mine, places = located(senders, users)
+    for rows, entries in blocks(component.take(mine)):
+        yield places[rows], entries
+
+
 def of_kind(view: View, *kinds: Kind) -> str | None:
     """The first component of these kinds with a number an item; None if there is none."""
     for name in names(view):
