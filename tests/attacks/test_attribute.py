@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.attribute_knn import AttributeKnn
-from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
-from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
-from fedrec_auditor.attacks.attribute_svc import AttributeSvc
-from fedrec_auditor.attacks.attribute_tree import AttributeTree
+from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeKnn,
+    AttributeLogistic,
+    AttributeMlp,
+    AttributeSvc,
+    AttributeTree,
+)
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import SUMMARY, Input, condense
 from fedrec_auditor.attacks.parts.uploads import blocks

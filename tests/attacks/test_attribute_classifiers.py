@@ -10,10 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from fedrec_auditor.attacks.attribute_knn import AttributeKnn
-from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
-from fedrec_auditor.attacks.attribute_svc import AttributeSvc
-from fedrec_auditor.attacks.attribute_tree import AttributeTree
+from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeKnn,
+    AttributeLogistic,
+    AttributeSvc,
+    AttributeTree,
+)
 from fedrec_auditor.attacks.parts.inputs import table_input
 from fedrec_auditor.attacks.parts.products import Products
 from fedrec_auditor.attacks.parts.supervised import Problem
