@@ -8,13 +8,13 @@ same shape. Names do nothing else than tell parts of one shape apart.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names
+from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names, taken
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
 _TOGETHER = 8  # senders with about as many moved rows
@@ -35,7 +35,7 @@ class ModelMessages:
     def of(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Those of ``users`` (ascending), and the senders' positions among them."""
         mine, places = located(self.users, users)
-        return ModelMessages(self.users[mine], self.component.take(mine), self.base), places
+        return replace(self, users=self.users[mine], component=taken(self.component, mine)), places
 
     def few(self, count: int) -> ModelMessages:
         """Those of the first ``count`` senders, ascending."""
@@ -71,17 +71,17 @@ def model_messages(
 
     A message without a broadcast to hold it against is left out, unless it says what changes.
     """
-    found: dict[str, tuple[ModelMessages, ...]] = {}
+    messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
         rounds = []
-        for one, uploads, component in kept(view, name, each):
-            base = _part(name, component.shape, one.broadcast)
+        for seen, uploads, component in kept(view, name, each):
+            base = _part(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
             if component.kind in kinds and not blind:
                 rounds.append(ModelMessages(uploads.users, component, base))
         if rounds:
-            found[name] = tuple(rounds)
-    return found
+            messages[name] = tuple(rounds)
+    return messages
 
 
 def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
@@ -89,12 +89,12 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
 
     Where several have as many rows, the one that is called after items, or else the first.
     """
-    found = [
+    tables = [
         name
-        for name, each in model_messages(view, kinds).items()
-        if len(shape := each[0].component.shape) == 2 and shape[0] == view.public.n_items
+        for name, rounds in model_messages(view, kinds).items()
+        if len(shape := rounds[0].component.shape) == 2 and shape[0] == view.public.n_items
     ]
-    return max(found, key=lambda name: name.startswith("item"), default=None)
+    return max(tables, key=lambda name: name.startswith("item"), default=None)
 
 
 def item_messages(
