@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.readers.coordinate_reports import _typical
@@ -76,9 +75,3 @@ def test_typical_vector_from_an_exact_mean() -> None:
     mean = share * touched + (1 - share) * untouched
     found = _typical(mean, items, alpha, noise=1e-8)
     assert np.corrcoef(found[2], share[:, 0])[0, 1] > 0.95
-
-
-def test_candidates_are_asked_for() -> None:
-    view, _ = fcf(SKEWED, np.random.default_rng(0))
-    with pytest.raises(InputError, match="candidate pairs"):
-        InteractionMembership().infer(view, Background(), np.random.default_rng(0))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.rank_one_gradients import directions
@@ -76,10 +75,3 @@ def test_directions_are_singular_vectors() -> None:
     for matrix, direction in zip(matrices, found, strict=True):
         expected = np.linalg.svd(matrix)[2][0]
         assert abs(direction @ expected) == pytest.approx(1, abs=1e-10)
-
-
-def test_nothing_to_read_is_refused() -> None:
-    view, _ = fcf(SKEWED, np.random.default_rng(0))
-    assert "no message" in InteractionReconstruction().refusal(view.without_uploads())
-    with pytest.raises(InputError, match="no message"):
-        infer(view.without_uploads())
