@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
+from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -92,6 +93,7 @@ def test_rows_that_move_are_read_whether_they_are_called_a_gradient_or_not(kind:
     readers, found = told(view_of(one, users=30, items=50))
     assert readers == ["ItemRows"]
     np.testing.assert_array_equal(found > 0, own)
+    assert (found[~own] == -SURE).all()
 
 
 def test_an_own_item_need_not_move_in_every_round() -> None:
