@@ -78,10 +78,10 @@ class DecisionTree:
         while True:
             counts = np.array(self._counts[start:], dtype=np.float64)
             counts[(counts > 0).sum(axis=1) < 2] = 0
-            found = _splits(order, dice.permutation(len(order)), node_of, codes, counts)
+            splits = _splits(order, dice.permutation(len(order)), node_of, codes, counts)
             first = len(self._counts)
             child = np.full(k, -1, dtype=np.int32)
-            for node, (column, below, above) in enumerate(found):
+            for node, (column, below, above) in enumerate(splits):
                 if column < 0:
                     self._nodes.append((-1, np.float64(0), -1))
                     continue

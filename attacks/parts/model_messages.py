@@ -65,7 +65,7 @@ class ModelMessages:
 
 
 def model_messages(
-    view: View, kinds: Collection[Kind] = OF_THE_MODEL, each: int = 1
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """By name, the messages that speak of a part of the model, in the rounds that are ``kept``.
 
@@ -74,7 +74,7 @@ def model_messages(
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
         rounds = []
-        for seen, uploads, component in kept(view, name, each):
+        for seen, uploads, component in kept(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
             if component.kind in kinds and not blind:
@@ -98,11 +98,11 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
 
 
 def item_messages(
-    view: View, kinds: Collection[Kind] = OF_THE_MODEL, each: int = 1
+    view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
     """The messages called so, by rounds; empty if there are none."""
     name = item_name(view, kinds)
-    return () if name is None else model_messages(view, kinds, each)[name]
+    return () if name is None else model_messages(view, kinds, per_user)[name]
 
 
 def by_rows(

@@ -36,11 +36,13 @@ def names(view: View) -> list[str]:
     return sorted(set().union(*sent))
 
 
-def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads, Component], ...]:
+def kept(
+    view: View, name: str, per_user: int = 1
+) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """The rounds of which this component is read: all of reports, bits and ratings.
 
     Of what speaks of the model, as many of the last and the first rounds, by turns, as bring in no
-    more messages than ``each`` times the users, and at least one: of 1 the last where all take
+    more messages than ``per_user`` times the users, and at least one: of 1 the last where all take
     part, many where a few are drawn. The last ones have what was learned; the first ones tell most
     of their senders, and something where a training breaks down later.
     """
@@ -50,7 +52,7 @@ def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads
         if seen.uploads is not None and name in seen.uploads.components
     ]
     chosen: dict[int, tuple[RoundView, Uploads, Component]] = {}
-    left = each * view.public.n_users
+    left = per_user * view.public.n_users
     for turn in range(len(carrying)):
         place = carrying[turn // 2] if turn % 2 else carrying[-1 - turn // 2]
         uploads = view.rounds[place].uploads

@@ -80,7 +80,7 @@ class ItemRows(MessageReader):
         negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for sent in item_messages(view, each=_KEPT if pseudo else 1):
+        for sent in item_messages(view, per_user=_KEPT if pseudo else 1):
             counts = _counts(sent) if negatives == 1 else None
             gradients = sent.component.kind is Kind.GRADIENT
             for whose, change, moved in sent.changes_of(users):

@@ -61,7 +61,7 @@ class NoisyRows(MessageReader):
         """Log-likelihood ratios, added over rounds."""
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for sent in item_messages(view, each=ROUNDS):
+        for sent in item_messages(view, per_user=ROUNDS):
             for whose, change, _ in sent.changes_of(users):
                 ratio[whose] += log_ratios(change, negatives)
         return Evidence(users=users, log_ratio=np.clip(ratio, -SURE, SURE))
