@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,18 @@ def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
     background, rng = Background(candidates=asked), np.random.default_rng(0)
     values = InteractionMembership().infer(view, background, rng).values
     return values.reshape(n, m) if pairs is None else values
+
+
+def renamed(view: View) -> View:
+    """Every part of the model and of the messages under another name, the last first."""
+    rounds = []
+    for seen in view.rounds:
+        model, sent = seen.broadcast, seen.uploads.components
+        names = {name: f"part {k}" for k, name in enumerate(reversed({**model, **sent}))}
+        uploads = Uploads(seen.uploads.users, {names[n]: part for n, part in sent.items()})
+        broadcast = {names[n]: part for n, part in model.items()}
+        rounds.append(replace(seen, broadcast=broadcast, uploads=uploads))
+    return replace(view, rounds=tuple(rounds))
 
 
 def closed_form(

@@ -24,15 +24,6 @@ from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
 ATTACKS = [AttributeMlp(), AttributeTree(), AttributeSvc(), AttributeKnn(), AttributeLogistic()]
 
 
-def planted(signal: float) -> tuple[View, np.ndarray]:
-    """Bits (200, 60) that lean to a binary attribute by ``signal``, and the attribute."""
-    rng = np.random.default_rng(0)
-    codes = rng.integers(2, size=200)
-    chance = np.where(np.arange(60) < 30, 0.5 + signal * (codes[:, None] - 0.5), 0.5)
-    bits = (rng.random((200, 60)) < chance).astype(np.int8)
-    return view_of(sent({"bits": Dense(bits, Kind.BITS)}), users=200, items=60), codes
-
-
 def everybody(view: View) -> np.ndarray:
     """The summary of all users, zero of those who sent nothing."""
     read = condense(view).inputs[SUMMARY]
@@ -44,7 +35,9 @@ def everybody(view: View) -> np.ndarray:
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: Any) -> None:
     """The known are not guessed again."""
-    view, codes = planted(0.0)
+    rng = np.random.default_rng(0)
+    codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Kind.BITS)
+    view = view_of(sent({"bits": bits}), users=200, items=60)
     known = np.arange(0, 200, 3)
     background = Background(known=known, labels=codes[known], n_classes=2, side=np.eye(2)[codes])
     guess = attack.infer(view.without_uploads(), background, np.random.default_rng(1))
