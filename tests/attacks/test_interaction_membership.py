@@ -27,7 +27,7 @@ def test_bits_add_to_popularity() -> None:
         column, seen = found[:, item], bits[:, item]
         assert column[seen].mean() - column[~seen].mean() == pytest.approx(2 * np.log(3))
     popularity = np.broadcast_to(SKEWED.sum(axis=0), SKEWED.shape)
-    assert area(found, SKEWED) > max(area(popularity, SKEWED), area(bits, SKEWED))
+    assert area(found, SKEWED) > max(area(popularity, SKEWED), area(1.0 * bits, SKEWED))
 
 
 def test_reports_tell_members() -> None:
