@@ -87,7 +87,7 @@ class AttributeMlp(SupervisedAttack):
     epochs: int = 200
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are the perceptron's log-probabilities."""
+        """Scores are the perceptron's logits."""
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = Perceptron(HIDDEN, epochs=self.epochs, seed=seed)

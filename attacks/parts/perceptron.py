@@ -10,7 +10,6 @@ import itertools
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from fedrec_auditor.targets.compiled import compiled
 
@@ -66,8 +65,8 @@ class Perceptron:
         return self
 
     def scores(self, x: Floats) -> NDArray[np.float64]:
-        """Log-probabilities of the classes of every row, which rank rows as well: (m, C)."""
-        return np.asarray(log_softmax(self._forward(x)[-1].astype(np.float64), axis=1))
+        """Logits of the classes of every row: (m, C)."""
+        return self._forward(x)[-1].astype(np.float64)
 
     def _forward(self, x: Floats) -> list[Floats]:
         """What enters each layer, and what leaves the last."""

