@@ -52,23 +52,23 @@ class AttributeRows:
 
 
 def _places(
-    found: dict[str, Moves], classes: int
+    patterns: dict[str, Moves], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
     """Of every ``classes`` rows, or columns, that are a category each: three arrays (n,).
 
     The users, their categories, and whether they moved one. Who moved nothing at all is given the
     most frequent category.
     """
-    for one in found.values():
-        active: NDArray[np.bool_] = np.asarray(one.moved.any(axis=1))
-        for side in one.sides:
+    for pattern in patterns.values():
+        active: NDArray[np.bool_] = np.asarray(pattern.moved.any(axis=1))
+        for side in pattern.sides:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]
             for start in np.flatnonzero((within == 1).all(axis=0)):
                 codes = side[:, start : start + classes].argmax(axis=1)
                 codes[~active] = np.bincount(codes[active], minlength=1).argmax()
                 if np.ptp(codes) > 0:
-                    yield one.users.astype(np.int64), codes.astype(np.int64), active
+                    yield pattern.users.astype(np.int64), codes.astype(np.int64), active
 
 
 def _agreement(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
+from fedrec_auditor.attacks.parts.item_steps import last_model
 from fedrec_auditor.attacks.parts.label_inversion import Floats, ItemScorer, direction, labels
 from fedrec_auditor.attacks.parts.model_messages import item_messages, item_name
 from fedrec_auditor.attacks.parts.uploads import senders, unread
@@ -59,22 +60,21 @@ class GradientInversion:
         scorer, rounds = _scorer(view), item_messages(view)
         assert scorer is not None, "refused"
         subjects = senders(view) if background.subjects is None else background.subjects
-        sent = np.concatenate([one.users for one in rounds])
+        sent = np.concatenate([messages.users for messages in rounds])
         able = subjects[np.isin(subjects, sent)]
         users = np.sort(rng.permutation(able)[: self.most]).astype(np.int64)
         vectors = None if scorer.first is None else FirstLayer().read(view, users).vectors
         epochs = int(view.public.settings["epochs"])
         items = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
-        for one in rounds:
-            table, places = one.of(users)
-            assert table.base is not None
-            for rows, change, moved in table.changes():
-                for user, each, touched in zip(places[rows], change, moved, strict=True):
+        for messages in rounds:
+            assert messages.base is not None
+            for whose, changes, moved in messages.changes_of(users):
+                for user, change, touched in zip(whose, changes, moved, strict=True):
                     ids = np.flatnonzero(touched.any(axis=1))
                     x = None if vectors is None else vectors[user].astype(np.float32)
                     items[user] = False
                     if len(ids):
-                        items[user, ids] = _own(scorer, table.base[ids], each[ids], x, epochs)
+                        items[user, ids] = _own(scorer, messages.base[ids], change[ids], x, epochs)
         return base.Reconstruction(users=users, items=items)
 
 
@@ -88,12 +88,11 @@ def _own(
 
 def _scorer(view: View) -> ItemScorer | None:
     """How devices score, by the shapes of the broadcast; None if in no way that is known."""
-    name = item_name(view)
-    last = next((one for one in reversed(view.rounds) if one.broadcast), None)
-    if name is None or last is None or last.broadcast is None or name not in last.broadcast:
+    name, model = item_name(view), last_model(view)
+    if name is None or name not in model:
         return None
-    parts = {key: np.asarray(part) for key, part in last.broadcast.items() if key != name}
-    d = last.broadcast[name].shape[1]
+    parts = {key: np.asarray(part) for key, part in model.items() if key != name}
+    d = model[name].shape[1]
     deep = [part for part in parts.values() if part.ndim == 2 and part.shape[1] == 2 * d]
     spans = [part for part in parts.values() if part.ndim == 2 and part.shape[0] == d]
     if not deep:
@@ -103,8 +102,8 @@ def _scorer(view: View) -> ItemScorer | None:
     output = [part for part in parts.values() if part.shape == (1, h)]
     rest = [part for part in parts.values() if part.shape == (1,)]
     spans = [part for part in spans if part is not deep[0]]
-    known = [len(each) for each in (deep, bias, output, rest)] == [1] * 4 and len(spans) <= 1
+    known = [*map(len, (deep, bias, output, rest))] == [1] * 4 and len(spans) <= 1
     if not known or len(parts) != 4 + len(spans):
         return None
-    first, shift, weights = (each[0].astype(np.float32) for each in (deep, bias, output))
+    first, shift, weights = (layer[0].astype(np.float32) for layer in (deep, bias, output))
     return ItemScorer(first, shift, weights[0], float(rest[0][0]))

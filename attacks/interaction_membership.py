@@ -47,11 +47,11 @@ class InteractionMembership:
         if hidden := pseudonymous(view):
             if background.met is None:
                 raise InputError("Expected items met in the background, got None. Give (n, M).")
-            found = reading.evidence(hidden, np.arange(hidden.public.n_users))
-            chance = posterior(found)
+            evidence = reading.evidence(hidden, np.arange(hidden.public.n_users))
+            chance = posterior(evidence)
             mine = found_again(chance, background.met[users])
             return Scores(values=(mine @ chance)[rows, pairs[:, 1]])
-        found = reading.evidence(view, users)
-        assert found.log_ratio is not None
-        scores = found.log_ratio[rows, pairs[:, 1]] + prior(found)[0][pairs[:, 1]]
+        evidence = reading.evidence(view, users)
+        assert evidence.log_ratio is not None
+        scores = evidence.log_ratio[rows, pairs[:, 1]] + prior(evidence)[0][pairs[:, 1]]
         return Scores(values=scores.astype(np.float64))

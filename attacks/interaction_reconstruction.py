@@ -48,7 +48,7 @@ class InteractionReconstruction:
     def refusal(self, view: View) -> str:
         """What is there instead of messages that a reader reads, or that they name no user."""
         hidden = pseudonymous(view)
-        if any(isinstance(each, _RANKING) for each in reading.reading(hidden or view)):
+        if any(isinstance(reader, _RANKING) for reader in reading.reading(hidden or view)):
             return "What is seen ranks items, and is no evidence of whole sets."
         return reading.refusal(hidden or view)
 
@@ -60,16 +60,16 @@ class InteractionReconstruction:
         view = hidden or view
         asked = None if hidden is not None else background.subjects
         among = subjects(view).astype(np.int64) if asked is None else asked
-        found = reading.evidence(view, among)
+        evidence = reading.evidence(view, among)
         sets = certain = None
-        if found.log_ratio is not None:
-            sets = best_f1_sets(posterior(found))
-            certain = np.isinf(found.log_ratio)
+        if evidence.log_ratio is not None:
+            sets = best_f1_sets(posterior(evidence))
+            certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
-            users=found.users,
+            users=evidence.users,
             items=sets,
-            vectors=found.vectors,
-            ratings=found.ratings,
+            vectors=evidence.vectors,
+            ratings=evidence.ratings,
             certain=certain,
         )
 

@@ -46,7 +46,7 @@ class Linkage:
         rounds = linked_rounds(view)
         if len(rounds) > 1:
             return ""
-        split = [c for one in view.rounds for c in (one.shuffled or {}).values()]
+        split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
         if split and all(component.kind is Kind.REPORTS for component in split):
             return (
                 "Links whole messages; behind the proxy each report of one coordinate is a message "
@@ -66,32 +66,37 @@ class Linkage:
             batches = [(np.arange(_count(before[-1])), fingerprints(view, before[-1]))]
             candidates = batches[0][0]
         else:
-            sent = [(one.uploads.users, one) for one in before if one.uploads is not None]
+            sent = [(seen.uploads.users, seen) for seen in before if seen.uploads is not None]
             candidates = np.unique(np.concatenate([users for users, _ in sent]))
             batches = [
-                (np.searchsorted(candidates, users), fingerprints(view, one)) for users, one in sent
+                (np.searchsorted(candidates, users), fingerprints(view, seen))
+                for users, seen in sent
             ]
-        found = likeness(fingerprints(view, last), batches, len(candidates))
-        merit = _tried(batches, len(candidates)) or {n: margin(each) for n, each in found.items()}
-        best = max(sorted(found), key=lambda name: merit[name])
-        return Links(scores=found[best], candidates=candidates.astype(np.int64))
+        likeliest = likeness(fingerprints(view, last), batches, len(candidates))
+        merit = _tried(batches, len(candidates)) or {
+            name: margin(cosines) for name, cosines in likeliest.items()
+        }
+        best = max(sorted(likeliest), key=lambda name: merit[name])
+        return Links(scores=likeliest[best], candidates=candidates.astype(np.int64))
 
 
 def _tried(batches: list[Batch], candidates: int) -> dict[str, float]:
     """How well each fingerprint links the last of these rounds to those before; empty if none."""
     *before, (whose, sent) = batches
-    both = np.isin(whose, np.concatenate([np.zeros(0, dtype=np.intp), *(w for w, _ in before)]))
+    both = np.isin(
+        whose, np.concatenate([np.zeros(0, dtype=np.intp), *(users for users, _ in before)])
+    )
     if not both.any():
         return {}
-    found = likeness({n: part[both] for n, part in sent.items()}, before, candidates)
-    return {name: reciprocal_rank(each, whose[both]) for name, each in found.items()}
+    cosines = likeness({name: part[both] for name, part in sent.items()}, before, candidates)
+    return {name: reciprocal_rank(of_users, whose[both]) for name, of_users in cosines.items()}
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:
     """The last round with whole messages, and up to ``ROUNDS`` before it."""
-    able = [one for one in view.rounds if _count(one)]
+    able = [seen for seen in view.rounds if _count(seen)]
     return tuple(able[-1 - ROUNDS :])
 
 
-def _count(one: RoundView) -> int:
-    return len(next(iter(whole(one).values()), ()))
+def _count(seen: RoundView) -> int:
+    return len(next(iter(whole(seen).values()), ()))

@@ -66,7 +66,9 @@ class UserMembership:
                 f"{len(background.references)}. Give profiles, references and who is in them."
             )
         seen = profile_fit.fits(view, profiles)
-        known = np.stack([profile_fit.fits(each, profiles) for each in background.references])
+        known = np.stack(
+            [profile_fit.fits(reference, profiles) for reference in background.references]
+        )
         # Training moves a value for everybody.
         seen = seen - seen.mean(axis=0)
         known = known - known.mean(axis=1, keepdims=True)

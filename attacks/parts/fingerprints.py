@@ -33,41 +33,43 @@ _LEAST = 1e-6  # of a variance of cosines, and of 1 less a cosine
 _WIDE = 2**14  # numbers of a part that is compared entry by entry
 
 
-def whole(one: RoundView) -> Mapping[str, Component]:
+def whole(seen: RoundView) -> Mapping[str, Component]:
     """The messages of a round that are each one user's, in the order that is seen.
 
     Reports that were shuffled are a message each, of a single coordinate.
     """
-    if one.uploads is not None:
-        return one.uploads.components
-    return {n: c for n, c in (one.shuffled or {}).items() if c.kind is not Kind.REPORTS}
+    if seen.uploads is not None:
+        return seen.uploads.components
+    return {
+        name: part for name, part in (seen.shuffled or {}).items() if part.kind is not Kind.REPORTS
+    }
 
 
-def fingerprints(view: View, one: RoundView) -> Fingerprints:
+def fingerprints(view: View, seen: RoundView) -> Fingerprints:
     """Of every message of the round ``one``: (n, p) each, of mean 0 and rows of length 1 or 0."""
-    sent = whole(one)
+    sent = whole(seen)
     count = len(next(iter(sent.values())))
     everyone = np.arange(count)
     alone = replace(
         view,
         vantage=Vantage.SERVER,
         public=replace(view.public, n_users=count),
-        rounds=(RoundView(broadcast=one.broadcast, uploads=Uploads(everyone, sent)),),
+        rounds=(RoundView(broadcast=seen.broadcast, uploads=Uploads(everyone, sent)),),
     )
-    found: dict[str, NDArray[np.float32]] = {}
+    prints: dict[str, NDArray[np.float32]] = {}
     if not reading.refusal(alone):
-        told = reading.evidence(alone, everyone)
+        evidence = reading.evidence(alone, everyone)
         for name in ("log_ratio", "vectors", "ratings"):
-            part = getattr(told, name)
+            part = getattr(evidence, name)
             if part is not None:
-                found[name] = np.clip(part, -SURE, SURE) if name == "log_ratio" else part
+                prints[name] = np.clip(part, -SURE, SURE) if name == "log_ratio" else part
     moving = model_messages(alone)
     for name, component in sent.items():
         if name in moving:
-            found |= _of_model(name, moving[name][0])
+            prints |= _of_model(name, moving[name][0])
         elif np.prod(component.shape) <= _WIDE:
-            found[name] = component.dense(everyone).reshape(count, -1)
-    return {name: _unit(part) for name, part in found.items()}
+            prints[name] = component.dense(everyone).reshape(count, -1)
+    return {name: _unit(part) for name, part in prints.items()}
 
 
 def likeness(
@@ -77,13 +79,13 @@ def likeness(
 
     A candidate's fingerprint is the mean over these rounds.
     """
-    found = {}
+    cosines = {}
     for name, part in sent.items():
         profile = np.zeros((candidates, part.shape[1]), dtype=np.float32)
-        for whose, each in before:
-            np.add.at(profile, whose, each[name])
-        found[name] = part @ _lengthened(profile).T
-    return found
+        for whose, prints in before:
+            np.add.at(profile, whose, prints[name])
+        cosines[name] = part @ _lengthened(profile).T
+    return cosines
 
 
 def reciprocal_rank(likeness: NDArray[np.floating[Any]], true: NDArray[np.intp]) -> float:
@@ -105,8 +107,8 @@ def margin(likeness: NDArray[np.floating[Any]]) -> float:
         return 0.0
     first = np.partition(likeness, -2, axis=1)[:, -2:].astype(np.float64)
     spread = max(float(likeness.var()), _LEAST)
-    told = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
-    return float(np.minimum(told[:, 1] - told[:, 0], SURE).mean())
+    chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
+    return float(np.minimum(chance[:, 1] - chance[:, 0], SURE).mean())
 
 
 def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
@@ -123,7 +125,7 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
         parts.setdefault(f"{name} moved", []).append(
             np.asarray(moved.any(axis=2)).astype(np.float32)
         )
-    return {key: np.concatenate(each) for key, each in parts.items()}
+    return {key: np.concatenate(blocks) for key, blocks in parts.items()}
 
 
 def _unit(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_name, model_message
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, names, of_kind, senders
+from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, of_kind, senders
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -94,12 +94,12 @@ class Input:
         n = len(self.users)
         if self._small:
             return Products.of([self.values()], n, self.width)
-        found = Products.of(self._blocks(), n, self.width)
+        products = Products.of(self._blocks(), n, self.width)
         if self._scaled:
-            return found
+            return products
         with np.errstate(invalid="ignore", over="ignore"):
-            spread = float(np.sqrt(np.trace(found.inner) / max(1, n * self.width)))
-            return found.divided(spread or 1.0)
+            spread = float(np.sqrt(np.trace(products.inner) / max(1, n * self.width)))
+            return products.divided(spread or 1.0)
 
     @property
     def _small(self) -> bool:
@@ -185,18 +185,18 @@ def condense(view: View) -> Condensed:
     if isinstance(view, Condensed):
         return view
     inputs: dict[str, Input] = {}
-    if found := names(view):
+    if sent := names(view):
         parts = _summary(view)
-        widest = sum(_size(view, name) for name in found)
+        widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = Input(users, parts)
         if changes := model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
             inputs[RAW] = Input(users, raw, scaled=False)
             norms: list[_Part] = [
-                (each[0].component.shape[0], partial(_norms, view, name))
-                for name, each in changes.items()
-                if len(each[0].component.shape) == 2
+                (rounds[0].component.shape[0], partial(_norms, view, name))
+                for name, rounds in changes.items()
+                if len(rounds[0].component.shape) == 2
             ]
             if norms:
                 inputs[NORMS] = Input(users, norms)
@@ -232,7 +232,7 @@ def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integ
 
 
 def _size(view: View, name: str) -> int:
-    return int(np.prod(kept(view, name)[-1][2].shape))
+    return int(np.prod(last(view, name).shape))
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
@@ -243,9 +243,9 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     if len(users) <= left:
         return users
     chosen = users[:0]
-    for one in reversed(view.rounds):
-        if one.uploads is not None and left:
-            new = np.setdiff1d(one.uploads.users, chosen)
+    for seen in reversed(view.rounds):
+        if seen.uploads is not None and left:
+            new = np.setdiff1d(seen.uploads.users, chosen)
             count = min(left, len(new))
             chosen = np.concatenate([chosen, new[np.arange(count) * len(new) // max(1, count)]])
             left -= count
@@ -256,7 +256,7 @@ def _summary(view: View) -> list[_Part]:
     """How many columns each part of the summary has, and what writes it."""
     patterns = moves(view)
     if patterns:
-        return [(one.moved.shape[1], partial(_moved, one)) for one in patterns.values()]
+        return [(part.moved.shape[1], partial(_moved, part)) for part in patterns.values()]
     gradients = None if RankOneGradients().refusal(view) else item_name(view, (Kind.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
@@ -281,11 +281,11 @@ def _recovered(
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 
-def _moved(one: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _moved(moves: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Which rows and columns each of ``users`` moved."""
-    mine = np.isin(one.users, users)
-    places = np.searchsorted(users, one.users[mine])
-    out[places] = one.moved[mine]
+    mine = np.isin(moves.users, users)
+    places = np.searchsorted(users, moves.users[mine])
+    out[places] = moves.moved[mine]
     return places
 
 
@@ -293,18 +293,15 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
     """The mean of each sender's messages, of models less the broadcast."""
     rounds, changes = kept(view, name), model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
-    read: Iterator[tuple[slice, NDArray[Any]]]
+    read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
-        mine, places = located(uploads.users, users)
-        count[places] += 1
-        few = len(mine) < len(uploads.users)
         if len(changes) == len(rounds):
-            asked = changes[number].of(users)[0] if few else changes[number]
-            read = ((rows, change) for rows, change, _ in asked.changes())
+            read = ((whose, change) for whose, change, _ in changes[number].changes_of(users))
         else:
-            read = blocks(component.take(mine) if few else component)
-        for rows, messages in read:
-            out[places[rows]] += messages.reshape(len(messages), out.shape[1])
+            read = entries_of(users, uploads.users, component)
+        for whose, messages in read:
+            count[whose] += 1
+            out[whose] += messages.reshape(len(messages), out.shape[1])
     out /= np.maximum(count, 1)
     return np.flatnonzero(count)
 

@@ -17,7 +17,7 @@ _Part = TypeVar("_Part")
 
 def last_model(view: View) -> Broadcast:
     """The last model that is seen; empty if none is."""
-    return next((one.broadcast for one in reversed(view.rounds) if one.broadcast), {})
+    return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
 
 def item_table(model: Broadcast, items: int) -> Floats | None:
@@ -27,12 +27,12 @@ def item_table(model: Broadcast, items: int) -> Floats | None:
 
 
 def _name(model: Broadcast, items: int) -> str | None:
-    found = [
+    tables = [
         name
         for name, part in model.items()
         if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind == "f"
     ]
-    whole = [name for name in found if not _neighbours(model, items)]
+    whole = [name for name in tables if not _neighbours(model, items)]
     return max(whole, key=lambda name: name.startswith("item"), default=None)
 
 
@@ -55,10 +55,10 @@ def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
                 known = (places >= 0) & (places < items) & np.isfinite(values)
                 rows = np.nonzero(known)[0]
                 made: Any = sparse.csr_array
-                found: sparse.csr_array = made(
+                similarity: sparse.csr_array = made(
                     (values[known].astype(np.float64), (rows, places[known])), shape=(items, items)
                 )
-                return found
+                return similarity
     return None
 
 
@@ -78,16 +78,16 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
     Where models alone are seen, it is how the table moved to the next one.
     """
     items = view.public.n_items
-    for number, one in enumerate(view.rounds):
-        table = item_table(one.broadcast or {}, items)
-        if table is None or (only is not None and one is not only):
+    for number, seen in enumerate(view.rounds):
+        table = item_table(seen.broadcast or {}, items)
+        if table is None or (only is not None and seen is not only):
             continue
-        if one.uploads is None and one.shuffled is None and one.aggregate is None:
+        if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
             rest = view.rounds[number + 1 : number + 2]
             after = item_table(rest[0].broadcast or {}, items) if rest else None
             if after is not None and after.shape == table.shape:
                 yield table, [after - table]
-        elif sources := _sources(one, table):
+        elif sources := _sources(seen, table):
             yield table, sources
 
 
@@ -96,22 +96,22 @@ def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
     return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
 
 
-def _sources(one: RoundView, table: Floats) -> list[Floats]:
+def _sources(seen: RoundView, table: Floats) -> list[Floats]:
     """What messages of the table's shape say that it should move by: summed, or by party."""
-    if one.aggregate is not None:
-        return _summed(one.aggregate, table, 0 if one.senders is None else len(one.senders))
-    parts = one.shuffled if one.uploads is None else one.uploads.components
+    if seen.aggregate is not None:
+        return _summed(seen.aggregate, table, 0 if seen.senders is None else len(seen.senders))
+    parts = seen.shuffled if seen.uploads is None else seen.uploads.components
     for part in _items_first(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
         uphill = -1.0 if part.rate is not None and part.rate < 0 else 1.0
-        if one.uploads is None:
+        if seen.uploads is None:
             moved = [np.asarray(part.total(), dtype=np.float64)]
             base = len(part) * table
         else:
             moved = [np.asarray(part.dense(np.array([k]))[0], float) for k in range(len(part))]
             base = table
-        return [each - base if part.kind is Kind.MODEL else uphill * each for each in moved]
+        return [step - base if part.kind is Kind.MODEL else uphill * step for step in moved]
     return []
 
 
@@ -154,8 +154,8 @@ def popularity(view: View) -> Floats:
     if total is not None and not settings.get("negatives") and "alpha" not in settings:
         along = np.linalg.norm(total, axis=1)
     else:
-        found = item_table(last_model(view), view.public.n_items) if total is None else total
-        assert found is not None, "refused"
-        along = found @ np.linalg.svd(found, full_matrices=False)[2][0]
+        steps = item_table(last_model(view), view.public.n_items) if total is None else total
+        assert steps is not None, "refused"
+        along = steps @ np.linalg.svd(steps, full_matrices=False)[2][0]
         along = along * (np.sign(np.sum((along - along.mean()) ** 3)) or 1.0)
     return np.asarray((along - along.mean()) / max(float(along.std()), np.finfo(float).tiny))

@@ -85,8 +85,8 @@ def labels(
             search.zero_grad()
             loss.backward()
             search.step()
-        found = torch.sigmoid(r) - torch.sigmoid(scorer.slopes(at, first)[0])
-    return found.detach().numpy(), float(loss.detach())
+        away = torch.sigmoid(r) - torch.sigmoid(scorer.slopes(at, first)[0])
+    return away.detach().numpy(), float(loss.detach())
 
 
 def direction(change: Floats) -> Floats:

@@ -37,9 +37,9 @@ def own_probability(change: NDArray[np.floating[Any]]) -> Doubles:
     """
     sizes = np.linalg.norm(change, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))
-    found = np.zeros(sizes.shape)
+    probability = np.zeros(sizes.shape)
     if not width:
-        return found
+        return probability
     # the moved rows of each sender first, by size
     order = np.argsort(-sizes, axis=1, kind="stable")[:, :width]
     sizes = np.take_along_axis(sizes, order, axis=1)
@@ -57,8 +57,8 @@ def own_probability(change: NDArray[np.floating[Any]]) -> Doubles:
             better = criterion < least
             least = np.where(better, criterion, least)
             best = np.where(better[:, None], own, best)
-    np.put_along_axis(found, order, best, axis=1)
-    return found
+    np.put_along_axis(probability, order, best, axis=1)
+    return probability
 
 
 def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) -> Doubles:

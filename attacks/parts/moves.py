@@ -35,21 +35,20 @@ def moves(view: View) -> dict[str, Moves]:
     Noise leaves nothing unmoved. Memory: R + C bytes a sender.
     """
     apart = item_name(view)
-    found = {
-        name: _union(each)
-        for name, each in model_messages(view).items()
-        if name != apart and len(each[0].component.shape) == 2
+    matrices = {
+        name: _union(rounds)
+        for name, rounds in model_messages(view).items()
+        if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {name: one for name, one in found.items() if not one.moved.all()}
+    return {name: moves for name, moves in matrices.items() if not moves.moved.all()}
 
 
 def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
-    users = np.unique(np.concatenate([one.users for one in rounds]))
+    users = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)
-    for one in rounds:
-        places = np.searchsorted(users, one.users)
-        for rows, _, entries in one.changes():
-            moved[places[rows], :first] |= entries.any(axis=2)
-            moved[places[rows], first:] |= entries.any(axis=1)
+    for sent in rounds:
+        for whose, _, entries in sent.changes_of(users):
+            moved[whose, :first] |= entries.any(axis=2)
+            moved[whose, first:] |= entries.any(axis=1)
     return Moves(users, moved, (first, second))

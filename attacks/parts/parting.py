@@ -23,7 +23,7 @@ def parted(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     below, above = low / count, (ordered.sum(axis=1, keepdims=True) - low) / (size - count)
     between = count * (size - count) * (above - below) ** 2 / size**2
     best = np.argmax(between, axis=1)[:, None]
-    left, right, most = (np.take_along_axis(each, best, axis=1) for each in (below, above, between))
+    left, right, most = (np.take_along_axis(cut, best, axis=1) for cut in (below, above, between))
     half = np.maximum((right - left) / 2, np.finfo(np.float64).tiny)
     up = np.where(count[best] * 2 >= size, 1.0, -1.0)
     place = up * np.clip((values - (left + right) / 2) / half, -1, 1)

@@ -96,8 +96,8 @@ def _rated(table: Floats, profiles: sparse.csr_array) -> Floats:
         some = slice(start, start + step)
         gram = np.asarray(held[some] @ squares).reshape(-1, width, width)
         gram += (ridge * np.maximum(counts[some], 1))[:, None, None] * np.eye(width)
-        found = np.linalg.solve(gram, along[some][:, :, None])[:, :, 0]
-        explained[some] = np.einsum("nd,nd->n", found, along[some])
+        vectors = np.linalg.solve(gram, along[some][:, :, None])[:, :, 0]
+        explained[some] = np.einsum("nd,nd->n", vectors, along[some])
     squared = np.asarray(ratings.multiply(ratings).sum(axis=1))
     return np.asarray(explained / np.maximum(squared, _TINY))
 
@@ -122,6 +122,6 @@ def _filtered(view: View, held: sparse.csr_array) -> Floats | None:
         vectors = _vectors(table, held)
         inner = vectors @ table.T @ np.stack(sources)
         own = np.stack([np.asarray(held @ source) for source in sources])
-        found = np.einsum("snd,nd->ns", own - inner, vectors)
-        total = found if total is None or total.shape != found.shape else total + found
+        products = np.einsum("snd,nd->ns", own - inner, vectors)
+        total = products if total is None or total.shape != products.shape else total + products
     return None if total is None else np.asarray(total.max(axis=1))

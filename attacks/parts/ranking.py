@@ -12,8 +12,8 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> flo
     ``codes`` (n,) and ``scores`` (n, C), larger for likelier classes; classes that none or all
     have do not count.
     """
-    found = [area for area, _ in placements(codes, scores)]
-    return float(np.mean(found)) if found else 0.5
+    areas = [area for area, _ in placements(codes, scores)]
+    return float(np.mean(areas)) if areas else 0.5
 
 
 def placements(
@@ -26,7 +26,7 @@ def placements(
     """
     from scipy.stats import rankdata
 
-    found, n = [], len(codes)
+    classes, n = [], len(codes)
     for code in range(scores.shape[1]):
         members = codes == code
         k = int(np.count_nonzero(members))
@@ -39,5 +39,5 @@ def placements(
         beaten = ranks - within  # of the other kind, ties by half
         area = float(beaten[members].sum()) / (k * (n - k))
         share = np.where(members, beaten / (n - k), 1 - beaten / k)
-        found.append((area, (share - area) / np.where(members, k, n - k)))
-    return found
+        classes.append((area, (share - area) / np.where(members, k, n - k)))
+    return classes

@@ -28,22 +28,22 @@ def readers() -> tuple[Reader, ...]:
 
     Then those of other distributions; one that does not load is left out with a warning.
     """
-    found: list[Reader] = []
+    members: list[Reader] = []
     for info in pkgutil.iter_modules(family.__path__):
         if info.name == "base":
             continue
         module = importlib.import_module(f"{family.__name__}.{info.name}")
         made = {name.lower(): value for name, value in vars(module).items()}
-        found.append(made[info.name.replace("_", "")]())
+        members.append(made[info.name.replace("_", "")]())
     for plugin in entry_points(group="fedrec_auditor.readers"):
         try:
-            found.append(plugin.load()())
+            members.append(plugin.load()())
         except Exception as error:  # importing it runs code of others
             kind = type(error).__name__
             logger.warning(
                 "Left out: the reader %s (%s), %s: %s", plugin.name, plugin.value, kind, error
             )
-    return tuple(found)
+    return tuple(members)
 
 
 def reading(view: View) -> tuple[Reader, ...]:
@@ -56,11 +56,11 @@ def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     asked = reading(view)
     if not asked:
         raise InputError(f"Expected messages that can be read. {_unread(view)}")
-    found = [reader.read(view, users) for reader in asked]
+    answers = [reader.read(view, users) for reader in asked]
 
     def first(name: str) -> Any:
-        told = (getattr(each, name) for each in found)
-        return next((part for part in told if part is not None), None)
+        parts = (getattr(answer, name) for answer in answers)
+        return next((part for part in parts if part is not None), None)
 
     rest = {field.name: first(field.name) for field in fields(Evidence) if field.name != "users"}
     return Evidence(users=users, **rest)

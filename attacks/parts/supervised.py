@@ -63,25 +63,25 @@ class Problem:
         total, width = 0.0, 0
         if self.read is not None:
             inner, sums = self.read.products.inner, self.read.products.sums
-            (mine, known), (theirs, others) = self.rows(self.known), self.rows(self.unknown)
-            among[np.ix_(mine, mine)] = inner[np.ix_(known, known)]
-            across[np.ix_(theirs, mine)] = inner[np.ix_(others, known)]
-            sizes[theirs] = np.diag(inner)[others]
+            (asked, known), (answered, others) = self.rows(self.known), self.rows(self.unknown)
+            among[np.ix_(asked, asked)] = inner[np.ix_(known, known)]
+            across[np.ix_(answered, asked)] = inner[np.ix_(others, known)]
+            sizes[answered] = np.diag(inner)[others]
             total, width = float(sums[known].sum()), self.read.width
         beside = self.beside
         if beside is not None:
-            one, two = beside[self.known], beside[self.unknown]
-            among += one @ one.T
-            across += two @ one.T
-            sizes += np.square(two).sum(axis=1)
-            total, width = total + float(one.sum()), width + one.shape[1]
+            mine, theirs = beside[self.known], beside[self.unknown]
+            among += mine @ mine.T
+            across += theirs @ mine.T
+            sizes += np.square(theirs).sum(axis=1)
+            total, width = total + float(mine.sum()), width + mine.shape[1]
         return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
 
     def columns(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """All columns of the known (k, d) and of the others (m, d); ``values`` are the input's."""
-        found: list[NDArray[np.floating[Any]]] = []
+        columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known, self.unknown):
             parts: list[NDArray[np.floating[Any]]] = []
@@ -91,8 +91,8 @@ class Problem:
                 parts[0][rows] = values[places]
             if self.beside is not None:
                 parts.append(self.beside[users].astype(kind))
-            found.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
-        return found[0], found[1]
+            columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
+        return columns[0], columns[1]
 
     def leave_one_out(self) -> float:
         """How well the known users are told apart by all others of them: a mean area under ROC.
@@ -183,9 +183,9 @@ class SupervisedAttack(ABC):
         """What ``infer`` gives for each background; the view is read once."""
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = condense(view)
-        inputs = {n: one for n, one in whole.inputs.items() if not one.problem}
+        inputs = {n: read for n, read in whole.inputs.items() if not read.problem}
         problems = [_chosen(view, inputs, background) for background in backgrounds]
-        found: dict[int, Labels] = {}
+        labels: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
             table = self.table(inputs[name]) if name in inputs else None
             for place, (other, problem) in enumerate(problems):
@@ -195,8 +195,8 @@ class SupervisedAttack(ABC):
                 if inputs and not whole.fixed:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
-                found[place] = _labels(problem, guess, backgrounds[place], way)
-        return tuple(found[place] for place in range(len(backgrounds)))
+                labels[place] = _labels(problem, guess, backgrounds[place], way)
+        return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
         """From what to guess: the reading of the problem, called ``name``, or without uploads.
@@ -220,8 +220,8 @@ class SupervisedAttack(ABC):
             )
             guessed = {way: self._guess(way, part, table, seed).codes for way in ways}
             guessed[FREQUENCIES] = _by_rates(part, dice, times=_GUESSES)
-            for way, each in guessed.items():
-                tally = tally_of(codes[asked], classes[each], problem.classes)
+            for way, guess_of_way in guessed.items():
+                tally = tally_of(codes[asked], classes[guess_of_way], problem.classes)
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(macro_f1(tallies[way]).mean()))
 
@@ -276,8 +276,8 @@ def _chosen(view: View, inputs: dict[str, Input], background: Background) -> tup
     codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     readings: list[tuple[str, Input | None]] = [*inputs.items()] or [("", None)]
     problems = {
-        name: Problem(one, known, unknown, codes, background.side) for name, one in readings
+        name: Problem(read, known, unknown, codes, background.side) for name, read in readings
     }
     if len(problems) == 1:
         return next(iter(problems.items()))
-    return max(problems.items(), key=lambda one: one[1].leave_one_out())
+    return max(problems.items(), key=lambda named: named[1].leave_one_out())

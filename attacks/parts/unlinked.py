@@ -21,20 +21,20 @@ def pseudonymous(view: View) -> View | None:
     the last rounds, as many as bring in no more messages than there are users, and at least one.
     Reports are no whole messages: each one is shuffled by itself. Parties' are no users'.
     """
-    found: list[RoundView] = []
+    rounds: list[RoundView] = []
     count = 0
-    for one in reversed(view.rounds if view.public.parties is None else ()):
-        if one.shuffled and all(part.kind is not Kind.REPORTS for part in one.shuffled.values()):
-            size = len(next(iter(one.shuffled.values())))
-            if found and count + size > view.public.n_users:
+    for seen in reversed(view.rounds if view.public.parties is None else ()):
+        if seen.shuffled and all(part.kind is not Kind.REPORTS for part in seen.shuffled.values()):
+            size = len(next(iter(seen.shuffled.values())))
+            if rounds and count + size > view.public.n_users:
                 break
-            uploads = Uploads(np.arange(count, count + size), one.shuffled)
-            found.append(RoundView(broadcast=one.broadcast, uploads=uploads))
+            uploads = Uploads(np.arange(count, count + size), seen.shuffled)
+            rounds.append(RoundView(broadcast=seen.broadcast, uploads=uploads))
             count += size
-    if not found:
+    if not rounds:
         return None
     public = replace(view.public, n_users=count)
-    return replace(view, public=public, rounds=tuple(reversed(found)))
+    return replace(view, public=public, rounds=tuple(reversed(rounds)))
 
 
 def found_again(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Upload
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 BLOCK = 2**23
-_TOLD = 4  # messages named in a refusal
+_NAMED = 4  # messages named in a refusal
 # Fresh randomizations of the same data in every round: together they say more than the last one.
 _ADDITIVE = (Kind.REPORTS, Kind.BITS, Kind.RATINGS)
 
@@ -32,24 +32,27 @@ def names(view: View) -> list[str]:
     """Names of all components that are linked to users who sent them; of parties none is."""
     if view.public.parties is not None:
         return []
-    return sorted({n for g in view.rounds if g.uploads is not None for n in g.uploads.components})
+    sent = (seen.uploads.components for seen in view.rounds if seen.uploads is not None)
+    return sorted(set().union(*sent))
 
 
-def kept(view: View, name: str, each: int = 1) -> tuple[tuple[RoundView, Uploads, Component], ...]:
+def kept(
+    view: View, name: str, per_user: int = 1
+) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """The rounds of which this component is read: all of reports, bits and ratings.
 
     Of what speaks of the model, as many of the last and the first rounds, by turns, as bring in no
-    more messages than ``each`` times the users, and at least one: of 1 the last where all take
+    more messages than ``per_user`` times the users, and at least one: of 1 the last where all take
     part, many where a few are drawn. The last ones have what was learned; the first ones tell most
     of their senders, and something where a training breaks down later.
     """
     carrying = [
         place
-        for place, one in enumerate(view.rounds)
-        if one.uploads is not None and name in one.uploads.components
+        for place, seen in enumerate(view.rounds)
+        if seen.uploads is not None and name in seen.uploads.components
     ]
     chosen: dict[int, tuple[RoundView, Uploads, Component]] = {}
-    left = each * view.public.n_users
+    left = per_user * view.public.n_users
     for turn in range(len(carrying)):
         place = carrying[turn // 2] if turn % 2 else carrying[-1 - turn // 2]
         uploads = view.rounds[place].uploads
@@ -70,10 +73,29 @@ def located(
     return mine, np.searchsorted(users, senders[mine])
 
 
+def entries_of(
+    users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
+) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """What ``users`` (ascending) sent, in blocks: positions among them, (block, *shape)."""
+    mine, places = located(senders, users)
+    for rows, entries in blocks(taken(component, mine)):
+        yield places[rows], entries
+
+
+def taken(component: Component, mine: NDArray[np.intp]) -> Component:
+    """The messages at the positions ``mine`` (ascending); of all of them no copy is made."""
+    return component if len(mine) == len(component) else component.take(mine)
+
+
+def last(view: View, name: str) -> Component:
+    """The last messages of this name that are read."""
+    return kept(view, name)[-1][2]
+
+
 def of_kind(view: View, *kinds: Kind) -> str | None:
     """The first component of these kinds with a number an item; None if there is none."""
     for name in names(view):
-        _, _, component = kept(view, name)[-1]
+        component = last(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
     return None
@@ -89,34 +111,38 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
     """Of whom something may be inferred: senders of linked messages or of sums, or everybody."""
     if names(view):
         return senders(view)
-    summed = [one.senders for one in view.rounds if one.senders is not None]
-    if view.public.parties is not None:
-        summed = []
-    return np.unique(np.concatenate(summed)) if summed else np.arange(view.public.n_users)
+    groups = _groups(view)
+    return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
 def takes_turns(view: View) -> bool:
     """Whether sums are seen over groups that change from round to round."""
-    groups = [one.senders for one in view.rounds if one.senders is not None]
-    changing = any(not np.array_equal(groups[0], group) for group in groups[1:])
-    return changing and view.public.parties is None
+    groups = _groups(view)
+    return any(not np.array_equal(groups[0], group) for group in groups[1:])
+
+
+def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
+    """The senders of each sum, who are users."""
+    if view.public.parties is not None:
+        return []
+    return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
 def unread(view: View, wanted: str) -> str:
     """A sentence: what an attack reads, and what this view has instead."""
-    found = []
+    sent = []
     for name in names(view):
-        _, _, component = kept(view, name)[-1]
+        component = last(view, name)
         size = " x ".join(map(str, component.shape)) or "a number"
-        found.append(f"{name} ({component.kind}, {size})")
-    parties = [one.uploads.components for one in view.rounds if one.uploads is not None]
-    if not found and parties:
+        sent.append(f"{name} ({component.kind}, {size})")
+    parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
+    if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have a row of every user in {', '.join(aligned)}, which it does not read"
         of = rows if aligned else "are of several users each"
         return f"Reads {wanted}; messages come from parties and {of}."
-    if not found:
+    if not sent:
         return f"Reads {wanted}; the view links no message to a user."
-    more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-    return f"Reads {wanted}; the messages are {', '.join(found[:_TOLD])}{more}."
+    more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
+    return f"Reads {wanted}; the messages are {', '.join(sent[:_NAMED])}{more}."

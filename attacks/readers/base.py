@@ -7,13 +7,15 @@ messages were. A new kind of message is one file here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import View
 
 SURE = 30.0
@@ -70,3 +72,22 @@ class Reader(Protocol):
         Memory: some arrays of users times items.
         """
         ...
+
+
+class MessageReader(ABC):
+    """A reader that says what it wants of a view, and whether that is there."""
+
+    reference: ClassVar[str]
+    wanted: ClassVar[str]
+
+    @abstractmethod
+    def reads(self, view: View) -> bool:
+        """Whether the view has what is wanted."""
+
+    def refusal(self, view: View) -> str:
+        """What is there instead of what is wanted, a sentence; empty where it is there."""
+        return "" if self.reads(view) else unread(view, self.wanted)
+
+    @abstractmethod
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """See ``Reader.read``."""

@@ -21,35 +21,32 @@ which makes the score weaker than the best one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.parts.uploads import entries_of
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
 _UNSURE = 1 - 1e-12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinateReports:
+class CoordinateReports(MessageReader):
     """Reports of single coordinates of an item gradient; those of all rounds add up."""
 
-    reference: ClassVar[str] = (
+    reference = (
         "likelihood ratio of the reported signs under a typical gradient; derived in "
         "attacks/readers/coordinate_reports.py from Minto et al. 2021, Algorithm 2"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of reports of an item gradient of a known distribution."""
+    wanted = "reports of an item gradient and their distribution"
+
+    def reads(self, view: View) -> bool:
+        """Whether both are there."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
-        seen = known and item_messages(view, (Kind.REPORTS,))
-        return "" if seen else unread(view, "reports of an item gradient and their distribution")
+        return known and bool(item_messages(view, (Kind.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Approximate log-likelihood ratios by the reports of all rounds."""
@@ -57,28 +54,27 @@ class CoordinateReports:
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.REPORTS,))
-        items = np.mean([np.asarray(one.base, dtype=np.float64) for one in rounds], axis=0)
+        items = np.mean([np.asarray(sent.base, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
-        senders = sum(len(one.users) for one in rounds)
+        senders = sum(len(sent.users) for sent in rounds)
         if kappa == 0 or not senders:
             return Evidence(users=users, log_ratio=ratio)
-        mean = sum(one.component.total() for one in rounds) / senders
+        mean = sum(sent.component.total() for sent in rounds) / senders
         unit = items.size / kappa / settings["reports"]
         noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
-        found = _typical(np.asarray(mean), items, alpha, noise)
-        if found is None:
+        typical = _typical(np.asarray(mean), items, alpha, noise)
+        if typical is None:
             return Evidence(users=users, log_ratio=ratio)
-        touched, untouched, share = found
+        touched, untouched, share = typical
         # Gradients are typical ones: no report proves anything, however little is randomized.
         kappa = min(kappa, _UNSURE)
         plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
         minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
-        for one in rounds:
-            mine, places = located(one.users, users)
-            for rows, estimates in blocks(one.component.take(mine)):
+        for sent in rounds:
+            for whose, estimates in entries_of(users, sent.users, sent.component):
                 signs = np.rint(estimates / unit)
-                ratio[places[rows]] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
-                ratio[places[rows]] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
+                ratio[whose] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
+                ratio[whose] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
         prior = np.log(share) - np.log1p(-share)
         return Evidence(users=users, log_ratio=ratio, items=prior)
 

@@ -26,15 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from fedrec_auditor.attacks.parts.item_steps import last_model
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.parts.uploads import located
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View
 
@@ -54,23 +55,23 @@ class _Form:
     mean: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureNetwork:
+class FeatureNetwork(MessageReader):
     """Networks on public features of items, before and after a device has trained them.
 
     Of the first and last rounds, see ``uploads.kept``. Cost: some products of layers a sender and
     combination of features.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "logits of the returned network less those of the broadcast one, at the items' public "
         "features: derived in attacks/readers/feature_network.py"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of a network on public features of items."""
-        seen = _form(view) is not None and not moves_some_rows(view)
-        return "" if seen else unread(view, "a network on public features of items")
+    wanted = "a network on public features of items"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one, and no item table of which some rows move."""
+        return _form(view) is not None and not moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Differences of logits, added up over rounds: items of the same features have the same."""
@@ -84,19 +85,18 @@ class FeatureNetwork:
             flags /= np.maximum(flags.sum(axis=1, keepdims=True), 1)
         ratio, sent = np.zeros((len(users), len(flags))), np.zeros((len(users), len(flags)))
         count = np.zeros(len(users))
-        found = model_messages(view)
+        rounds = model_messages(view)
         names = (*form.tables, *form.layers)
-        for parts in zip(*(found[name] for name in names), strict=True):
+        for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
-            mine = np.flatnonzero(np.isin(parts[0].users, users))
+            mine, places = located(parts[0].users, users)
             for start in range(0, len(mine), _TOGETHER):
-                some = mine[start : start + _TOGETHER]
-                places = np.searchsorted(users, parts[0].users[some])
+                some, at = (part[start : start + _TOGETHER] for part in (mine, places))
                 before, after = _networks(form, whole, some)
                 first = _log_ratios(form, before, flags, weight)
-                ratio[places] += _log_ratios(form, after, flags, weight) - first
-                sent[places] += first
-                count[places] += 1
+                ratio[at] += _log_ratios(form, after, flags, weight) - first
+                sent[at] += first
+                count[at] += 1
         prior = sent.sum(axis=0) / max(1.0, count.sum())
         return Evidence(users=users, log_ratio=ratio[:, whose], items=prior[whose])
 
@@ -112,13 +112,13 @@ def _networks(
     for name, part in whole.items():
         own = ModelMessages(part.users[some], part.component.take(some), part.base)
         blocks = [(change, moved) for _, change, moved in own.changes()]
-        change = np.concatenate([one for one, _ in blocks]).astype(np.float64)
+        change = np.concatenate([entries for entries, _ in blocks]).astype(np.float64)
         base = np.broadcast_to(np.asarray(part.base, dtype=np.float64), change.shape)
         if name in form.tables[:-1]:
             rows = np.concatenate([moved.any(axis=2) for _, moved in blocks])
             share = np.where(rows.any(axis=1, keepdims=True), rows, True).astype(np.float64)
             share /= share.sum(axis=1, keepdims=True)
-            base, change = (np.einsum("nc,ncd->nd", share, one) for one in (base, change))
+            base, change = (np.einsum("nc,ncd->nd", share, table) for table in (base, change))
         before[name], after[name] = base, base + change
     return before, after
 
@@ -160,16 +160,12 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 def _form(view: View) -> _Form | None:
     """The form of the network that messages are of; None if it is none on items' features."""
-    features, found = view.public.features, model_messages(view)
-    broadcast = next((one.broadcast for one in reversed(view.rounds) if one.broadcast), None)
-    if (
-        features is None
-        or broadcast is None
-        or any(each[0].base is None for each in found.values())
-    ):
+    features, messages, broadcast = view.public.features, model_messages(view), last_model(view)
+    unknown = any(rounds[0].base is None for rounds in messages.values())
+    if features is None or not broadcast or unknown:
         return None
-    names = [name for name in broadcast if name in found]
-    shapes = [found[name][0].component.shape for name in names]
+    names = [name for name in broadcast if name in messages]
+    shapes = [messages[name][0].component.shape for name in names]
     at = len(names) - 2
     if at < 3 or len(shapes[at]) != 1 or shapes[at + 1] != ():
         return None

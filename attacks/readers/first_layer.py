@@ -20,8 +20,8 @@ example, Phong et al. 2018, Privacy-preserving deep learning via additively homo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ from fedrec_auditor.attacks.parts.model_messages import (
     item_name,
     model_messages,
 )
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
 _LOOKED_AT = 32  # messages by which the layer is found
@@ -58,31 +57,30 @@ class _Layout:
     span: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstLayer:
+class FirstLayer(MessageReader):
     """User vectors of the last message of each user, in closed form."""
 
-    reference: ClassVar[str] = (
+    reference = (
         "first-layer closed form dW = db x^T: derived in attacks/readers/first_layer.py; compare "
         "Phong et al. 2018, section 3"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of an item table and a layer on a user's vector and an item's."""
-        return "" if _layout(view) else unread(view, "a first layer on user and item vectors")
+    wanted = "a first layer on user and item vectors"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one, and an item table."""
+        return _layout(view) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Vectors, 0 of those who sent none."""
         layout, rounds = _layout(view), model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
-        vectors: NDArray[np.float64] | None = None
+        width = layout.side.stop - layout.side.start
+        vectors = np.zeros((len(users), width))
         for parts in zip(*(rounds[name] for name in names), strict=True):
-            mine = [part.of(users)[0] for part in parts]
-            found = _vectors(layout, *mine)
-            if vectors is None:
-                vectors = np.zeros((len(users), found.shape[1]))
-            vectors[parts[0].of(users)[1]] = found
+            (_, whose), *_ = asked = [part.of(users) for part in parts]
+            vectors[whose] = _vectors(layout, *(part for part, _ in asked))
         return Evidence(users=users, vectors=vectors)
 
 
@@ -90,12 +88,11 @@ def _vectors(
     layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
 ) -> NDArray[np.float64]:
     """Of every sender, (n, d)."""
-    found = [
+    blocks = [
         first_layer_input(_oriented(change, layout.upright)[:, :, layout.side], by)
         for change, by in _paired(weight, bias)
     ]
-    wide = weight.component.shape[1 if layout.upright else 0]
-    direct = np.concatenate([*found, np.zeros((0, wide))[:, layout.side]])
+    direct = np.concatenate([*blocks, np.zeros((0, layout.side.stop - layout.side.start))])
     if span is None:
         return direct
     out = direct.copy()
@@ -138,8 +135,8 @@ def _layout(view: View) -> _Layout | None:
         return None
     width = items[-1].component.shape[1]
     last = {
-        name: _some(each[-1])
-        for name, each in model_messages(view).items()
+        name: rounds[-1].few(_LOOKED_AT)
+        for name, rounds in model_messages(view).items()
         if name != item_name(view)
     }
     best, most = None, _PARALLEL
@@ -154,26 +151,22 @@ def _layout(view: View) -> _Layout | None:
                     continue
                 for side in (slice(0, wide - width), slice(width, wide)):
                     layout = _Layout(name, other, upright, side)
-                    found = _parallel(layout, weight, bias)
-                    if found > most:
-                        best, most = layout, found
+                    cosine = _parallel(layout, weight, bias)
+                    if cosine > most:
+                        best, most = layout, cosine
     return best and _spanned(best, last)
-
-
-def _some(messages: ModelMessages) -> ModelMessages:
-    return messages.of(np.sort(messages.users)[:_LOOKED_AT].astype(np.int64))[0]
 
 
 def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
     """Median cosine, without sign, of the columns on this side with the bias."""
-    found = []
+    cosines = [np.zeros(0, dtype=np.float32)]
     for change, by in _paired(weight, bias):
         part = _oriented(change, layout.upright)[:, :, layout.side]
         length = np.linalg.norm(part, axis=1) * np.linalg.norm(by, axis=1)[:, None]
         dot = np.einsum("njk,nj->nk", part, by)
-        found.append(np.abs(dot[length > 0] / length[length > 0]))
-    told = np.concatenate(found) if found else np.zeros(0)
-    return float(np.median(told)) if len(told) else 0.0
+        cosines.append(np.abs(dot[length > 0] / length[length > 0]))
+    cosine = np.concatenate(cosines)
+    return float(np.median(cosine)) if len(cosine) else 0.0
 
 
 def _spanned(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
@@ -191,7 +184,7 @@ def _spanned(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
             rank = np.minimum(columns.any(axis=1).sum(axis=1), d)
             chance.append(np.sum(rank / d * np.sum(direct[rows] ** 2, axis=1)))
         whole, by_chance = np.sum(direct**2), float(np.sum(chance))
-        if by_chance < whole and (np.sum(kept) - by_chance) / (whole - by_chance) > most:
-            best = _Layout(layout.weight, layout.bias, layout.upright, layout.side, name)
-            most = (np.sum(kept) - by_chance) / (whole - by_chance)
+        share = (np.sum(kept) - by_chance) / (whole - by_chance) if by_chance < whole else 0.0
+        if share > most:
+            best, most = replace(layout, span=name), share
     return best

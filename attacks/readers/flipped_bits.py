@@ -10,31 +10,30 @@ is Bayes' rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, located, of_kind, unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.parts.uploads import entries_of, kept, of_kind
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlippedBits:
+class FlippedBits(MessageReader):
     """Bits of all items, flipped with public probabilities; those of T rounds add up.
 
     Where nothing flips, or one side does not, bits are proved.
     """
 
-    reference: ClassVar[str] = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
+    reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of flipped bits of a known channel, linked to users."""
-        known = view.public.channel is not None and of_kind(view, Kind.BITS) is not None
-        return "" if known else unread(view, "bits of all items and their distribution")
+    wanted = "bits of all items and their distribution"
+
+    def reads(self, view: View) -> bool:
+        """Whether bits are linked to users, and their channel is known."""
+        return view.public.channel is not None and of_kind(view, Kind.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Read all rounds' bits."""
@@ -45,10 +44,9 @@ class FlippedBits:
         ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
         total, senders = np.zeros(shape[1], dtype=np.int64), 0
         for _, uploads, component in kept(view, name):
-            mine, places = located(uploads.users, users)
-            for rows, bits in blocks(component.take(mine)):
-                ones[places[rows]] += bits != 0
-            reports[places] += 1
+            for whose, bits in entries_of(users, uploads.users, component):
+                ones[whose] += bits != 0
+                reports[whose] += 1
             total += np.rint(component.total()).astype(np.int64)
             senders += len(component)
         zeros = reports[:, None] - ones

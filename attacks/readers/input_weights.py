@@ -10,38 +10,34 @@ homomorphic encryption, section 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View
 
 _LOOKED_AT = 16  # messages by which it is told whether all columns move
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputWeights:
+class InputWeights(MessageReader):
     """Messages that move some columns of a matrix with a column an item, and leave the others.
 
     Of the first and last rounds, see ``uploads.kept``. A matrix of as many rows as columns is not
     read: which of them are items is not told.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "which inputs' weights moved: derived in attacks/readers/input_weights.py from the chain "
         "rule; compare Phong et al. 2018, section 3"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of a layer on histories of which devices leave weights unmoved."""
-        seen = not moves_some_rows(view) and bool(input_messages(view))
-        return "" if seen else unread(view, "weights of a layer with an input an item")
+    wanted = "weights of a layer with an input an item"
+
+    def reads(self, view: View) -> bool:
+        """Whether devices leave some of them unmoved, and move all rows of an item table."""
+        return not moves_some_rows(view) and bool(input_messages(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Sure of items whose column moved in any round that is read, and of those in none.
@@ -49,21 +45,20 @@ class InputWeights:
         Nothing is told of a user whose columns never moved.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
-        for whole in input_messages(view):
-            table, places = whole.of(users)
-            for rows, _, moved in table.changes():
-                own[places[rows]] |= moved.any(axis=1)
-        told = np.where(own, SURE, -SURE) * own.any(axis=1, keepdims=True)
-        return Evidence(users=users, log_ratio=told.astype(np.float32))
+        for sent in input_messages(view):
+            for whose, _, moved in sent.changes_of(users):
+                own[whose] |= moved.any(axis=1)
+        ratio = np.where(own, SURE, -SURE) * own.any(axis=1, keepdims=True)
+        return Evidence(users=users, log_ratio=ratio.astype(np.float32))
 
 
 def input_messages(view: View) -> tuple[ModelMessages, ...]:
     """The first such matrix of which one of a few messages leaves a column as it was, by rounds."""
-    for each in model_messages(view).values():
-        shape = each[-1].component.shape
+    for rounds in model_messages(view).values():
+        shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
-        last = each[-1].of(np.sort(each[-1].users)[:_LOOKED_AT].astype(np.int64))[0]
+        last = rounds[-1].few(_LOOKED_AT)
         if any((~moved.any(axis=1)).any() for _, _, moved in last.changes()):
-            return each
+            return rounds
     return ()

@@ -30,22 +30,22 @@ Source: derived here; sign tests on gradients of a cross entropy go back to Zhao
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
-from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.parts.model_messages import (
+    ModelMessages,
+    by_rows,
+    item_messages,
+    spread,
+)
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
-_TOGETHER = 8  # senders with about as many moved rows
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
 _KEPT = 8  # messages a user that are intersected
@@ -55,21 +55,22 @@ _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemRows:
+class ItemRows(MessageReader):
     """Messages that move some rows of an item table and leave the others as they are.
 
     Of the first and last rounds, see ``uploads.kept``. Cost: some 10 d^2 a moved row.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "which rows moved, and which way: derived in attacks/readers/item_rows.py from the chain "
         "rule; compare Zhao et al., iDLG, 2020"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of an item table of which devices leave rows unmoved."""
-        return "" if moves_some_rows(view) else unread(view, "an item table of which rows move")
+    wanted = "an item table of which rows move"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one of which devices leave rows unmoved."""
+        return moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """How surely each row moved the way own items do, in all rounds that are read.
@@ -79,42 +80,36 @@ class ItemRows:
         negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for whole in item_messages(view, each=_KEPT if pseudo else 1):
-            counts = _counts(whole) if negatives == 1 else None
-            table, places = whole.of(users)
-            gradients = table.component.kind is Kind.GRADIENT
-            for rows, change, moved in table.changes():
+        for sent in item_messages(view, per_user=_KEPT if pseudo else 1):
+            counts = _counts(sent) if negatives == 1 else None
+            gradients = sent.component.kind is Kind.GRADIENT
+            for whose, change, moved in sent.changes_of(users):
                 touched = np.asarray(moved.any(axis=2))
-                whose, sizes = places[rows], np.count_nonzero(touched, axis=1)
                 if pseudo:
+                    sizes = np.count_nonzero(touched, axis=1)
                     others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
                     chance = np.log(np.maximum(others / pseudo, 1.0))
                     ratio[whose] += np.where(touched, chance[:, None], -np.inf)
                     continue
-                for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
-                    # the moved rows of each sender first: the others cost nothing
-                    width = max(1, int(sizes[some].max(initial=0)))
-                    first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
-                    own = change[some[:, None], first]
-                    kept = np.arange(width) < sizes[some][:, None]
+                for some, first, kept in by_rows(touched):
+                    rows = change[some[:, None], first]
                     if negatives > 1 and gradients:
-                        found = (2 * own_probability(own) - 1).astype(np.float32)
+                        place = (2 * own_probability(rows) - 1).astype(np.float32)
                     else:
                         common = None if counts is None else counts[first]
-                        found = _places(own, kept, common, drawn=negatives > 0)
-                        found = found / (1 + np.abs(found))
+                        place = _places(rows, kept, common, drawn=negatives > 0)
+                        place = place / (1 + np.abs(place))
                         if not negatives:  # whatever moves is an own item
-                            found = 0.5 + 0.5 * found
-                    told = SURE * _MOVED * found
+                            place = 0.5 + 0.5 * place
+                    moving = SURE * _MOVED * place
                     if negatives > 1:
-                        told = _doubted(told, kept, negatives, ratio.shape[1])
-                    each = np.full((len(some), ratio.shape[1]), -SURE, dtype=np.float32)
-                    np.put_along_axis(each, first, np.where(kept, told, -SURE), axis=1)
+                        moving = _doubted(moving, kept, negatives, ratio.shape[1])
+                    new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
                     mine = whose[some]
                     if negatives:
-                        ratio[mine] += each
+                        ratio[mine] += new
                     else:  # an own item need not be of every round's batches
-                        ratio[mine] = np.where(read[mine], np.maximum(ratio[mine], each), each)
+                        ratio[mine] = np.where(read[mine], np.maximum(ratio[mine], new), new)
                         read[mine] = True
         return Evidence(users=users, log_ratio=ratio)
 
@@ -125,18 +120,17 @@ def moves_some_rows(view: View) -> bool:
     Messages that move nothing do not count. Noise moves all rows. A gradient of a loss over all
     items is for ``rank_one_gradients``.
     """
-    found = item_messages(view)
-    if not found or not len(found[-1].component) or not RankOneGradients().refusal(view):
+    rounds = item_messages(view)
+    if not rounds or not len(rounds[-1].component) or RankOneGradients().reads(view):
         return False
-    some = found[-1].component.take(np.arange(min(_LOOKED_AT, len(found[-1].component))))
-    _, _, moved = next(ModelMessages(found[-1].users, some, found[-1].base).changes())
+    _, _, moved = next(rounds[-1].few(_LOOKED_AT).changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
     active = rows[rows.any(axis=1)]
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
 
 
 def _doubted(
-    told: NDArray[np.float32], kept: NDArray[np.bool_], negatives: float, items: int
+    ratio: NDArray[np.float32], kept: NDArray[np.bool_], negatives: float, items: int
 ) -> NDArray[np.float32]:
     """Log-likelihood ratios (n, m) of moved rows, as far as their ends can be told apart.
 
@@ -153,11 +147,11 @@ def _doubted(
         more = own - others * np.expm1(-negatives * own / others) > moved
         low, high = np.where(more, low, own), np.where(more, own, high)
     share = np.clip(own / moved, 0.01, 0.49)
-    ours = np.count_nonzero((told > 0) & kept, axis=1)
+    ours = np.count_nonzero((ratio > 0) & kept, axis=1)
     gain = ours * np.log(2 * share) + (moved - ours) * np.log(2 * (1 - share)) + _TRUST
     chance = np.log(np.maximum(items - own, 1.0) / np.maximum(moved - own, 1.0))
     sure, unsure = log_expit(gain)[:, None], log_expit(-gain)[:, None]
-    return np.asarray(np.logaddexp(sure + told, unsure + chance[:, None]), dtype=np.float32)
+    return np.asarray(np.logaddexp(sure + ratio, unsure + chance[:, None]), dtype=np.float32)
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:

@@ -20,16 +20,12 @@ is Rao 1948.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
 from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
@@ -43,46 +39,42 @@ _STEPS, _POWERS = 20, 30
 _SHARE = 0.05  # of own items among all, at first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyRows:
+class NoisyRows(MessageReader):
     """Messages that move an item table and every row of it.
 
     Of the first and last rounds, several messages a user.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "mixture of rows along their common direction, derived in attacks/readers/noisy_rows.py"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of an item table of which all rows move."""
+    wanted = "an item table of which all rows move"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one, of which no other reader tells more."""
         others = (InputWeights(), RankOneChanges(), RankOneGradients())
-        seen = (
-            item_messages(view)
-            and not moves_some_rows(view)
-            and all(each.refusal(view) for each in others)
-        )
-        return "" if seen else unread(view, "an item table of which all rows move")
+        moving = bool(item_messages(view)) and not moves_some_rows(view)
+        return moving and not any(reader.reads(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Log-likelihood ratios, added over rounds."""
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for whole in item_messages(view, each=ROUNDS):
-            table, places = whole.of(users)
-            for rows, change, _ in table.changes():
-                ratio[places[rows]] += log_ratios(change, negatives)
+        for sent in item_messages(view, per_user=ROUNDS):
+            for whose, change, _ in sent.changes_of(users):
+                ratio[whose] += log_ratios(change, negatives)
         return Evidence(users=users, log_ratio=np.clip(ratio, -SURE, SURE))
 
 
 def log_ratios(change: NDArray[np.float32], negatives: float) -> NDArray[np.float32]:
     """Of each row being an own item against not: (n, M, d) -> (n, M). A change of 0 tells 0."""
-    told = change.any(axis=(1, 2))
-    if not told.all():
-        found = np.zeros(change.shape[:2], dtype=np.float32)
-        if told.any():
-            found[told] = log_ratios(change[told], negatives)
-        return found
+    active = change.any(axis=(1, 2))
+    if not active.all():
+        ratio = np.zeros(change.shape[:2], dtype=np.float32)
+        if active.any():
+            ratio[active] = log_ratios(change[active], negatives)
+        return ratio
     scored = _scored(change)
     gram = scored.transpose(0, 2, 1) @ scored
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)

@@ -16,52 +16,47 @@ Source: Lam et al., Gradient Disaggregation, ICML 2021, who do not know P; the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.item_steps import item_steps, popularity
-from fedrec_auditor.attacks.parts.uploads import takes_turns, unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.parts.uploads import takes_turns
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
 _STILL = 1e-9  # of the largest entry: rounding of a sum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Participation:
+class Participation(MessageReader):
     """Sums of a table of items over groups that change from round to round."""
 
-    reference: ClassVar[str] = (
+    reference = (
         "who takes part when which row moves: Lam et al., Gradient Disaggregation, ICML 2021, "
         "with known participants"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of sums of an item table, or that everybody is in all of them."""
-        steps = takes_turns(view) and any(True for _ in item_steps(view))
-        return "" if steps else unread(view, "sums of an item table over changing groups")
+    wanted = "sums of an item table over changing groups"
+
+    def reads(self, view: View) -> bool:
+        """Whether there are some, and not everybody is in all of them."""
+        return takes_turns(view) and any(True for _ in item_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Evidence of all rounds. Memory: their sums, and two arrays of users times items."""
         groups, sums = [], []
-        for one in view.rounds:
-            for _, sources in item_steps(view, only=one):
-                assert one.senders is not None
-                groups.append(np.isin(users, one.senders))
+        for seen in view.rounds:
+            for _, sources in item_steps(view, only=seen):
+                assert seen.senders is not None
+                groups.append(np.isin(users, seen.senders))
                 sums.append(sources[0])
         there, moves = np.array(groups, dtype=np.float64), np.array(sums)
         sizes = np.abs(moves).max(axis=2)
         moved = sizes > _STILL * np.abs(moves).max()
         if moved.all():
-            return self._told(view, users, _regressed(there, moves))
-        share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
-        ratio = there.T @ np.where(moved, -np.log(share), -SURE)
-        return self._told(view, users, np.maximum(ratio, -SURE))
-
-    def _told(self, view: View, users: NDArray[np.int64], ratio: NDArray[np.float64]) -> Evidence:
+            ratio = _regressed(there, moves)
+        else:
+            share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
+            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -SURE), -SURE)
         return Evidence(
             users=users, log_ratio=ratio, items=popularity(view), activity=np.zeros(len(users))
         )
@@ -73,12 +68,12 @@ def _regressed(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArra
     That is known from the same sums with other participants, each round's moved on by a number of
     places of its own.
     """
-    found = _excess(there, moves)
+    excess = _excess(there, moves)
     others = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
-    noise, spread = float(_excess(others, moves).var()), float(found.var())
+    noise, spread = float(_excess(others, moves).var()), float(excess.var())
     if spread <= noise:
-        return np.zeros_like(found)
-    return np.asarray(found * np.sqrt((1 - noise / spread) / spread))
+        return np.zeros_like(excess)
+    return np.asarray(excess * np.sqrt((1 - noise / spread) / spread))
 
 
 def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:

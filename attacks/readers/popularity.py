@@ -5,37 +5,32 @@ See ``item_steps.popularity``; of users it tells nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts.item_steps import item_table, last_model, popularity
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
-from fedrec_auditor.attacks.parts.uploads import names, takes_turns, unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.parts.uploads import names, takes_turns
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.user_rows import UserRows
 from fedrec_auditor.targets.transcript import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Popularity:
+class Popularity(MessageReader):
     """Items in order of how far all messages together move them; of users it tells nothing."""
 
-    reference: ClassVar[str] = (
-        "common direction of all steps, derived in attacks/parts/item_steps.py"
-    )
+    reference = "common direction of all steps, derived in attacks/parts/item_steps.py"
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of a model with a row an item, or what tells more."""
-        more = names(view) or takes_turns(view) or not UserRows().refusal(view)
-        sent = any(one.uploads is not None for one in view.rounds)
+    wanted = "a model with a row an item"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one, and nothing that tells more."""
+        more = names(view) or takes_turns(view) or UserRows().reads(view)
+        sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not pseudonymous(view)
         model = item_table(last_model(view), view.public.n_items)
-        seen = model is not None and pooled and not more
-        return "" if seen else unread(view, "a model with a row an item")
+        return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """The place of every item along the common direction, in standard deviations."""

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
 from fedrec_auditor.attacks.parts.parting import parted
-from fedrec_auditor.attacks.parts.uploads import blocks, located, unread
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.parts.uploads import entries_of
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
 
 _WINDOW = 0.1
@@ -51,8 +51,7 @@ class RankOneFit:
     noise: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankOneGradients:
+class RankOneGradients(MessageReader):
     """Gradients of a loss over all items: of the last round in which each user sent one.
 
     The evidence on an item is the likelihood ratio of its residual, 0 against the least that a
@@ -60,20 +59,21 @@ class RankOneGradients:
     items show. ``alpha`` is public. Cost: O(M F^2 + M log M) a user.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "rank-one closed form, derived in attacks/readers/rank_one_gradients.py from Minto et al. "
         "2021, eq. 4 and 5"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of gradients of all items, linked to users, and their broadcast.
+    wanted = "gradients of a squared loss over all items"
+
+    def reads(self, view: View) -> bool:
+        """Whether they are linked to users, and what was broadcast is there.
 
         A loss with sampled negatives is none over all items.
         """
-        seen = item_messages(view, (Kind.GRADIENT,))
+        rounds = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives")
-        known = bool(seen) and not drawn and downhill(seen[-1]) != 0
-        return "" if known else unread(view, "gradients of a squared loss over all items")
+        return bool(rounds) and not drawn and downhill(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Vectors and log-likelihood ratios, from each user's last message."""
@@ -82,13 +82,12 @@ class RankOneGradients:
         way = downhill(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
-        for one in rounds:
-            assert one.base is not None
-            mine, places = located(one.users, users)
-            for rows, gradients in blocks(one.component.take(mine)):
-                found = fit(way * gradients, one.base)
-                vectors[places[rows]] = found.vectors
-                ratio[places[rows]] = log_ratio(found, one.base, alpha)
+        for sent in rounds:
+            assert sent.base is not None
+            for whose, gradients in entries_of(users, sent.users, sent.component):
+                solved = fit(way * gradients, sent.base)
+                vectors[whose] = solved.vectors
+                ratio[whose] = log_ratio(solved, sent.base, alpha)
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
@@ -131,9 +130,9 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     noise += 4 * np.finfo(sent.dtype).eps * np.abs(places).max(axis=1)
     best, most = 0.0, 0.0
     for way in ways:
-        found = fit(way * sent, items)
-        off = found.noise * np.linalg.norm(found.vectors, axis=1).clip(min=np.finfo(float).tiny)
-        between = float(np.median(parted(found.residuals)[1]))
+        solved = fit(way * sent, items)
+        off = solved.noise * np.linalg.norm(solved.vectors, axis=1).clip(min=np.finfo(float).tiny)
+        between = float(np.median(parted(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)
@@ -191,15 +190,15 @@ def _bulk(
     return square, spread
 
 
-def log_ratio(found: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+def log_ratio(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
     """Of a touched item against an untouched one: (n, M), from residuals of known spread."""
-    least = 1.0 + alpha * (1.0 - found.vectors @ items.T.astype(np.float64))
-    noise = np.maximum(found.noise, np.finfo(np.float64).tiny)[:, None]
+    least = 1.0 + alpha * (1.0 - solved.vectors @ items.T.astype(np.float64))
+    noise = np.maximum(solved.noise, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
-        ratio = (found.residuals * least - least**2 / 2) / noise / noise
-    certain = np.abs(found.residuals) > _CERTAIN * noise
+        ratio = (solved.residuals * least - least**2 / 2) / noise / noise
+    size = np.abs(solved.residuals)
+    certain = size > _CERTAIN * noise
     # Beyond all doubt, the farther the surer, so that the order of residuals is kept.
-    size = np.abs(found.residuals)
     far = SURE * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
     ratio = np.where(certain, far, np.clip(ratio, -SURE, SURE))
-    return np.where(found.noise[:, None] > 0, ratio, -SURE)
+    return np.where(solved.noise[:, None] > 0, ratio, -SURE)

@@ -22,18 +22,15 @@ Of ratings on another scale the nearest is guessed. Source: derived here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.attacks.parts.uploads import unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.parts.model_messages import by_rows, item_messages, spread
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
 from fedrec_auditor.targets.transcript import Kind, View
 
-_TOGETHER = 8  # senders with about as many moved rows
 _LENGTHS = 96
 _EVERY, _TRIED = 6, 28  # every sixth is tried, and the nearest without P: so many together
 _SHORTEST = 0.1  # of the longest, whose square is the largest rating
@@ -44,25 +41,25 @@ _MOST = 20  # whole numbers that a rating may be
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingRows:
+class RatingRows(MessageReader):
     """Models of an item table after known steps on a squared error: of each user's last message.
 
     Cost: a local training of some rows for every rating and length that is tried, 10 ms a user.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "which rating moves a row to where it is: derived in attacks/readers/rating_rows.py from "
         "Li et al., PVLDB 15(4), 2022, equations 5 and 6"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of an item table after known steps on ratings of a known scale."""
+    wanted = "item tables after local steps on ratings"
+
+    def reads(self, view: View) -> bool:
+        """Whether the steps are known, and the scale of the ratings."""
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        seen = on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
-        return "" if seen else unread(view, "item tables after local steps on ratings")
+        return on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Vectors (n, d) and ratings, 0 where no row moved."""
@@ -70,21 +67,14 @@ class RatingRows:
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         local = _Local.of(view)
-        for whole in rounds:
-            table, places = whole.of(users)
-            base = np.asarray(whole.base, dtype=np.float32)
-            for rows, change, moved in table.changes():
-                touched = np.asarray(moved.any(axis=2))
-                sizes = np.count_nonzero(touched, axis=1)
-                for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
-                    width = max(1, int(sizes[some].max(initial=0)))
-                    first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
-                    kept = np.arange(width) < sizes[some][:, None]
+        for sent in rounds:
+            base = np.asarray(sent.base, dtype=np.float32)
+            for whose, change, moved in sent.changes_of(users):
+                for some, first, kept in by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
-                    told, found = local.read(base[first], own.astype(np.float32), kept)
-                    each = np.zeros((len(some), ratings.shape[1]), dtype=np.float32)
-                    np.put_along_axis(each, first, np.where(kept, told, 0), axis=1)
-                    ratings[places[rows][some]], vectors[places[rows][some]] = each, found
+                    rated, vector = local.read(base[first], own.astype(np.float32), kept)
+                    ratings[whose[some]] = spread(rated, first, kept, ratings.shape[1])
+                    vectors[whose[some]] = vector
         return Evidence(users=users, vectors=vectors, ratings=ratings)
 
 
@@ -120,8 +110,8 @@ class _Local:
         near = np.argsort(rough, axis=1)[:, :_TRIED]
         tried = lengths[near].T  # (tried, n)
         fits = [
-            np.median(self.errors(some, moved, one[:, None] * direction, step).min(axis=2), axis=1)
-            for one in tried
+            np.median(self.errors(some, moved, size[:, None] * direction, step).min(axis=2), axis=1)
+            for size in tried
         ]
         best = np.take_along_axis(tried, np.argmin(fits, axis=0)[None], axis=0)[0]
         vectors = best[:, None] * direction

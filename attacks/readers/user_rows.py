@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts.item_steps import (
-    item_table,
-    last_model,
-    user_table,
-)
-from fedrec_auditor.attacks.parts.uploads import names, unread
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.parts.item_steps import item_table, last_model, user_table
+from fedrec_auditor.attacks.parts.uploads import names
+from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserRows:
+class UserRows(MessageReader):
     """The prediction x_u . v_i: items that were trained on have larger ones than others.
 
     It ranks pairs and is no likelihood ratio: what is predicted without having been met is large,
     too. How popular items are is part of it.
     """
 
-    reference: ClassVar[str] = (
+    reference = (
         "predictions of a model on its training data, as Yeom et al., Privacy Risk in Machine "
         "Learning, CSF 2018, threshold its loss"
     )
 
-    def refusal(self, view: View) -> str:
-        """What is there instead of a model with a row a user and a row an item."""
+    wanted = "a model with a row a user"
+
+    def reads(self, view: View) -> bool:
+        """Whether there is one, with a row an item besides, and no message of a user."""
         table = item_table(last_model(view), view.public.n_items)
         users = None if table is None else user_table(last_model(view), table)
-        seen = users is not None and len(users) == view.public.n_users and not names(view)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
-        return "" if seen and models else unread(view, "a model with a row a user")
+        complete = users is not None and len(users) == view.public.n_users
+        return models and complete and not names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Predictions in standard deviations."""

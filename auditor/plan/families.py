@@ -4,10 +4,11 @@ A family is a package with a ``base.py``; every other module in it holds one mem
 name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
-``parts``. A member of "papers" is a package, and the systems in it, modules or lines of a table,
-are members of "targets". Third parties add members through entry points of the group
-``fedrec_auditor.<family>``; one that does not load is left out, with a line that names its
-distribution.
+``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``)
+holds several members, which are called like its public classes. A member of "papers" is a package,
+and the systems in it, modules or lines of a table, are members of "targets". Third parties add
+members through entry points of the group ``fedrec_auditor.<family>``; one that does not load is
+left out, with a line that names its distribution.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,13 +121,11 @@ class Family:
         if name not in modules:
             plugin = self._plugins()[name]
             return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
-        for paper in papers().values() if ":" in modules[name] else ():
+        module, _, kind = modules[name].partition(":")
+        for paper in papers().values() if kind else ():
             if name in paper.composed.system:
                 return paper.composed.system[name].summary
-        spec = importlib.util.find_spec(modules[name])
-        if spec is None or spec.origin is None:
-            return ""
-        document = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+        document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
         return (document or "").partition("\n")[0]
 
     def module(self, name: str) -> str:
@@ -234,11 +234,33 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
-            found[info.name.replace("_", "-")] = where
+            found |= _held(where)
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
             found |= _walked(where, path)
     found.pop("base", None)
     return found
+
+
+def _held(module: str) -> dict[str, str]:
+    """The members in a module by name: itself, or its classes if it is called after its folder."""
+    folder, name = module.split(".")[-2:]
+    if not name.endswith(f"_{folder}"):
+        return {name.replace("_", "-"): module}
+    names = {kind: re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower() for kind in _classes(module)}
+    return {name: f"{module}:{kind}" for kind, name in names.items()}
+
+
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The public classes of a module, without importing it."""
+    classes = (part for part in _source(module).body if isinstance(part, ast.ClassDef))
+    return {part.name: part for part in classes if not part.name.startswith("_")}
+
+
+def _source(module: str) -> ast.Module:
+    """The syntax of a module, empty where it has no source."""
+    spec = importlib.util.find_spec(module)
+    origin = spec and spec.origin
+    return ast.parse(Path(origin).read_text(encoding="utf-8") if origin else "")
 
 
 def papers() -> dict[str, Paper]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background, Reconstruction
+from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -44,6 +48,37 @@ def view_of(
 ) -> View:
     known = Public(**{"algorithm": "made", "n_users": users, "n_items": items, **public})
     return Transcript(public=known, rounds=rounds).view(vantage, rng)
+
+
+def told(view: View) -> tuple[list[str], np.ndarray]:
+    """Who reads the view, and the log-likelihood ratios that they tell of everybody."""
+    readers = [type(reader).__name__ for reader in reading.reading(view)]
+    return readers, reading.evidence(view, np.arange(view.public.n_users)).log_ratio
+
+
+def reconstructed(view: View) -> Reconstruction:
+    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
+
+
+def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
+    """Of ``pairs`` (m, 2) of users and items, or of all: (n, M)."""
+    n, m = view.public.n_users, view.public.n_items
+    asked = np.stack(np.unravel_index(np.arange(n * m), (n, m)), axis=1) if pairs is None else pairs
+    background, rng = Background(candidates=asked), np.random.default_rng(0)
+    values = InteractionMembership().infer(view, background, rng).values
+    return values.reshape(n, m) if pairs is None else values
+
+
+def renamed(view: View) -> View:
+    """Every part of the model and of the messages under another name, the last first."""
+    rounds = []
+    for seen in view.rounds:
+        model, sent = seen.broadcast, seen.uploads.components
+        names = {name: f"part {k}" for k, name in enumerate(reversed({**model, **sent}))}
+        uploads = Uploads(seen.uploads.users, {names[n]: part for n, part in sent.items()})
+        broadcast = {names[n]: part for n, part in model.items()}
+        rounds.append(replace(seen, broadcast=broadcast, uploads=uploads))
+    return replace(view, rounds=tuple(rounds))
 
 
 def closed_form(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from fedrec_auditor.attacks.attribute_knn import AttributeKnn
-from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
-from fedrec_auditor.attacks.attribute_svc import AttributeSvc
-from fedrec_auditor.attacks.attribute_tree import AttributeTree
+from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeKnn,
+    AttributeLogistic,
+    AttributeSvc,
+    AttributeTree,
+)
 from fedrec_auditor.attacks.parts.inputs import table_input
 from fedrec_auditor.attacks.parts.products import Products
 from fedrec_auditor.attacks.parts.supervised import Problem
@@ -37,45 +41,35 @@ def problem(
     return made, *made.columns(read.values().astype(np.float64)), labels
 
 
+@pytest.mark.parametrize(
+    ("attack", "library", "scores", "off"),
+    [
+        (AttributeSvc(), SVC(class_weight="balanced"), "decision_function", 1e-6),
+        (AttributeKnn(), KNeighborsClassifier(), "predict_proba", 1e-7),
+        # both are within what their optimiser leaves open of the one minimum
+        (
+            AttributeLogistic(),
+            LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8),
+            "decision_function",
+            1e-3,
+        ),
+    ],
+    ids=("svc", "knn", "logistic"),
+)
 @settings(max_examples=40)
-@given(SHAPES)
-def test_svc_decides_as_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
+@given(shape=SHAPES)
+def test_it_decides_as_scikit_learn(
+    attack: Any, library: Any, scores: str, off: float, shape: tuple[int, int, int, bool]
+) -> None:
     case, known, others, labels = problem(*shape)
     if case.classes == 1:
         return
-    found = AttributeSvc().guess(case, None, 0)
-    machine = SVC(class_weight="balanced").fit(known, labels)
-    expected = machine.decision_function(others)
-    scores = found.scores[:, 1] if case.classes == 2 else found.scores
-    np.testing.assert_allclose(scores, expected, atol=1e-6)
-    np.testing.assert_array_equal(found.codes, machine.predict(others))
-
-
-@settings(max_examples=40)
-@given(SHAPES)
-def test_nearest_neighbours_are_those_of_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
-    case, known, others, labels = problem(*shape)
-    if case.classes == 1:
-        return
-    found = AttributeKnn().guess(case, None, 0)
-    near = KNeighborsClassifier().fit(known, labels)
-    np.testing.assert_array_equal(found.codes, near.predict(others))
-    np.testing.assert_allclose(found.scores, near.predict_proba(others))
-
-
-@settings(max_examples=40)
-@given(SHAPES)
-def test_logistic_regression_decides_as_scikit_learn(shape: tuple[int, int, int, bool]) -> None:
-    """Both are within what their optimiser leaves open of the one minimum."""
-    case, known, others, labels = problem(*shape)
-    if case.classes == 1:
-        return
-    found = AttributeLogistic().guess(case, None, 0)
-    model = LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8)
-    expected = model.fit(known, labels).decision_function(others)
-    scores = found.scores[:, 1] if case.classes == 2 else found.scores
-    scale = np.abs(expected).max()
-    np.testing.assert_allclose(scores, expected, atol=1e-3 * scale)
+    guess = attack.guess(case, None, 0)
+    expected = getattr(library.fit(known, labels), scores)(others)
+    of_library = guess.scores[:, 1] if expected.ndim == 1 else guess.scores
+    np.testing.assert_allclose(of_library, expected, rtol=0, atol=off * max(1, abs(expected).max()))
+    if not isinstance(attack, AttributeLogistic):
+        np.testing.assert_array_equal(guess.codes, library.predict(others))
 
 
 @pytest.mark.parametrize("absent", [False, True])

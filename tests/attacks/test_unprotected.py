@@ -12,7 +12,6 @@ from dp_accounting import NonPrivateDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -20,7 +19,8 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.transcript import RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import renamed, scored
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()
 OWN = DATA.ratings.toarray() != 0
@@ -75,11 +75,7 @@ def test_the_list_is_complete() -> None:
 def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scores of all items of every sender, (n, M), and which are their own."""
     users = senders(view)
-    pairs = np.stack([np.repeat(users, 200), np.tile(np.arange(200), len(users))], axis=1)
-    found = InteractionMembership().infer(
-        view, Background(candidates=pairs), np.random.default_rng(0)
-    )
-    return found.values.reshape(-1, 200), OWN[users]
+    return scored(view)[users], OWN[users]
 
 
 @pytest.mark.parametrize("name", UNPROTECTED)
@@ -117,13 +113,4 @@ def test_noise_leaves_no_row_unmoved(name: str) -> None:
 def test_what_messages_are_called_does_not_matter(name: str) -> None:
     """The same system, its broadcast and messages renamed, is read as well."""
     view = seen(name)
-    other = replace(view, rounds=tuple(_renamed(one) for one in view.rounds))
-    np.testing.assert_array_equal(membership(other)[0], membership(view)[0])
-
-
-def _renamed(one: RoundView) -> RoundView:
-    components = {f"X.{key}": part for key, part in one.uploads.components.items()}
-    return RoundView(
-        broadcast={f"X.{key}": part for key, part in one.broadcast.items()},
-        uploads=Uploads(one.uploads.users, components),
-    )
+    np.testing.assert_array_equal(membership(renamed(view))[0], membership(view)[0])

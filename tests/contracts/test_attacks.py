@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.attribute_mlp import AttributeMlp
+from fedrec_auditor.attacks.attribute_attacks import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.auditor.plan.families import FAMILIES

@@ -82,9 +82,8 @@ def test_columns_in_parts_and_other_rows_are_one_table() -> None:
     np.testing.assert_array_equal(found, grown(values, codes))
 
 
-def test_equal_seeds_give_equal_trees() -> None:
+def test_a_seed_chooses_among_equally_good_splits() -> None:
     values, codes = drawn(2, 50, 5, 2)
-    np.testing.assert_array_equal(grown(values, codes, 1), grown(values, codes, 1))
     assert any((grown(values, codes, 1) != grown(values, codes, seed)).any() for seed in range(9))
 
 

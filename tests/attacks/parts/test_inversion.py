@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -64,14 +63,12 @@ def test_optimisation_finds_input_and_label(
     assert found.label == label
 
 
-def test_the_closed_form_is_exact_and_takes_no_time() -> None:
+def test_the_closed_form_is_exact_and_zero_of_nothing() -> None:
     rng = np.random.default_rng(0)
     net, x = network(rng), rng.standard_normal(16)
-    observed = net.gradients(x, 1)
-    start = time.process_time()
-    found = first_layer_input(observed[0][None], observed[1][None])[0]
-    assert time.process_time() - start < 0.2
-    assert np.mean((found - x) ** 2) < 1e-28
+    weight, bias, *_ = observed = net.gradients(x, 1)
+    found = first_layer_input(np.stack([weight, weight]), np.stack([bias, 0 * bias]))
+    np.testing.assert_allclose(found, [x, 0 * x], atol=1e-14)
     assert label_of(observed) == 1
 
 

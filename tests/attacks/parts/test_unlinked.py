@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
@@ -98,14 +96,6 @@ def test_known_items_are_no_candidates() -> None:
     assert ((met + rest.ratings) != data.ratings).nnz == 0
     sizes = np.diff(data.ratings.indptr)
     assert np.array_equal(np.diff(met.indptr), np.minimum(membership.MET, sizes // 2))
-
-
-def test_no_items_known_is_bad_input() -> None:
-    view = shuffled(SKEWED, np.random.default_rng(6), 0.1)
-    with pytest.raises(InputError, match="Expected items met"):
-        InteractionMembership().infer(
-            view, Background(candidates=np.array([[0, 0]])), np.random.default_rng(0)
-        )
 
 
 def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> None:

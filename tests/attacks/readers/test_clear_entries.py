@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.readers.clear_entries import ClearEntries
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
-from tests.attacks.made import sent, view_of
+from tests.attacks.made import sent, told, view_of
 
 N, M = 30, 50
 
@@ -26,7 +24,7 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     rated = sent({"r": Dense(values[: N - silent], Kind.RATINGS)})
     other = sent({"b": Dense(rng.normal(size=(N, 4)), Kind.CHANGE)})
     view = view_of(rated, other, users=N, items=M)
-    assert [type(each) for each in reading.reading(view)] == [ClearEntries]
-    found = reading.evidence(view, np.arange(N)).log_ratio
+    readers, found = told(view)
+    assert readers == ["ClearEntries"]
     assert auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()

@@ -4,13 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
 from fedrec_auditor.auditor.games.metrics import set_f1
-from tests.attacks.made import SKEWED, flipped
+from tests.attacks.made import SKEWED, flipped, reconstructed
 
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
@@ -19,21 +17,17 @@ def evidence(view: Any) -> Evidence:
     return FlippedBits().read(view, np.arange(view.public.n_users))
 
 
-def infer(view: Any) -> Any:
-    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
-
-
 def test_asymmetric_flipping_proves_every_reported_zero() -> None:
     view = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
     bits = view.rounds[0].uploads.components["bits"].dense(np.arange(120))
-    found = infer(view)
+    found = reconstructed(view)
     np.testing.assert_array_equal(found.certain, bits == 0)
     assert not found.items[found.certain].any()
     assert not SKEWED[found.certain].any()
 
 
 def test_no_flipping_gives_the_truth() -> None:
-    found = infer(flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
+    found = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
     np.testing.assert_array_equal(found.items, SKEWED)
     assert found.certain.all()
 
@@ -43,8 +37,8 @@ def test_log_odds_add_up_over_uploads() -> None:
     view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
     mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.component("bits")], axis=0)
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
-    once = infer(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
-    often = infer(view)
+    once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
+    often = reconstructed(view)
     assert set_f1(often.items, SKEWED).mean() > set_f1(once.items, SKEWED).mean()
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import sent, view_of
+from tests.attacks.made import sent, told, view_of
 
 ITEMS, USERS = 40, 12
 HISTORIES = np.random.default_rng(0).random((USERS, ITEMS)) < 0.2
@@ -37,9 +36,8 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 
 @pytest.mark.parametrize("hidden", [10, 60])
 def test_what_an_autoencoder_is_trained_on_is_plain(hidden: int) -> None:
-    view = trained(hidden)
-    assert [type(each) for each in reading.reading(view)].count(InputWeights) == 1
-    found = reading.evidence(view, np.arange(USERS)).log_ratio
+    readers, found = told(trained(hidden))
+    assert "InputWeights" in readers
     np.testing.assert_array_equal(found, np.where(HISTORIES, SURE, -SURE))
 
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.participation import Participation
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.targets.transcript import Kind, View, Wire
-from tests.attacks.made import sent, view_of
+from tests.attacks.made import sent, told, view_of
 
 USERS, ITEMS, WIDTH = 40, 60, 4
 
@@ -70,4 +69,4 @@ def test_other_participants_tell_nothing(truth: np.ndarray) -> None:
 def test_where_everybody_takes_part_it_does_not_read(truth: np.ndarray) -> None:
     view = summed(truth, np.random.default_rng(4), rounds=5, share=1.0)
     assert Participation().refusal(view)
-    assert [type(each).__name__ for each in reading.reading(view)] == ["Popularity"]
+    assert told(view)[0] == ["Popularity"]

@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.rank_one_gradients import directions
 from fedrec_auditor.auditor.games.metrics import set_f1
-from tests.attacks.made import SKEWED, fcf
-
-
-def infer(view: Any) -> Any:
-    return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
+from tests.attacks.made import SKEWED, fcf, reconstructed
 
 
 @settings(max_examples=30)
@@ -34,7 +27,7 @@ def test_a_clean_upload_gives_everything_back(
     truth = rng.random((25, 200)) < share[:, None]
     truth[np.arange(25), rng.integers(200, size=25)] = True
     view, vectors = fcf(truth, rng, factors=factors, alpha=alpha, dtype=dtype)
-    found = infer(view)
+    found = reconstructed(view)
     np.testing.assert_array_equal(found.items, truth)
     error = np.linalg.norm(found.vectors - vectors, axis=1) / np.linalg.norm(vectors, axis=1)
     assert error.max() < (1e-4 if dtype is np.float32 else 1e-10)
@@ -46,7 +39,7 @@ def test_few_untouched_items_suffice(touched: int) -> None:
     rng = np.random.default_rng(touched)
     truth = rng.permuted(np.tile(np.arange(300) < touched, (20, 1)), axis=1)
     view, _ = fcf(truth, rng)
-    np.testing.assert_array_equal(infer(view).items, truth)
+    np.testing.assert_array_equal(reconstructed(view).items, truth)
 
 
 def test_noise_costs_little() -> None:
@@ -57,14 +50,14 @@ def test_noise_costs_little() -> None:
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
     for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
         view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
-        assert set_f1(infer(view).items, wide).mean() > reached
+        assert set_f1(reconstructed(view).items, wide).mean() > reached
 
 
 def test_a_user_without_items_has_none() -> None:
     truth = np.zeros((3, 40), dtype=bool)
     truth[1, [3, 5]] = True
     view, _ = fcf(truth, np.random.default_rng(0))
-    found = infer(view)
+    found = reconstructed(view)
     np.testing.assert_array_equal(found.items, truth)
     assert not found.vectors[0].any()
 
@@ -76,10 +69,3 @@ def test_directions_are_singular_vectors() -> None:
     for matrix, direction in zip(matrices, found, strict=True):
         expected = np.linalg.svd(matrix)[2][0]
         assert abs(direction @ expected) == pytest.approx(1, abs=1e-10)
-
-
-def test_nothing_to_read_is_refused() -> None:
-    view, _ = fcf(SKEWED, np.random.default_rng(0))
-    assert "no message" in InteractionReconstruction().refusal(view.without_uploads())
-    with pytest.raises(InputError, match="no message"):
-        infer(view.without_uploads())

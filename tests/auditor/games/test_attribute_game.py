@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.attribute_knn import AttributeKnn
-from fedrec_auditor.attacks.attribute_logistic import AttributeLogistic
+from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeKnn,
+    AttributeLogistic,
+    AttributeSvc,
+    AttributeTree,
+)
 from fedrec_auditor.attacks.attribute_rows import AttributeRows
-from fedrec_auditor.attacks.attribute_svc import AttributeSvc
-from fedrec_auditor.attacks.attribute_tree import AttributeTree
 from fedrec_auditor.auditor.games import attribute
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow

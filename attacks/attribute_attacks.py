@@ -1,0 +1,168 @@
+"""Attribute inference by classifiers of the uploads: an attack each."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.parts.decision_tree import DecisionTree, Part, SortedColumns
+from fedrec_auditor.attacks.parts.inputs import Input
+from fedrec_auditor.attacks.parts.perceptron import Perceptron
+from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
+
+HIDDEN = (100, 30)
+"""Units of the perceptron's hidden layers."""
+_ZHANG = (
+    "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
+    "Attribute Inference Attacks, section"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeKnn(SupervisedAttack):
+    """Attribute inference from the users whose uploads are the most alike.
+
+    Table IV's KNN: the majority among the nearest ``neighbours`` known users. Of equally near ones
+    the first count, of equally frequent classes the first is guessed; five neighbours are
+    scikit-learn's default.
+    """
+
+    reference = f"{_ZHANG} 5.8 (KNN)"
+    neighbours: int = 5
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """Votes of the nearest, as shares."""
+        _, far = problem.products.distances()
+        nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
+        votes = np.eye(problem.classes)[problem.codes[nearest]].mean(axis=1)
+        return Guess(votes.argmax(axis=1), votes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeLogistic(SupervisedAttack):
+    """Attribute inference with logistic regression on the uploads.
+
+    With a squared penalty, classes weighted by their inverse frequency. The weights that minimise
+    the loss lie in the span of the known users' rows (representer theorem), so k coordinates in
+    that span give the same decisions as all columns.
+    """
+
+    reference = (
+        "scikit-learn's logistic regression (Pedregosa et al. 2011), which the paper on attribute "
+        "inference (Zhang et al.) does not try"
+    )
+    penalty: float = 1.0
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """scikit-learn's classifier in the span of the known users' rows."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        known, others = problem.products.coordinates()
+        model = LogisticRegression(C=self.penalty, class_weight="balanced", tol=1e-6, max_iter=1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(known, problem.codes)
+        scores = _by_class(model.decision_function(others))
+        return Guess(scores.argmax(axis=1), scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeMlp(SupervisedAttack):
+    """Attribute inference with a multi-layer perceptron on the uploads.
+
+    The paper's network: hidden layers of 100 and 30 units, Adam at the usual rate, until the loss
+    on the known users stands still, at most ``epochs`` passes. Its input are the coordinates of an
+    upload in the span of the known users' uploads, as many as there are known users, scaled as one:
+    gradients of the first layer lie in that span. Adam is not the same after a rotation, so these
+    are not the paper's weights. On MovieLens 100K that is 10 to 60 times as fast as the columns
+    themselves; compared on the guessed users of four draws, gender was told from FedRec's uploads
+    with a macro F1 of .98 instead of .87, from FCF's of .64 in both ways.
+    """
+
+    reference = f"{_ZHANG} 3.3 (MLP 100-30)"
+    epochs: int = 200
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """Scores are the perceptron's logits."""
+        known, others = problem.products.coordinates()
+        scale = float(np.sqrt(np.mean(known**2))) or 1.0
+        network = Perceptron(HIDDEN, epochs=self.epochs, seed=seed)
+        network.fit((known / scale).astype(np.float32), problem.codes)
+        scores = network.scores((others / scale).astype(np.float32))
+        return Guess(scores.argmax(axis=1), scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeSvc(SupervisedAttack):
+    """Attribute inference with a support vector machine on the uploads.
+
+    Table IV's SVC: scikit-learn's defaults, with classes weighted by their inverse frequency.
+    Without weights it guesses the larger class for nearly everybody where users differ little: a
+    macro F1 of .42 instead of .61 for gender from FCF on MovieLens 100K. The kernel is
+    exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), of inner products alone.
+    """
+
+    reference = f"{_ZHANG} 5.8 (SVC)"
+    penalty: float = 1.0
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """scikit-learn's classifier on the kernel."""
+        from sklearn.svm import SVC
+
+        products = problem.products
+        spread = products.width * products.variance
+        gamma = 1.0 / spread if spread > 0 else 1.0
+        near, far = products.distances()
+        machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
+        machine.fit(np.exp(-gamma * near), problem.codes)
+        kernel = np.exp(-gamma * far)
+        scores = _by_class(machine.decision_function(kernel))
+        return Guess(machine.predict(kernel).astype(np.int64), scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeTree(SupervisedAttack):
+    """Attribute inference with a decision tree on the uploads.
+
+    Table IV's decision tree, grown until its leaves are pure.
+    """
+
+    reference = f"{_ZHANG} 5.8 (decision tree)"
+    reads_columns = True
+
+    def table(self, read: Input) -> SortedColumns:
+        """All columns, sorted: 6 bytes a number."""
+        return SortedColumns.of(read.values())
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """The shares of classes in the leaf that each of the unknown comes to."""
+        assert table is None or isinstance(table, SortedColumns)
+        parts = _parts(problem, table)
+        tree = DecisionTree([known for known, _ in parts], problem.codes, seed)
+        shares = tree.shares([others for _, others in parts])
+        return Guess(shares.argmax(axis=1), shares)
+
+
+def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """scikit-learn's scores (m,) of the second of two classes as (m, 2); of more as they are."""
+    return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+
+
+def _parts(problem: Problem, table: SortedColumns | None) -> list[tuple[Part, Part]]:
+    """The columns of the known and of the unknown: those of uploads, and those beside."""
+    groups = (problem.known, problem.unknown)
+    (sent, known), (asked, others) = (problem.rows(users) for users in groups)
+    if len(sent) + len(asked) < sum(map(len, groups)) and table is not None:  # some sent nothing
+        whole = np.concatenate(problem.columns(table.values))
+        k, again = len(problem.known), SortedColumns.of(whole)
+        return [(Part(again, np.arange(k)), Part(again, np.arange(k, len(whole))))]
+    parts = [] if table is None else [(Part(table, known), Part(table, others))]
+    if problem.beside is not None:
+        users = np.concatenate(groups)
+        k, side = len(problem.known), SortedColumns.of(problem.beside[users].astype(np.float32))
+        parts.append((Part(side, np.arange(k)), Part(side, np.arange(k, len(users)))))
+    return parts
