@@ -32,6 +32,6 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
 
 def _print(findings: Sequence[Finding], console: Console) -> None:
     for target in dict.fromkeys(finding.target for finding in findings):
-        judged = [finding for finding in findings if finding.target == target]
+        judged = [(finding, "") for finding in findings if finding.target == target]
         whole = Part(target, tuple(claim_parts(judged, plain=True)))
         document_terminal.write_part(whole, console)

@@ -32,7 +32,7 @@ def render(record: Contents) -> str:
         lookers=[words.LOOKERS[vantage] for vantage in Vantage],
         demonstrated=[demonstration_part(row) for row in record.demonstrations],
         parts=[
-            (glance, system_document(record, glance, places[glance.section.target], page=True))
+            (glance, system_document(record, glance, places[glance.section.target]))
             for glance in seen
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),

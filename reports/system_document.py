@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import Verdict, refutes
@@ -63,14 +63,12 @@ _MOST = 5
 """Figures of a system that beat guessing and are shown at once; the others are folded."""
 
 
-def system_document(
-    record: Contents, glance: Glance, anchor: Anchor | None = None, *, page: bool = False
-) -> Part:
+def system_document(record: Contents, glance: Glance, anchor: Anchor | None = None) -> Part:
     """All that the record says of a system.
 
-    A ``page`` has drawings, too, and the pairs of inputs that refute nothing.
+    A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
     """
-    section = glance.section
+    section, page = glance.section, anchor is not None
     headline, curves = section.headline_finding, drawn_curves(glance)
     person = []
     if headline is not None:
@@ -85,14 +83,14 @@ def system_document(
     figures = list(system_figures(glance)) if page else []
     pictures = [Picture(each.svg, each.title, each.caption) for each in figures]
     apart = [each.kind == "roc" for each in figures]
-    ordered = sorted(section.findings, key=lambda f: (bool(f.game), *worst_first(f)))
-    addresses = [] if anchor is None else anchor.findings
-    places = dict(zip(map(id, section.findings), addresses, strict=anchor is not None))
+    places = ("",) * len(section.findings) if anchor is None else anchor.findings
+    placed = zip(section.findings, places, strict=True)
+    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *worst_first(pair[0])))
     blocks: list[Block] = [
         Paragraph(glance.sentence),
         _facts(*facts),
         *_pictures(p for p, curve in zip(pictures, apart, strict=True) if not curve),
-        *claim_parts(ordered, page=page, places=places),
+        *claim_parts(ordered, page=page),
     ]
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
@@ -112,21 +110,18 @@ def system_document(
 
 
 def claim_parts(
-    findings: Sequence[Finding],
-    *,
-    plain: bool = False,
-    page: bool = False,
-    places: Mapping[int, str] | None = None,
+    placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Part]:
-    """A part a claim, with its findings, in the order of these.
+    """A part a claim, with its findings, in the order of these; all but the worst are folded.
 
-    Where they are ``plain`` a sentence says what each comes to. ``places`` are the addresses of a
-    page, by the identity of the finding. All but the worst finding are folded.
+    ``placed`` are findings and their addresses in a page. Where they are ``plain`` a sentence says
+    what each comes to.
     """
+    findings = [finding for finding, _ in placed]
     worst = min(findings, key=worst_first, default=None)
     for claim in dict.fromkeys(finding.claim for finding in findings):
-        judged = [finding for finding in findings if finding.claim == claim]
-        notes = remarks([finding.note for finding in judged])
+        judged = [pair for pair in placed if pair[0].claim == claim]
+        notes = remarks([finding.note for finding, _ in judged])
         facts = (
             ("Claimed", say.claimed(claim) if math.isfinite(claim.epsilon) else ""),
             ("In our words", claim.statement),
@@ -143,9 +138,9 @@ def claim_parts(
                 verdict=verdict_words(finding),
                 colour=finding.verdict,
                 folded=finding is not worst,
-                place=(places or {}).get(id(finding), ""),
+                place=place,
             )
-            for finding, note in zip(judged, notes, strict=True)
+            for (finding, place), note in zip(judged, notes, strict=True)
         )
         promised = math.isfinite(claim.epsilon)
         title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"

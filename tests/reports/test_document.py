@@ -36,7 +36,7 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 def document(record: Record, target: str, *, page: bool = False) -> Part:
     (glance,) = (each for each in glances(record) if each.section.target == target)
-    return system_document(record, glance, anchors(record)[target], page=page)
+    return system_document(record, glance, anchors(record)[target] if page else None)
 
 
 def said(part: Part, *, detail: bool = True) -> Iterator[str]:
