@@ -61,17 +61,8 @@ _SENTENCES = {
     Verdict.NO_CLAIM: "No epsilon is claimed",
 }
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
-_CARDS = ("false", "unproved", "proved as stated", "without a claim")
-_KINDS = {
-    Verdict.UNSOUND: "contradicting our own proof",
-    Verdict.VIOLATED: "false",
-    Verdict.UNSUBSTANTIATED: "unproved",
-    Verdict.INCONCLUSIVE: "unproved",
-    Verdict.CONSISTENT: "proved as stated",
-    Verdict.INCOMPARABLE: "of another scope than was judged",
-    Verdict.NO_CLAIM: "without a claim",
-}
-"""What the claim of a system is, by the worst verdict; ``_CARDS`` are told even of none."""
+_CARDS = (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT, Verdict.NO_CLAIM)
+"""What systems' claims may be that is told even of none."""
 _SEVERITIES = {
     FailOn.CRITICAL: Severity.CRITICAL,
     FailOn.HIGH: Severity.HIGH,
@@ -348,11 +339,12 @@ def gated(record: Contents, gate: Gate) -> tuple[tuple[Glance, ...], tuple[Glanc
 
 
 def shares(record: Contents) -> tuple[Share, ...]:
-    """How many systems' claims are what; all together they are all systems."""
+    """How many systems' claims are what, by the worst verdict; together they are all systems."""
     found = [each.headline_finding for each in sections(record)]
-    kinds = Counter("not judged" if each is None else _KINDS[each.verdict] for each in found)
-    named = [words for words in (*_KINDS.values(), "not judged") if kinds[words] or words in _CARDS]
-    return tuple(Share(kinds[words], words) for words in dict.fromkeys(named))
+    counts = Counter(finding.verdict for finding in found if finding is not None)
+    told = [Share(counts[v], WORDS[v]) for v in Verdict if counts[v] or v in _CARDS]
+    unjudged = found.count(None)
+    return (*told, *([Share(unjudged, "not judged")] if unjudged else []))
 
 
 def summary(record: Contents) -> str:

@@ -37,7 +37,7 @@ class Record(Contents):
     >>> record.provenance.data.n_users, [row.metric for row in record.utility][:2]
     (600, ['HR@2', 'NDCG@2'])
     >>> record
-    <Record of fcf: 1 without a claim.>
+    <Record of fcf: 1 no claim.>
     >>> record["fcf"].headline_finding.verdict, record.violated
     (<Verdict.NO_CLAIM: 'NO CLAIM'>, ())
     >>> Record.model_validate_json(record.model_dump_json()) == record
@@ -97,7 +97,7 @@ class Record(Contents):
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in sections(self)) or "no system"
-        return f"<Record of {names}: {summary(self)}>"
+        return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
 
     def __str__(self) -> str:
         failed = [f"error: {error}" for error in self.errors]

@@ -31,7 +31,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     assert sorted(order, key=page.said.index) == order
     got = "is picked 81.6% of the time, 50% without the uploads"
     for said in (
-        "1 false 0 unproved 2 proved as stated 1 without a claim",
+        "1 false 0 unproved 2 proved 1 no claim",
         "943 users",
         got,
         "Withdraw",

@@ -183,7 +183,7 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
     assert all(line.startswith("    ") for line in lines[2 : lines.index(heads[1])])
     assert lines[-1] == "error: no memory"
     assert lines[-2] == "Attacks that could not run at all: 1 on dplcf-ap."
-    assert lines[-3] == "Claims: 1 false, 2 proved as stated, 1 without a claim."
+    assert lines[-3] == "Claims: 1 false, 2 proved, 1 no claim."
 
 
 def test_findings_alone_can_be_printed(record: Record) -> None:
