@@ -29,7 +29,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # of benchmarks
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
-SUITES = ("attacks.AttackCase", "datasets.DatasetCase", "targets.TargetCase")
+SUITES = (
+    "attacks.AttackCase",
+    "attacks.check_attack",
+    "datasets.DatasetCase",
+    "targets.TargetCase",
+)
 README = "README.md"
 SPEED = "benchmarks/RESULTS.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
