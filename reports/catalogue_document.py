@@ -20,7 +20,7 @@ from fedrec_auditor.reports.catalogue_words import (
     right_words,
     stated_words,
 )
-from fedrec_auditor.reports.document import Block, Facts, Items, Paragraph, Part, Table, Text
+from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text
 from fedrec_auditor.reports.words import (
     WORDS,
     counted,
@@ -37,7 +37,7 @@ _AGREES = {Arithmetic.RIGHT: "yes", Arithmetic.LOOSE: "loose", Arithmetic.WRONG:
 _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 
 
-def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Part:
+def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
     """What papers claim and what holds, with their tables of epsilons."""
     words: list[Word] = [*Verdict, *Arithmetic]
     meanings = tuple(f"{WORDS[word]} ({word}): {word.meaning}" for word in words)
@@ -51,7 +51,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
         )
         for paper in papers
     )
-    listed = Table(
+    listed = Grid(
         "",
         ("No.", "Target", "Claim", "Claimed", "Holds", "Verdict"),
         tuple(
@@ -66,20 +66,20 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
             for row in rows
         ),
     )
-    return Part(
+    return Passage(
         "What papers claim, and what holds",
         (
             Paragraph(counts(rows)),
-            Items(meanings),
-            Part("Papers", (Facts(about),)),
-            Part("All entries", (listed,)),
+            Listing(meanings),
+            Passage("Papers", (Facts(about),)),
+            Passage("All entries", (listed,)),
             *map(entry_part, rows),
             *map(table_part, tables),
         ),
     )
 
 
-def entry_part(row: CatalogueRow) -> Part:
+def entry_part(row: CatalogueRow) -> Passage:
     """One entry: what its verdict means, then the numbers, then how they follow."""
     blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
@@ -94,10 +94,10 @@ def entry_part(row: CatalogueRow) -> Part:
             for figure in listed
         )
         heads = ("Number", "Paper", "Here", "Agrees", "How")
-        blocks.append(Table("", heads, cells))
+        blocks.append(Grid("", heads, cells))
     if rest := rest_words(row).strip():
         blocks.append(Paragraph(rest))
-    return Part(
+    return Passage(
         f"{row.number} {row.target}: {judgement_words(row)}",
         tuple(blocks),
         colour=row.verdict or row.arithmetic,
@@ -105,7 +105,7 @@ def entry_part(row: CatalogueRow) -> Part:
     )
 
 
-def table_part(tables: EpsilonTables) -> Part:
+def table_part(tables: EpsilonTables) -> Passage:
     """Tables of epsilons beside the counting that gives them, and the truth."""
     rows = tuple(
         (
@@ -119,7 +119,7 @@ def table_part(tables: EpsilonTables) -> Part:
         for row in tables.rows
     )
     note = (Paragraph(tables.note),) if tables.note else ()
-    return Part(f"{tables.title}, entry by entry", (*note, Table("", _COLUMNS, rows)))
+    return Passage(f"{tables.title}, entry by entry", (*note, Grid("", _COLUMNS, rows)))
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:

@@ -11,7 +11,7 @@ from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables
 from fedrec_auditor.reports.catalogue_document import counts, entry_part, table_part
 from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words, judgement_words
-from fedrec_auditor.reports.document import Facts, Part
+from fedrec_auditor.reports.document import Facts, Passage
 from fedrec_auditor.reports.paragraph import print_hanging, print_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def render_catalogue(
     else:
         for title, group in groupby(shown, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            document_terminal.write(Part(title, tuple(map(_brief, group))), console, 2)
+            document_terminal.write(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
     told = [counts(shown)] if shown else []
     if only:
@@ -46,14 +46,14 @@ def render_catalogue(
     (print_hanging if console.is_terminal else print_line)(console, " ".join(told))
 
 
-def _brief(row: CatalogueRow) -> Part:
+def _brief(row: CatalogueRow) -> Passage:
     whole = entry_part(row)
     facts = (
         ("Claim", row.statement),
         ("Claimed", claimed_words(row)),
         ("Holds", holds_words(row)),
     )
-    return Part(whole.title, (Facts(facts),), colour=whole.colour)
+    return Passage(whole.title, (Facts(facts),), colour=whole.colour)
 
 
 def render_entry(row: CatalogueRow, console: Console) -> None:

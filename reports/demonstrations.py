@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.document import Facts, Part, Text
+from fedrec_auditor.reports.document import Facts, Passage, Text
 from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
 from fedrec_auditor.reports.words import number
 
@@ -32,7 +32,7 @@ def system(trial: TrialRow) -> str:
     return f"{trial.target} ({changed})" if changed else trial.target
 
 
-def demonstration_part(row: DemonstrationRow) -> Part:
+def demonstration_part(row: DemonstrationRow) -> Passage:
     """A violation played on the target itself, and the control that must stay below its claim."""
     facts: tuple[tuple[str, Text], ...] = (
         *_trial(row.violation, "Claimed", "Measured"),
@@ -40,7 +40,7 @@ def demonstration_part(row: DemonstrationRow) -> Part:
     )
     noted = (("Note", row.note),) if row.note else ()
     title = f"{row.name} (claims {', '.join(row.entries)})"
-    return Part(title, (Facts(facts + noted),), verdict=f"Demonstration {outcome(row)}")
+    return Passage(title, (Facts(facts + noted),), verdict=f"Demonstration {outcome(row)}")
 
 
 def _trial(trial: TrialRow, claimed: str, measured: str) -> tuple[tuple[str, Text], ...]:

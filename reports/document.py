@@ -51,7 +51,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class Listing:
     """A list without an order."""
 
     texts: tuple[str, ...]
@@ -67,7 +67,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Grid:
     """Rows below ``heads``; the first cell of a row names it."""
 
     caption: str
@@ -85,7 +85,7 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Passage:
     """Blocks below a title.
 
     ``verdict`` stands before the title, in the colour of ``colour``. A page folds what is
@@ -107,12 +107,12 @@ class Part:
         """The verdict and the title, on one line."""
         return ": ".join(filter(None, (self.verdict, self.title)))
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Passage]:
         """The part, and all within it, in their order."""
         yield self
         for block in self.blocks:
-            if isinstance(block, Part):
+            if isinstance(block, Passage):
                 yield from block.parts()
 
 
-Block = Paragraph | Items | Facts | Table | Pictures | Part
+Block = Paragraph | Listing | Facts | Grid | Pictures | Passage

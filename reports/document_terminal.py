@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.document import Facts, Items, Paragraph, Part, Picture, Table
+from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage, Picture
 from fedrec_auditor.reports.paragraph import print_hanging, width_of
 from fedrec_auditor.reports.words import STYLES, printable
 
@@ -17,12 +17,12 @@ _LABEL = 16
 """Columns of a fact's name, of which longer ones take more."""
 
 
-def write(part: Part, console: Console, indent: int = 0) -> None:
+def write(part: Passage, console: Console, indent: int = 0) -> None:
     """Print the blocks of a part below each other; what is detail is named only."""
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
             print_hanging(console, block.text, indent=indent)
-        elif isinstance(block, Items):
+        elif isinstance(block, Listing):
             for text in block.texts:
                 print_hanging(console, text, "-", indent=indent)
         elif isinstance(block, Facts):
@@ -30,15 +30,15 @@ def write(part: Part, console: Console, indent: int = 0) -> None:
                 label = f"{f'{printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, width_of(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
-        elif isinstance(block, Table):
+        elif isinstance(block, Grid):
             _write_table(block, console, indent)
-        elif isinstance(block, Part):
+        elif isinstance(block, Passage):
             if place and not block.detail:
                 console.print()
             write_part(block, console, indent)
 
 
-def write_part(part: Part, console: Console, indent: int = 0) -> None:
+def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     """Print a part below its title."""
     if part.detail:
         print_hanging(console, f"{part.heading}: report.md.", indent=indent)
@@ -48,7 +48,7 @@ def write_part(part: Part, console: Console, indent: int = 0) -> None:
     write(part, console, indent + STEP)
 
 
-def _write_table(table: Table, console: Console, indent: int) -> None:
+def _write_table(table: Grid, console: Console, indent: int) -> None:
     """An item a row: what names it, and the other cells behind their heads."""
     for first, *rest in table.rows:
         cells = (

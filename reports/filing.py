@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words
-from fedrec_auditor.reports.document import Facts, Paragraph, Part, Text
+from fedrec_auditor.reports.document import Facts, Paragraph, Passage, Text
 from fedrec_auditor.reports.leaks import comparable, left_open
 from fedrec_auditor.reports.words import ADJACENCIES, HORIZONS, UNITS, VANTAGES, capitalized
 
@@ -29,7 +29,7 @@ _RISKS = {
 """Each risk, and the families of attacks that try it."""
 
 
-def filing_part(record: Contents, glance: Glance) -> Part:
+def filing_part(record: Contents, glance: Glance) -> Passage:
     """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     facts: list[tuple[str, Text]] = [*risks, *_epsilon(glance)]
@@ -41,9 +41,9 @@ def filing_part(record: Contents, glance: Glance) -> Part:
     ]
     blocks = (
         Facts(tuple(facts)),
-        Part("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
+        Passage("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
     )
-    return Part("For those who file it", blocks, folded=True)
+    return Passage("For those who file it", blocks, folded=True)
 
 
 def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:

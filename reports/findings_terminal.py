@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports import document_terminal
-from fedrec_auditor.reports.document import Part
+from fedrec_auditor.reports.document import Passage
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.system_document import claim_parts
@@ -33,5 +33,5 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
 def _print(findings: Sequence[Finding], console: Console) -> None:
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        whole = Part(target, tuple(claim_parts(judged, plain=True)))
+        whole = Passage(target, tuple(claim_parts(judged, plain=True)))
         document_terminal.write_part(whole, console)

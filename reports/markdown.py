@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from fedrec_auditor.reports.document import Block, Facts, Items, Paragraph, Part, Picture, Table
+from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Picture
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.words import legal
@@ -23,7 +23,7 @@ def render(record: Contents) -> str:
     return write(report_document(record))
 
 
-def write(part: Part, *, places: bool = False) -> str:
+def write(part: Passage, *, places: bool = False) -> str:
     """A document, its title as the first heading; with the ``places`` of parts as anchors."""
     return "\n".join(_part(part, 1, places=places)) + "\n"
 
@@ -41,7 +41,7 @@ def escape(text: str) -> str:
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
-def _part(part: Part, level: int, *, places: bool) -> Iterator[str]:
+def _part(part: Passage, level: int, *, places: bool) -> Iterator[str]:
     if places and part.place:
         yield from (f'<a id="{escape(part.place)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
@@ -53,11 +53,11 @@ def _part(part: Part, level: int, *, places: bool) -> Iterator[str]:
 def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
     if isinstance(block, Paragraph):
         yield escape(block.text)
-    elif isinstance(block, Items):
+    elif isinstance(block, Listing):
         yield from (f"- {escape(text)}" for text in block.texts)
     elif isinstance(block, Facts):
         yield from (f"- **{escape(name)}**: {escape(str(said))}" for name, said in block.rows)
-    elif isinstance(block, Table):
+    elif isinstance(block, Grid):
         if block.caption:
             yield from (escape(f"{block.caption}."), "")
         shown = [
@@ -68,7 +68,7 @@ def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
         yield _line(block.heads[place] for place in shown)
         yield _line("---" for _ in shown)
         yield from (_line(str(row[place]) for place in shown) for row in block.rows)
-    elif isinstance(block, Part):
+    elif isinstance(block, Passage):
         yield from _part(block, level + 1, places=places)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedrec_auditor.reports import demonstrations
-from fedrec_auditor.reports.document import Block, Facts, Items, Paragraph, Part, Table
+from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage
 from fedrec_auditor.reports.glance import glances, hidden_words, summary
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import system_document
@@ -12,7 +12,7 @@ from fedrec_auditor.reports.words import OVER, counted
 HEADS = ("Severity", "System", "Is the claim true?", "What an attacker got", "What to do")
 
 
-def report_document(record: Contents) -> Part:
+def report_document(record: Contents) -> Passage:
     """All that a record says."""
     seen, data = glances(record), record.provenance.data
     read = "none were read"
@@ -44,14 +44,14 @@ def report_document(record: Contents) -> Part:
             )
             for glance in seen
         )
-        blocks.append(Table("", HEADS, rows))
+        blocks.append(Grid("", HEADS, rows))
     if record.demonstrations:
         count = Paragraph(demonstrations.summary(record.demonstrations))
         parts = map(demonstrations.demonstration_part, record.demonstrations)
-        blocks.append(Part("Demonstrations", (count, *parts)))
+        blocks.append(Passage("Demonstrations", (count, *parts)))
     blocks += (system_document(record, glance) for glance in seen)
     versions = sorted(record.provenance.versions.items())
     made = [] if data is None else [f"data digest {data.digest}"]
     made += [f"{name} {version}" for name, version in versions]
-    blocks.append(Part("Provenance", (Items(tuple(made)),)))
-    return Part("Privacy audit", tuple(blocks))
+    blocks.append(Passage("Provenance", (Listing(tuple(made)),)))
+    return Passage("Privacy audit", tuple(blocks))

@@ -24,13 +24,13 @@ from fedrec_auditor.reports.document import (
     Block,
     Cell,
     Facts,
-    Items,
+    Grid,
+    Listing,
     Paragraph,
-    Part,
+    Passage,
     Picture,
     Pictures,
     Said,
-    Table,
     Text,
 )
 from fedrec_auditor.reports.figures import drawn_curves, system_figures
@@ -63,7 +63,7 @@ _MOST = 5
 """Figures of a system that beat guessing and are shown at once; the others are folded."""
 
 
-def system_document(record: Contents, glance: Glance, anchor: Anchor | None = None) -> Part:
+def system_document(record: Contents, glance: Glance, anchor: Anchor | None = None) -> Passage:
     """All that the record says of a system.
 
     A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
@@ -94,7 +94,7 @@ def system_document(record: Contents, glance: Glance, anchor: Anchor | None = No
     ]
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
-        blocks.append(Part("Other lower bounds", (Items(others),), folded=True))
+        blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     blocks += (
         demonstration_part(row) for row in record.demonstrations if row.target == section.target
     )
@@ -106,12 +106,12 @@ def system_document(record: Contents, glance: Glance, anchor: Anchor | None = No
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(filing_part(record, glance))
-    return Part(section.target, tuple(blocks), place=glance.anchor)
+    return Passage(section.target, tuple(blocks), place=glance.anchor)
 
 
 def claim_parts(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
-) -> Iterator[Part]:
+) -> Iterator[Passage]:
     """A part a claim, with its findings, in the order of these; all but the worst are folded.
 
     ``placed`` are findings and their addresses in a page. Where they are ``plain`` a sentence says
@@ -128,7 +128,7 @@ def claim_parts(
             ("Source", claim.source),
         )
         parts = (
-            Part(
+            Passage(
                 "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
                 (
                     *([Paragraph(judged_words(finding))] if plain else []),
@@ -144,7 +144,7 @@ def claim_parts(
         )
         promised = math.isfinite(claim.epsilon)
         title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"
-        yield Part(title, (_facts(*facts), *parts))
+        yield Passage(title, (_facts(*facts), *parts))
 
 
 def _numbers(finding: Finding, note: str) -> Facts:
@@ -165,16 +165,18 @@ def _plain(finding: Finding) -> bool:
     return shown is None or not (shown.assumptions or refutes(shown, proof))
 
 
-def _witness(finding: Finding, *, page: bool) -> Iterator[Part]:
+def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The pair of inputs that tells most"
     rows = tuple((capitalized(name), text) for name, text in witness_words(finding.measured))
-    yield Part(title, (Facts(rows),), folded=not refuted)
+    yield Passage(title, (Facts(rows),), folded=not refuted)
 
 
-def _attacks(record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool) -> Part:
+def _attacks(
+    record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool
+) -> Passage:
     """What beats guessing in full, how many figures do not, and how many have no guessing."""
     leaking, tried = _varied(glance.leaking), len(comparable(record))
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
@@ -188,18 +190,18 @@ def _attacks(record: Contents, glance: Glance, curves: Sequence[Pictures], *, pa
         blocks.append(_leaks(leaking[:_MOST], "What beats guessing", page=page))
     if notes := _notes([leak.row for leak in leaking]):
         title = "What the attacker is assumed to know, and what is counted"
-        blocks.append(Part(title, (Items(notes),), folded=True))
+        blocks.append(Passage(title, (Listing(notes),), folded=True))
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
-        blocks.append(Part(title, (_briefly(more),), folded=True))
+        blocks.append(Passage(title, (_briefly(more),), folded=True))
     blocks += curves
     if counts := _counts(record, glance):
-        blocks.append(Items(counts))
+        blocks.append(Listing(counts))
     blocks.append(_map(glance, [leak.row for leak in leaking]))
-    return Part("Attacks", tuple(blocks))
+    return Passage("Attacks", tuple(blocks))
 
 
-def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Table:
+def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
     low, high = plots.scale([leak.row for leak in leaking])
     heads = ["What an attacker got", "Value", "Guessed without the uploads"]
     rows: list[list[Cell]] = [
@@ -230,11 +232,11 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Table:
         for cells, leak in zip(rows, leaking, strict=True):
             row = leak.row
             cells.insert(2, Picture(plots.interval(row, low, high), _bar_words(row)))
-    return Table(caption, tuple(heads), tuple(map(tuple, rows)))
+    return Grid(caption, tuple(heads), tuple(map(tuple, rows)))
 
 
-def _briefly(leaking: Sequence[Leak]) -> Table:
-    return Table(
+def _briefly(leaking: Sequence[Leak]) -> Grid:
+    return Grid(
         "With intervals, and the best guess",
         ("Attack, who looks", "Figure", "Value", "Guessed without"),
         tuple(
@@ -290,7 +292,7 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
     )
 
 
-def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Part:
+def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
     """Every figure, by the part of the upload that it reads."""
     attacks = AttackMap.of(glance.section.attacks)
 
@@ -311,7 +313,7 @@ def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Part:
         )
         for line in attacks.rows
     )
-    table = Table(
+    table = Grid(
         "By part of the upload. ↑: above guessing, corrected for all that were tried. Behind a "
         "stroke: what is guessed without the uploads. Intervals: report.json",
         ("Attack, who looks", "Figure", *attacks.parts, "Guessed without"),
@@ -319,14 +321,14 @@ def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Part:
     )
     count = counted(len(glance.section.attacks), "figure")
     title = f"All {count}, {len(leaking)} of them above guessing"
-    return Part(title, (table,), folded=True, detail=True)
+    return Passage(title, (table,), folded=True, detail=True)
 
 
-def _skipped(section: Section) -> Part:
+def _skipped(section: Section) -> Passage:
     unplayed = set(section.unplayed)
     some = {row.attack for row in section.skipped} - unplayed
     from_some = f", {len(some)} from some vantage" if some else ""
-    return Part(
+    return Passage(
         f"Attacks that could not run: {len(unplayed)} at all{from_some}",
         (Facts(tuple(_reasons(section.skipped))),),
         folded=True,
@@ -349,7 +351,7 @@ def _reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
         yield ", ".join(names), reason
 
 
-def _utility(section: Section) -> Part:
+def _utility(section: Section) -> Passage:
     alike: dict[tuple[str, float, int], list[UtilityRow]] = {}
     for row in section.utility:
         alike.setdefault((row.protocol, row.confidence, row.n), []).append(row)
@@ -370,12 +372,12 @@ def _utility(section: Section) -> Part:
             f"{percent(confidence)} confidence, {n:,} tested"
         )
         heads = ("Metric", "Here", "Baseline", "Random", "The paper")
-        blocks.append(Table(caption, heads, cells))
+        blocks.append(Grid(caption, heads, cells))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"{of}: {note}"))
     title = f"Utility in full: {counted(len(section.utility), 'figure')}"
-    return Part(title, tuple(blocks), folded=True, detail=True)
+    return Passage(title, tuple(blocks), folded=True, detail=True)
 
 
 def _facts(*rows: tuple[str, Text]) -> Facts:

@@ -56,7 +56,7 @@ def _confident(value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlanOption:
     """How a field of a plan is said on the command line and in Python.
 
     ``help`` says what it is. Its option is called like the field, unless it has another ``name``.
@@ -124,68 +124,72 @@ class Plan(BaseModel):
 
     targets: Annotated[
         _Names,
-        Said(
+        PlanOption(
             "Targets, or `all`; some of each paper if left out. See `auditor list`. Of your own "
             "MODULE:OBJECT."
         ),
     ] = ()
-    data: Annotated[str, Said("A data set (`auditor list datasets`) or a path.", reads=str)] = (
-        "ml-100k"
-    )
+    data: Annotated[
+        str, PlanOption("A data set (`auditor list datasets`) or a path.", reads=str)
+    ] = "ml-100k"
     columns: Annotated[
         dict[str, str] | None,
-        Said(
+        PlanOption(
             "For a table: user=COLUMN, item=, rating= or timestamp=; zeros=rating if a rating of 0 "
             "is one like any other; repeatable.",
             "column",
             reads=_columns,
         ),
     ] = None
-    min_user: Annotated[_Count, Said("Only users with so many interactions or more.")] = 0
-    min_item: Annotated[_Count, Said("Only items with so many interactions or more.")] = 0
+    min_user: Annotated[_Count, PlanOption("Only users with so many interactions or more.")] = 0
+    min_item: Annotated[_Count, PlanOption("Only items with so many interactions or more.")] = 0
     min_rating: Annotated[
         float,
         Field(ge=0, allow_inf_nan=False),
-        Said("Only ratings of so much or more count as interactions."),
+        PlanOption("Only ratings of so much or more count as interactions."),
     ] = 0.0
-    seed: Annotated[int, Field(ge=0, lt=2**128), Said("Seed of everything random.")] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**128), PlanOption("Seed of everything random.")] = 0
     confidence: Annotated[
         float,
         AfterValidator(_confident),
-        Said("Of all lower bounds together, and of each interval."),
+        PlanOption("Of all lower bounds together, and of each interval."),
     ] = 0.95
-    quick: Annotated[bool, Said("Fewer samples and repetitions, 20 rounds of training.")] = False
+    quick: Annotated[bool, PlanOption("Fewer samples and repetitions, 20 rounds of training.")] = (
+        False
+    )
     attacks: Annotated[
         _Names | None,
-        Said("Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several),
+        PlanOption(
+            "Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several
+        ),
     ] = None
     estimator: Annotated[
-        str, Said("What turns samples into bounds. See `auditor list estimators`.")
+        str, PlanOption("What turns samples into bounds. See `auditor list estimators`.")
     ] = "joint-binomial"
     by: Annotated[
-        str | None, Said("In round and training games: bound what this attack's score tells.")
+        str | None, PlanOption("In round and training games: bound what this attack's score tells.")
     ] = None
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        Said("local, round, training, one-run; several by commas.", reads=_several),
+        PlanOption("local, round, training, one-run; several by commas.", reads=_several),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
-        Said("Runs of each world of a round or a training game."),
+        PlanOption("Runs of each world of a round or a training game."),
     ] = None
     population: Annotated[
         tuple[_Size, _Size],
         Field(strict=False),
-        Said("Users and items of such a game.", reads=_sizes),
+        PlanOption("Users and items of such a game.", reads=_sizes),
     ] = (24, 32)
     canaries: Annotated[
         Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None,
-        Said("Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
+        PlanOption("Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
     ] = None
     settings: Annotated[
         dict[str, dict[str, Number | dict[str, Number]]],
-        Said(
+        PlanOption(
             "A setting of a target (`auditor list TARGET`); repeatable.",
             "set",
             "TARGET.NAME=VALUE",
@@ -195,7 +199,7 @@ class Plan(BaseModel):
     claims: Annotated[
         tuple[StatedClaim, ...],
         Field(strict=False),
-        Said(
+        PlanOption(
             "Of a system of your own, MODULE:OBJECT: a file of its claims (TOML).",
             "claim",
             "FILE",
@@ -204,7 +208,7 @@ class Plan(BaseModel):
     ] = ()
     only: Annotated[
         Literal["claims"] | None,
-        Said("claims: show each violated claim on its target; needs no data."),
+        PlanOption("claims: show each violated claim on its target; needs no data."),
     ] = None
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
@@ -292,8 +296,8 @@ def make_plan(values: dict[str, Any]) -> Plan:
 def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
     """The plan with ``values`` over it, but for those that are None, checked again.
 
-    They are as the command line or a program says them (``Said``): a text for several names, say.
-    Settings go over those of the same target one by one.
+    They are as the command line or a program says them (``PlanOption``), such as a text for several
+    names. Settings go over those of the same target one by one.
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: _read(name, value) for name, value in values.items() if value is not None}
@@ -317,9 +321,9 @@ def _read(name: str, value: Any) -> Any:
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 
-def said_of(name: str) -> Said:
+def said_of(name: str) -> PlanOption:
     """How the field of this name is said."""
-    (said,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, Said))
+    (said,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
     return said
 
 

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
 from fedrec_auditor.targets.datasets.parts.joined import ITEM, columns
-from fedrec_auditor.targets.datasets.parts.published import Published
+from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 TRACE, CATEGORIES = "App_usage_trace.txt", "App2Category.txt"
@@ -21,7 +21,7 @@ MOMENT = Column(what="time YYYYMMDDhhmmss", low=19700101000000, high=99991231235
 CATEGORY = Column(what="category id")
 
 
-class AppUsage(Published):
+class AppUsage(PublishedDataset):
     """The official App_usage_trace.txt and, where it is, App2Category.txt: directory or zip.
 
     The trace has no header and five fields between single spaces: user, time as YYYYMMDDhhmmss,

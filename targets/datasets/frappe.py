@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.parts.block import Block, Column, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
 from fedrec_auditor.targets.datasets.parts.joined import ITEM, USER, columns
-from fedrec_auditor.targets.datasets.parts.published import Published
+from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 NUMBERS = {"user": USER, "item": ITEM, "cnt": Column(what="count", low=1)}
@@ -24,7 +24,7 @@ CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "co
 PAID = "paid"
 
 
-class Frappe(Published):
+class Frappe(PublishedDataset):
     """The official frappe.csv and, where it is, meta.csv: a directory or frappe.zip.
 
     Both have headers, and tabs as published, or commas, as copies of them have. A row of frappe.csv

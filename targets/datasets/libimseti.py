@@ -11,7 +11,7 @@ from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import ITEM, USER, Trait, assemble, pairs, users
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS
-from fedrec_auditor.targets.datasets.parts.published import Published
+from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 SCORE = Column(what="rating", low=1, high=10, step=1, written=NUMBER)
@@ -20,7 +20,7 @@ GENDER = Trait(
 )
 
 
-class Libimseti(Published):
+class Libimseti(PublishedDataset):
     """The official ratings.dat and gender.dat (commas, no headers), a directory or libimseti.zip.
 
     ratings.dat: UserID, ProfileID, Rating from 1 to 10 (the federated MF paper says from 0; no 0

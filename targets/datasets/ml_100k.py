@@ -16,8 +16,8 @@ from fedrec_auditor.targets.datasets.parts.block import Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
+    Genres,
     Trait,
-    Words,
     assemble,
     movies,
     pairs,
@@ -111,7 +111,7 @@ class Ml100k(MovieLens):
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        words = None if official else Words(at=3, names=GENRE_NAMES, separator=" ")
+        words = None if official else Genres(at=3, names=GENRE_NAMES, separator=" ")
         stars = pairs(rated, STARS)
         known = users(people, **TRAITS)
         return assemble(self.name, known, movies(films, words, GENRE_NAMES), stars)

@@ -13,9 +13,9 @@ from fedrec_auditor.targets.datasets.parts.block import Block, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
+    Genres,
     Pairs,
     Trait,
-    Words,
     assemble,
     columns,
     movies,
@@ -95,7 +95,7 @@ class Ml1m(MovieLens):
         return assemble(
             f"{self.name} (pairs only)" if alone else self.name,
             users(people, **TRAITS),
-            movies(films, Words(at=2, names=GENRES)),
+            movies(films, Genres(at=2, names=GENRES)),
             _pairs(source) if alone else pairs(rated, STARS),
         )
 

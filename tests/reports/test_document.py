@@ -15,13 +15,13 @@ from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.document import (
     Facts,
-    Items,
+    Grid,
+    Listing,
     Paragraph,
-    Part,
+    Passage,
     Picture,
     Pictures,
     Said,
-    Table,
 )
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable
@@ -34,24 +34,24 @@ from tests.reports.printing import printed
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
-def document(record: Record, target: str, *, page: bool = False) -> Part:
+def document(record: Record, target: str, *, page: bool = False) -> Passage:
     (glance,) = (each for each in glances(record) if each.section.target == target)
     return system_document(record, glance, anchors(record)[target] if page else None)
 
 
-def said(part: Part, *, detail: bool = True) -> Iterator[str]:
+def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
     """Every text of a part below its title, in small pieces."""
     for block in part.blocks:
         texts: list[object] = []
         if isinstance(block, Paragraph):
             texts = [block.text]
-        elif isinstance(block, Items):
+        elif isinstance(block, Listing):
             texts = [*block.texts]
         elif isinstance(block, Facts):
             texts = [text for row in block.rows for text in row]
-        elif isinstance(block, Table):
+        elif isinstance(block, Grid):
             texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
-        elif isinstance(block, Part):
+        elif isinstance(block, Passage):
             yield from (block.title, block.verdict)
             yield from said(block, detail=detail) if detail or not block.detail else ()
         for text in texts:
@@ -133,7 +133,7 @@ def test_each_finding_is_a_part_with_its_bounds_and_a_claim_is_told_once(
             or bool(finding.measured and finding.measured.assumptions)
         )
         assert parts[place].folded is (finding is not section.headline_finding)
-        witnesses = [block.title for block in parts[place].blocks if isinstance(block, Part)]
+        witnesses = [block.title for block in parts[place].blocks if isinstance(block, Passage)]
         refuted = finding.verdict is Verdict.VIOLATED
         title = "Counterexample" if refuted else "The pair of inputs that tells most"
         assert witnesses == [title] * bool(finding.measured and finding.measured.witness)
@@ -147,7 +147,7 @@ def test_only_a_page_has_drawings_and_pairs_that_refute_nothing(record: Record) 
         for page in (True, False):
             parts = list(document(record, target, page=page).parts())
             blocks = [block for part in parts for block in part.blocks]
-            cells = [c for b in blocks if isinstance(b, Table) for row in b.rows for c in row]
+            cells = [c for b in blocks if isinstance(b, Grid) for row in b.rows for c in row]
             drawn = [each for each in (*blocks, *cells) if isinstance(each, Pictures | Picture)]
             assert bool(drawn) is page
             assert page or not any("tells most" in part.title for part in parts)

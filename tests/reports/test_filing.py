@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.reports.document import Facts, Paragraph, Part
+from fedrec_auditor.reports.document import Facts, Paragraph, Passage
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
@@ -13,7 +13,7 @@ def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
     (glance,) = (each for each in glances(record) if each.section.target == target)
     facts, part = filing_part(record, glance).blocks
     assert isinstance(facts, Facts)
-    assert isinstance(part, Part)
+    assert isinstance(part, Passage)
     (paragraph,) = part.blocks
     assert isinstance(paragraph, Paragraph)
     return dict(facts.rows), paragraph.text

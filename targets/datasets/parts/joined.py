@@ -67,7 +67,7 @@ class Trait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class Genres:
     """Genres of items in column ``at``, in any order; no word is allowed.
 
     ``others`` are words that stand where a genre should, and what is meant.
@@ -122,7 +122,7 @@ def users(file: Delimited, **traits: Trait) -> Known:
     )
 
 
-def movies(file: Delimited, genres: Words | None, flags: Sequence[str] = ()) -> Known:
+def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) -> Known:
     """A file of movies: identifiers, titles, and ``genres``, or from column 5 on ``flags``.
 
     InputError with the first line that breaks.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.targets.datasets.parts.joined import Words
-from fedrec_auditor.targets.datasets.parts.published import Published
+from fedrec_auditor.targets.datasets.parts.joined import Genres
+from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 
 LICENCE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
@@ -34,12 +34,12 @@ GENRES = (
 )
 LARGE_GENRES = (*(g.replace("Children's", "Children") for g in GENRES[:11]), "IMAX", *GENRES[11:])
 """Genres of the data sets from 10M on."""
-LARGE = Words(
+LARGE = Genres(
     at=2, names=LARGE_GENRES, others={"Children's": "Children", "(no genres listed)": None}
 )
 
 
-class MovieLens(Published):
+class MovieLens(PublishedDataset):
     """A data set of MovieLens, of the name that it has there."""
 
     __slots__ = ()

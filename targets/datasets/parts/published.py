@@ -1,4 +1,4 @@
-"""Published: a data set whose files have known names, in a directory, an archive or the cache."""
+"""A published data set: its files have known names, in a directory, an archive or the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 
-class Published(ABC):
+class PublishedDataset(ABC):
     """A data set called ``name`` in the cache, with the files of one of its ``layouts``.
 
     ``folder`` is what unpacking the official archive makes; ``remedy`` says where to get it.

@@ -144,7 +144,7 @@ def test_a_verification_has_no_truth_value() -> None:
         ({"epsilon": "1"}, "epsilon='1'"),
         ({"epsilon": 1.0, "seed": -1}, "seed=-1"),
         ({"epsilon": 1.0, "samples": 5}, "samples=5"),
-        ({"epsilon": 1.0, "samples": 10**20}, "100 to 10,000,000,000 samples"),
+        ({"epsilon": 1.0, "samples": 10**20}, "samples from 100 to 10,000,000,000"),
         ({"epsilon": 1.0, "samples": 1000.5}, "as a whole number"),
         ({"epsilon": 1.0, "samples": "1000"}, "as a whole number"),
         ({"epsilon": 1.0, "seed": 1.5}, "as a whole number"),
