@@ -22,11 +22,6 @@ class MapRow:
     cells: tuple[AttackRow | None, ...]
 
     @property
-    def names(self) -> tuple[str, str]:
-        """The attack and who looks."""
-        return self.attack, self.vantage
-
-    @property
     def guessed(self) -> float | None:
         """What is guessed without the uploads, where it is the same of all parts."""
         baselines = {cell.baseline for cell in self.cells if cell is not None}

@@ -7,7 +7,6 @@ says: of two writers one may leave out a whole block (drawings, what is ``detail
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +19,7 @@ class Said:
 
     value: str
     support: tuple[str, ...] = ()
-    tone: Literal["", "bad", "quiet"] = ""
+    tone: Literal["", "bad"] = ""
 
     def __str__(self) -> str:
         """The number, and its support in brackets."""
@@ -106,13 +105,6 @@ class Passage:
     def heading(self) -> str:
         """The verdict and the title, on one line."""
         return ": ".join(filter(None, (self.verdict, self.title)))
-
-    def parts(self) -> Iterator[Passage]:
-        """The part, and all within it, in their order."""
-        yield self
-        for block in self.blocks:
-            if isinstance(block, Passage):
-                yield from block.parts()
 
 
 Block = Paragraph | Listing | Facts | Grid | Pictures | Passage

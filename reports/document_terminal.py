@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage, Picture
+from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
 from fedrec_auditor.reports.paragraph import print_hanging, width_of
 from fedrec_auditor.reports.words import STYLES, printable
 
@@ -51,9 +51,5 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
 def _write_table(table: Grid, console: Console, indent: int) -> None:
     """An item a row: what names it, and the other cells behind their heads."""
     for first, *rest in table.rows:
-        cells = (
-            f"{head} {cell}"
-            for head, cell in zip(table.heads[1:], rest, strict=True)
-            if cell and not isinstance(cell, Picture)
-        )
+        cells = (f"{head} {cell}" for head, cell in zip(table.heads[1:], rest, strict=True) if cell)
         print_hanging(console, f"{first}: {'; '.join(cells)}", "-", indent=indent)

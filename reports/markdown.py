@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Picture
+from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.words import legal
@@ -60,14 +60,9 @@ def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
     elif isinstance(block, Grid):
         if block.caption:
             yield from (escape(f"{block.caption}."), "")
-        shown = [
-            place
-            for place in range(len(block.heads))
-            if not any(isinstance(row[place], Picture) for row in block.rows)
-        ]
-        yield _line(block.heads[place] for place in shown)
-        yield _line("---" for _ in shown)
-        yield from (_line(str(row[place]) for place in shown) for row in block.rows)
+        yield _line(block.heads)
+        yield _line("---" for _ in block.heads)
+        yield from (_line(map(str, row)) for row in block.rows)
     elif isinstance(block, Passage):
         yield from _part(block, level + 1, places=places)
 

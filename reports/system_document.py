@@ -302,7 +302,7 @@ def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
         guess = f" / {brief(row.baseline)}" if beside and row.baseline is not None else ""
         above = beating(row, leaking)
         mark = " ↑" if above else ""
-        return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "quiet")
+        return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "")
 
     rows = tuple(
         (

@@ -87,8 +87,6 @@ def with_options(
             for name, value in list(said.items()):
                 if value is None or value is False or value == []:
                     del said[name]
-            if separator := said.pop("separator", None):
-                said["columns"] = [*said.get("columns", ()), f"separator={separator}"]
             command(said=said, **given)
 
         signature = inspect.signature(command, eval_str=True)
@@ -110,10 +108,19 @@ def with_options(
 def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """What adds options for these fields of a plan to a command, as ``Plan`` declares them."""
     options = {name: _option(name) for name in names}
-    if "columns" in names:
-        text = "For a table: one of , ; | :: and tab. By default found in its header."
-        options["separator"] = str, typer.Option(help=text)
-    return with_options(options)
+    text = "For a table: one of , ; | :: and tab. By default found in its header."
+    options |= {"separator": (str, typer.Option(help=text))} if "columns" in names else {}
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(said: dict[str, Any], **given: Any) -> None:
+            if separator := said.pop("separator", None):
+                said["columns"] = [*said.get("columns", ()), f"separator={separator}"]
+            command(said=said, **given)
+
+        return with_options(options)(called)
+
+    return made
 
 
 def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:

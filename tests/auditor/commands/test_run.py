@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedrec_auditor.reports.record import Record
 from tests.command import cli, refusal
 
 
@@ -124,3 +125,17 @@ def test_a_report_of_another_plan_is_replaced_only_by_force(tmp_path: Path) -> N
     assert json.loads((out / "report.json").read_bytes())["plan"] == json.loads(before)["plan"]
     assert cli("run", *words, "--seed", "5", "--force")[0] == 0
     assert json.loads((out / "report.json").read_bytes())["plan"]["seed"] == 5
+
+
+def test_a_table_is_read_by_its_separator_and_columns(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = (f"{i % 30}|{i * i % 17}\n" for i in range(300))
+    table.write_text("who|what\n" + "".join(rows))
+    words = ("run", "random", "--data", table, "--column", "user=who", "--column", "item=what")
+    out = ("--quick", "--jobs", "1", "--out", tmp_path / "out")
+    code, _, _ = cli(*words, "--separator", "|", *out)
+    assert code == 0
+    assert Record.read(tmp_path / "out").plan["columns"] == {
+        "user": "who", "item": "what", "separator": "|"
+    }  # fmt: skip
+    assert "Leave --separator out" in refusal(*words, "--separator", ";", *out)
