@@ -70,6 +70,24 @@ class Channel(Protocol):
         ...
 
 
+class Client(Protocol):
+    """What a device does, by code that everybody has: it can be run on histories made up."""
+
+    @property
+    def seconds(self) -> float:
+        """What a message costs, where it is much; else 0."""
+        ...
+
+    def __call__(
+        self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
+    ) -> Uploads:
+        """Messages of devices of users who ``met`` these items, (n, n_items), and heard a model.
+
+        What else they hold (ratings, attributes, times) is drawn at random.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
     """What everybody knows: the algorithm, its settings, and the distribution of its randomizer.
@@ -79,6 +97,7 @@ class Public:
     come from parties that hold several users' (or some items') ratings, None where every user
     sends for itself. ``features`` (n_items, G) says which public features (genres) each item has.
     ``rows`` (n_items, h) are each item's in tables, where a public function such as a hash says so.
+    ``client`` is the code that all devices run, where an adversary can run it as well.
     """
 
     algorithm: str
@@ -90,6 +109,7 @@ class Public:
     parties: int | None = None
     features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    client: Client | None = field(default=None, compare=False, repr=False)
 
 
 class Wire(Component):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
+from fedrec_auditor.attacks.parts.shadow_reader import ShadowReader
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import Evidence, Reader
 from fedrec_auditor.targets.transcript import View
@@ -47,8 +48,12 @@ def readers() -> tuple[Reader, ...]:
 
 
 def reading(view: View) -> tuple[Reader, ...]:
-    """The readers that read this view; no two of them tell the same."""
-    return tuple(reader for reader in readers() if not reader.refusal(view))
+    """The readers that read this view; no two of them tell the same.
+
+    Messages of which none knows the form are read by what the devices' code makes of shadows.
+    """
+    special = tuple(reader for reader in readers() if not reader.refusal(view))
+    return special or tuple(reader for reader in (ShadowReader(),) if not reader.refusal(view))
 
 
 def evidence(view: View, users: NDArray[np.int64]) -> Evidence:

@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.games.informative import Informative, informative
+from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.auditor.machine.stage import TRAINING, stage
@@ -142,6 +143,7 @@ class AuditedTarget:
             messages = self._linked if vantage is Vantage.SERVER else None
             messages = messages or informative(run.transcript.view(vantage, rng))
             view = messages.view.by_item()
+            view = replace(view, public=replace(view.public, client=self._client))
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
@@ -168,8 +170,11 @@ class AuditedTarget:
                     rng=rng,
                     condensed=self._condensed,
                 )
-                found = ATTACK_GAMES[attack.family](game)
-                refusal = "" if found else _UNTOLD
+                try:
+                    found = ATTACK_GAMES[attack.family](game)
+                    refusal = "" if found else _UNTOLD
+                except InputError as error:  # devices may refuse histories that are made up
+                    refusal = str(error)
             beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
             for row in found:
                 if isinstance(row, AttackRow):
@@ -180,6 +185,12 @@ class AuditedTarget:
                 reasons[vantage] = refusal
         skipped += _untold(task, public.route, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
+
+    @cached_property
+    def _client(self) -> SimulatedClient | None:
+        """The devices' code for adversaries to run, where it is at hand."""
+        target = as_trained(self._audit.targets[self.name], self._audit.plan)
+        return SimulatedClient(target, self.trained[0].train) if origin_of(target).at_hand else None
 
     @cached_property
     def _linked(self) -> Informative | None:

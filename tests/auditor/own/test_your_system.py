@@ -231,3 +231,30 @@ def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.Monk
     assert "with 80 of 2,000 runs" in stopped(few)[0]
     planned = audited(in_clear, ROUND, quick=True, runs=80)
     assert few.findings == planned.findings
+
+
+def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """All items in any order, with a score each: one's own have the higher ones."""
+    ids = rng.permutation(history.n_items)
+    return {"ids": ids, "scores": np.isin(ids, history.items) + 0.5 * rng.random(len(ids))}
+
+
+def picky(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    if len(history) < 3:
+        raise ValueError("too little")
+    return recommends(history, model, rng)
+
+
+def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> None:
+    record = audited(recommends, (), attacks=["interaction-reconstruction"], quick=True)
+    (sets,) = (row for row in record.attacks if row.metric == "interaction F1")
+    assert sets.value >= 0.99
+
+
+def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
+    table = TABLE[TABLE.sum(axis=1) > 3]
+    only = ["interaction-reconstruction"]
+    record = audited(picky, (), data=table, attacks=only, quick=True)
+    (row,) = (row for row in record.skipped if row.attack == "interaction-reconstruction")
+    assert "too little" in row.reason
+    assert not record.attacks

@@ -133,7 +133,6 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
 @pytest.mark.parametrize(
     ("target", "attack", "why"),
     [
-        ("gd-dr", "interaction-reconstruction", "signs (reports, 50 x 20)"),
         ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
         ("vfl-sgdmf", "interaction-reconstruction", "parties"),
         ("mf-np", "interaction-reconstruction", "ranks items"),

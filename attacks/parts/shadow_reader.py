@@ -1,0 +1,298 @@
+"""Reads messages of any kind, by running the code of the devices on histories that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from fedrec_auditor.attacks.parts.item_features import ItemFeatures, Numbers
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.targets.transcript import Broadcast, Client, Component, RoundView, View
+
+SHADOWS, FEWEST = 1_000, 100
+"""Histories that are made up, of which each sends in every round that is read; and how few where a
+message takes long."""
+SECONDS = 60.0
+"""What their messages may take beyond the fewest, as the client says what one takes."""
+_USERS = 500  # whose first reading says what shadows are to have met
+_PARTS = 5  # of the shadows: one tells how far to believe what is learned on the others
+_LONGEST = 1 / 3  # of the catalogue in a history
+_ROUNDS = 4
+_BLOCK = 2**22  # numbers of messages and features that are held at once
+_PAIRS = 100_000  # of shadows and items that are learned from, half of them met
+_RIDGE = 0.01  # of a number's variance
+_OFTEN = 0.02  # of the shadows that send a code which means something
+
+Bits = NDArray[np.bool_]
+Places = NDArray[np.intp]
+_LEARNED: WeakKeyDictionary[Client, tuple[tuple[RoundView, ...], _Learned]] = WeakKeyDictionary()
+
+
+class ShadowReader:
+    """Learns on shadows what a message tells of an item: one rule for all items.
+
+    The rule is boosted trees on what the message shows of an item (``ItemFeatures``), on what a
+    ridge regression makes of the item's numbers, and another of all numbers that speak of no item.
+    Evidence of several rounds is added up. How far to believe it is settled on shadows of which
+    nothing was learned, and no ratio is beyond what so many pairs can show.
+    """
+
+    reference: ClassVar[str] = (
+        "messages of shadow users under the broadcasts that were seen, and a classifier of items "
+        "trained on them (shadow models: Shokri et al., S&P 2017)"
+    )
+
+    def refusal(self, view: View) -> str:
+        """What is missing, the code of the devices or messages of users; empty where it reads."""
+        if view.public.client is not None and view.public.rows is None and names(view):
+            return ""
+        return unread(view, "messages whose senders' code can be run")
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        """See ``Reader.read``; InputError where the code refuses histories that are made up.
+
+        What was learned for a view is kept as long as its client.
+        """
+        client = view.public.client
+        assert client is not None, "refused"
+        rounds, learned = _LEARNED.get(client, ((), None))
+        if learned is None or rounds is not view.rounds:
+            learned = _learned(view)
+            _LEARNED[client] = view.rounds, learned
+        return learned.evidence(users)
+
+
+def _learned(view: View) -> _Learned:
+    """What is learned on shadows that are anybody, and then on such as users seem to be."""
+    rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
+    assert client is not None, "refused"
+    seen = _chosen(view)
+    messages = 2 * len(seen) * max(1e-9, client.seconds)
+    count = int(np.clip(SECONDS / messages, FEWEST, SHADOWS))
+    first = _Learned.of(view, seen, _anybody(count, n_items, rng), rng)
+    among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
+    chance = posterior(first.evidence(among))
+    alike = np.concatenate(
+        [_alike(count // 2, chance, rng), _anybody(-(-count // 2), n_items, rng)]
+    )
+    return _Learned.of(view, seen, rng.permutation(alike), rng)
+
+
+def _anybody(count: int, n_items: int, rng: np.random.Generator) -> Bits:
+    """Histories (count, M) of any items, and of any length up to a share of them."""
+    sizes = np.exp(rng.uniform(0.0, np.log(max(2.0, _LONGEST * n_items)), count))
+    places = rng.permuted(np.tile(np.arange(n_items), (count, 1)), axis=1)
+    return np.asarray(places < sizes[:, None])
+
+
+def _alike(count: int, chance: NDArray[np.float32], rng: np.random.Generator) -> Bits:
+    """Histories (count, M) that some user may have, each with at least an item."""
+    chance = chance[rng.integers(len(chance), size=count)]
+    met = rng.random(chance.shape, dtype=np.float32) < chance
+    met[np.arange(count), np.argmax(chance, axis=1)] |= ~met.any(axis=1)
+    return np.asarray(met)
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """A rule of features for all rounds, and the log-odds to believe of a sum of so many."""
+
+    n_items: int
+    rounds: tuple[_Round, ...]
+    rule: HistGradientBoostingClassifier
+    trust: tuple[LogisticRegression, ...]
+    most: float
+
+    @classmethod
+    def of(cls, view: View, seen: Sequence[RoundView], met: Bits, rng: np.random.Generator) -> Self:
+        place = np.arange(len(met))
+        learned, held_out = place[place % _PARTS != 0], place[place % _PARTS == 0]
+        fitted = _pairs(met, learned, _PAIRS // len(seen), rng)
+        tried = _pairs(met, held_out, _PAIRS, rng)
+        known, truth = (met[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
+        made = [_Round.of(view, each, met, np.concatenate([fitted, tried]), rng) for each in seen]
+        numbers = [x for _, x in made]
+        rule = HistGradientBoostingClassifier(
+            max_iter=60,
+            max_leaf_nodes=15,
+            min_samples_leaf=50,
+            early_stopping=False,
+            random_state=0,
+        )
+        with threadpool_limits(1):
+            rule.fit(
+                np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(known, len(numbers))
+            )
+            shown = np.cumsum([rule.decision_function(x[len(fitted) :]) for x in numbers], axis=0)
+        trust = tuple(LogisticRegression().fit(total[:, None], truth) for total in shown)
+        most = float(np.log(max(2, len(tried)) / 2))
+        return cls(met.shape[1], tuple(each for each, _ in made), rule, trust, most)
+
+    def evidence(self, users: NDArray[np.int64]) -> Evidence:
+        """Of ``users`` (ascending); 0 of those who sent nothing."""
+        ratio = np.zeros((len(users), self.n_items))
+        count = np.zeros(len(users), np.int64)
+        with threadpool_limits(1):
+            for each in self.rounds:
+                for places, x in each.of_users(users, self.n_items):
+                    said = self.rule.decision_function(x.reshape(-1, x.shape[-1]))
+                    ratio[places] += said.reshape(x.shape[:2])
+                    count[places] += 1
+        for heard, model in enumerate(self.trust, 1):
+            mine = count == heard
+            ratio[mine] = model.intercept_[0] + model.coef_[0, 0] * ratio[mine]
+        return Evidence(users=users, log_ratio=np.clip(ratio, -self.most, self.most))
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One round: what its users sent, and what was learned of such messages."""
+
+    broadcast: Broadcast | None
+    whose: NDArray[np.integer[Any]]
+    sent: Mapping[str, Component]
+    linear: _Linear
+
+    @classmethod
+    def of(
+        cls, view: View, seen: RoundView, met: Bits, pairs: Places, rng: np.random.Generator
+    ) -> tuple[Self, Numbers]:
+        """And the features of ``pairs`` (k, 2) of a shadow and an item: (k, f)."""
+        client = view.public.client
+        assert client is not None, "refused"
+        assert seen.uploads is not None, "chosen"
+        made = client(met, seen.broadcast, rng).components
+        shadows = {name: made[name] for name in seen.uploads.components if name in made}
+        sent = {name: seen.uploads.components[name] for name in shadows}
+        features = partial(_features, shadows, seen.broadcast, met.shape[1])
+        found = cls(seen.broadcast, seen.uploads.users, sent, _Linear.of(features(), met))
+        parts, mine = [], []
+        for some, each in features():
+            mine.append(np.flatnonzero(np.isin(pairs[:, 0], some)))
+            x = found._all(each, some)
+            parts.append(x[pairs[mine[-1], 0] - some[0], pairs[mine[-1], 1]])
+        return found, np.concatenate(parts)[np.argsort(np.concatenate(mine))]
+
+    def of_users(self, users: NDArray[np.int64], n_items: int) -> Iterator[tuple[Places, Numbers]]:
+        """Places among ``users`` and features (k, M, f) of those who sent, in blocks."""
+        asked = np.flatnonzero(np.isin(self.whose, users))
+        if len(asked):
+            for some, made in _features(self.sent, self.broadcast, n_items, asked):
+                yield np.searchsorted(users, self.whose[some]), self._all(made, None)
+
+    def _all(self, made: ItemFeatures, shadows: Places | None) -> Numbers:
+        """All features (n, M, f), each beside its mean over the message."""
+        each = np.stack(made.items + self.linear.read(made, shadows), axis=-1).astype(np.float32)
+        mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
+        return np.concatenate([each, mean], axis=-1)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """Ridge regressions: of meeting an item on its numbers, and of histories on other numbers.
+
+    The latter are fitted on either half of the shadows: a shadow is read by that which was not
+    fitted to it, a user by both.
+    """
+
+    row: Numbers
+    middle: Numbers
+    spread: Numbers
+    weights: Numbers
+
+    @classmethod
+    def of(cls, blocks: Iterator[tuple[Places, ItemFeatures]], met: Bits) -> Self:
+        others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
+        overall = met.mean()
+        for some, made in blocks:
+            others.append(_others(made))
+            if made.rows:
+                rows = np.concatenate(made.rows, axis=2).reshape(
+                    -1, sum(r.shape[2] for r in made.rows)
+                )
+                square = square + rows.T @ rows
+                towards = towards + rows.T @ (met[some].ravel() - overall)
+        damped = square + _RIDGE * np.diag(np.diag(square))
+        row = np.asarray(np.linalg.lstsq(damped, towards, rcond=None)[0], np.float64)
+        x = np.concatenate(others)
+        middle, spread = x.mean(axis=0), x.std(axis=0)
+        spread[(x != 0).mean(axis=0) < _OFTEN] = np.inf
+        spread = np.where(spread > 0, spread, 1.0)
+        x = (x - middle) / spread
+        weights = [_ridge(x[half::2], met[half::2]) for half in (0, 1)]
+        return cls(row, middle, spread, np.stack(weights))
+
+    def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
+        """What is told of each item, some arrays (n, M)."""
+        found = []
+        if made.rows:
+            found.append(np.concatenate(made.rows, axis=2) @ self.row)
+        x = (_others(made) - self.middle) / self.spread
+        if x.shape[1]:
+            by = x @ self.weights
+            odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
+            found.append((1 - odd) * by[0] + odd * by[1])
+        return found
+
+
+def _ridge(x: Numbers, met: Bits) -> Numbers:
+    """Weights (d, M) of the numbers (n, d), by the smaller one of two systems."""
+    y = met - met.mean(axis=0)
+    if len(x) > x.shape[1]:
+        return np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
+    return np.asarray(x.T @ np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y))
+
+
+def _features(
+    sent: Mapping[str, Component],
+    broadcast: Broadcast | None,
+    n_items: int,
+    among: Places | None = None,
+) -> Iterator[tuple[Places, ItemFeatures]]:
+    """Those of the messages at these positions, all by default, in blocks."""
+    places = np.arange(len(next(iter(sent.values())))) if among is None else among
+    size = 32 * n_items + sum(int(np.prod(part.shape)) for part in sent.values())
+    for some in np.array_split(places, -(-len(places) * size // _BLOCK)):
+        part = {name: each.take(some) for name, each in sent.items()}
+        yield some, ItemFeatures.of(part, broadcast, n_items)
+
+
+def _chosen(view: View) -> list[RoundView]:
+    """A few of the rounds that are read, the last and the first ones, of messages alike."""
+    rounds = [seen for seen, _, _ in kept(view, names(view)[0], _ROUNDS)][-_ROUNDS:]
+    forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
+    return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
+
+
+def _pairs(met: Bits, among: Places, most: int, rng: np.random.Generator) -> Places:
+    """Pairs (k, 2) of one ``among`` the shadows and an item, half of them met.
+
+    Of each shadow as many met as not, and those not met of items that are as popular: neither the
+    shadow nor the item then says anything by itself.
+    """
+    count = np.minimum(met[among].sum(axis=1), (~met[among]).sum(axis=1))
+    weight = np.log(met.sum(axis=0) + 0.5), np.zeros(met.shape[1])
+    parts = []
+    for kind, more in zip((~met[among], met[among]), weight, strict=True):
+        keys = np.where(kind, more + rng.gumbel(size=kind.shape), -np.inf)
+        order = np.argsort(-keys, axis=1)
+        row, place = np.nonzero(np.arange(met.shape[1]) < count[:, None])
+        parts.append(np.stack([among[row], order[row, place]], axis=1))
+    taken = np.sort(rng.permutation(len(parts[0]))[: most // 2])
+    return np.concatenate([part[taken] for part in parts])
+
+
+def _others(made: ItemFeatures) -> Numbers:
+    count = len((made.items or made.others)[0])
+    return np.concatenate([np.zeros((count, 0)), *made.others], axis=1)

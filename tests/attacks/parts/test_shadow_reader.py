@@ -1,0 +1,142 @@
+"""Messages of which no reader knows the form, read by running the devices' code on shadows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.parts.shadow_reader import FEWEST, SECONDS, ShadowReader
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
+from tests.attacks.made import view_of
+
+USERS, ITEMS, LENGTH = 80, 60, 40
+Parts = dict[str, NDArray[np.generic]]
+
+
+@dataclass(eq=False)
+class Device:
+    """Sends what ``message`` makes of the items met, and counts its messages."""
+
+    message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
+    seconds: float = 0.1
+    kind: Kind = Kind.CHANGE
+    sent: list[int] = field(default_factory=list)
+
+    def __call__(
+        self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
+    ) -> Uploads:
+        self.sent.append(len(met))
+        made = [self.message(np.flatnonzero(each), rng) for each in met]
+        parts = {n: Dense(np.stack([each[n] for each in made]), self.kind) for n in made[0]}
+        return Uploads(np.arange(len(met)), parts)
+
+
+def listed(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Identifiers of one's own items before those of others, nothing beside them."""
+    others = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))
+    return {"ids": np.concatenate([items, [-1], others])[:LENGTH]}
+
+
+def scored(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """In any order, with a score each, and those of one's own items above the others."""
+    ids = rng.permutation(np.append(items, rng.permutation(np.setdiff1d(np.arange(ITEMS), items))))
+    score = np.where(np.isin(ids, items), 0.7, 0.5) + 0.1 * rng.random(ITEMS)
+    return {"ids": ids, "scores": score}
+
+
+def coded(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """A code each, by a function that everybody can compute, among codes of nothing."""
+    codes = rng.integers(2**40, 2**41, size=LENGTH)
+    codes[: len(items)] = (items + 7) * 2_654_435_761 % 2**39
+    return {"codes": rng.permutation(codes)}
+
+
+def flipped(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """A bit an item, wrong in one of four."""
+    bits = np.isin(np.arange(ITEMS), items) ^ (rng.random(ITEMS) < 0.25)
+    return {"bits": bits.astype(np.int8)}
+
+
+def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    return {"noise": rng.normal(size=(ITEMS, 3)), "more": rng.normal(size=5)}
+
+
+def histories() -> NDArray[np.bool_]:
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(5, 20, size=USERS)
+    return rng.random((USERS, ITEMS)).argsort(axis=1).argsort(axis=1) < sizes[:, None]
+
+
+def view(device: Device, rounds: int = 1) -> View:
+    rng = np.random.default_rng(4)
+    seen = (Round(None, device(histories(), None, rng)) for _ in range(rounds))
+    return view_of(*seen, users=USERS, items=ITEMS, client=device)
+
+
+@pytest.mark.parametrize(("message", "least"), [(listed, 0.99), (scored, 0.99), (coded, 0.95)])
+def test_plain_histories_are_read_in_any_form(
+    message: Callable[[NDArray[np.intp], np.random.Generator], Parts], least: float
+) -> None:
+    seen = view(Device(message))
+    (reader,) = reading.reading(seen)
+    assert isinstance(reader, ShadowReader)
+    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    assert metrics.set_f1(guess, histories()).mean() >= least
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_what_is_learned_is_the_likelihood_ratio(rounds: int) -> None:
+    """Of bits it is known: that of each round, added up."""
+    seen = view(Device(flipped), rounds)
+    found = ShadowReader().read(seen, np.arange(USERS)).log_ratio
+    assert found is not None
+    bits = [sent.dense(np.arange(USERS)) for _, sent in seen.component("bits")]
+    exact = np.log(3.0) * sum(2.0 * each - 1.0 for each in bits)
+    slope, offset = np.polyfit(exact.ravel(), found.ravel(), 1)
+    assert 0.8 < slope < 1.25
+    assert abs(offset) < 0.35
+    assert np.corrcoef(exact.ravel(), found.ravel())[0, 1] > 0.95
+
+
+def test_noise_tells_nothing() -> None:
+    found = ShadowReader().read(view(Device(noise), 2), np.arange(USERS)).log_ratio
+    assert found is not None
+    assert found.std() < 0.3
+    assert abs(roc_auc_score(histories().ravel(), found.ravel()) - 0.5) < 0.05
+
+
+def test_a_user_is_read_alike_alone_and_among_others_and_once_is_learned() -> None:
+    device = Device(scored)
+    seen = view(device, 2)
+    among = ShadowReader().read(seen, np.arange(USERS)).log_ratio
+    calls = len(device.sent)
+    alone = ShadowReader().read(seen, np.array([4, 9])).log_ratio
+    assert among is not None
+    np.testing.assert_array_equal(alone, among[[4, 9]])
+    assert len(device.sent) == calls
+    again = view(Device(scored), 2)
+    np.testing.assert_array_equal(ShadowReader().read(again, np.arange(USERS)).log_ratio, among)
+
+
+def test_of_slow_devices_few_messages_are_made() -> None:
+    device = Device(noise, seconds=SECONDS)
+    ShadowReader().read(view(device), np.arange(USERS))
+    assert device.sent[1:] == [FEWEST, FEWEST]
+
+
+def test_without_the_code_it_says_what_is_there() -> None:
+    sent = Device(listed)(histories(), None, np.random.default_rng(0))
+    seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
+    refusal = ShadowReader().refusal(seen)
+    assert "messages whose senders' code can be run; the messages are ids" in refusal
+    assert not reading.reading(seen)
