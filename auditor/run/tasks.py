@@ -50,6 +50,7 @@ _BOUNDS, _WIDE, _DRAWN, _READ, _LAID_OUT = 0.5, 120.0, 1e-3, 1e-7, 2e-6
 """Seconds of bounds and of a game of many clients, and of each number of one message in the local
 game, of all messages in an attack, and of users times items; on one core, of quick audits."""
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
+NO_LOCAL = "No attack was run and no utility measured: both go with the local game. Add it to them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +286,13 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
         "papers": plan.only is not None or ALL in plan.targets,
     }
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
-    if plan.attacks == () and plan.only is None and LOCAL in plan.games:
+    if plan.only is not None:
+        return tuple(lines)
+    if LOCAL not in plan.games:
+        lines.append(NO_LOCAL)
+    elif plan.attacks == ():
         lines.append(NO_ATTACK)
-    if plan.attacks and plan.only is None and LOCAL in plan.games:
+    elif plan.attacks:
         every = FAMILIES["attacks"].able()
         if set(every) - set(plan.attacks):
             named = ", ".join(plan.attacks)

@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import (
     LOCAL,
     NO_ATTACK,
+    NO_LOCAL,
     QUICK_ROUNDS,
     Audit,
 )
@@ -69,6 +70,8 @@ def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].names(), ())):
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
+        other = Audit.of(Plan(targets=("random",), attacks=attacks, games=("training",)), data)
+        assert NO_LOCAL in other.notes
 
 
 def test_an_audit_of_some_attacks_names_them() -> None:
@@ -80,7 +83,7 @@ def test_an_audit_of_some_attacks_names_them() -> None:
         f"Of {len(FAMILIES['attacks'].names())} attacks only these were asked for: "
         "linkage, user-membership."
     )
-    assert not Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes
+    assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL,)
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
