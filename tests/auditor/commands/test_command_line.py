@@ -44,13 +44,12 @@ PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far, (.+)")
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One quick audit by a plan on synthetic data, by two workers, in a process of its own."""
+    """One quick audit by a plan on synthetic data, by two workers."""
     out = tmp_path_factory.mktemp("run")
     (out / "plan.toml").write_text(PLAN)
-    words = [*COMMAND, "run", "--plan", out / "plan.toml", "--jobs", "2", "--out", out]
-    with (out / "stdout").open("w") as said, (out / "stderr").open("w") as told:
-        code = subprocess.run(words, stdout=said, stderr=told, check=False).returncode
-    (out / "code").write_text(str(code))
+    code, said, told = cli("run", "--plan", out / "plan.toml", "--jobs", 2, "--out", out)
+    for name, text in (("code", str(code)), ("stdout", said), ("stderr", told)):
+        (out / name).write_text(text)
     return out
 
 
@@ -333,14 +332,12 @@ def test_it_says_its_version() -> None:
     assert cli("--version") == cli("-V") == (0, said, "")
 
 
-def test_a_shell_completes_commands(tmp_path: Path) -> None:
-    script = tmp_path / "auditor"
-    script.write_text("from fedrec_auditor.auditor.commands.command_line import main; main()\n")
+def test_a_shell_completes_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"_AUDITOR_COMPLETE": "complete_bash", "COMP_WORDS": "auditor re", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [sys.executable, script], env=os.environ | asked, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["record", "report", "reproduce"]
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    code, out, _ = cli()
+    assert (code, out.split()) == (0, ["record", "report", "reproduce"])
 
 
 def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,19 +351,10 @@ def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.Monke
 
 
 def test_help_lists_every_command() -> None:
-    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
-    for command in (
-        "run",
-        "list",
-        "claims",
-        "account",
-        "verify",
-        "record",
-        "attack",
-        "report",
-        "doctor",
-    ):
-        assert f" {command} " in done.stdout
+    code, out, _ = cli("--help")
+    assert code == 0
+    for command in ("run", "list", "claims", "account", "verify", "record", "attack", "report"):
+        assert f" {command} " in out
 
 
 CLAIMS = [*COMMAND, "claims", "dplcf-sp"]
@@ -398,17 +386,17 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         assert subprocess.run([*CLAIMS, "x"], stderr=full, check=False).returncode == 2
 
 
-LOST = {
-    "closed output": ("exec 1>&-", ""),
-    "closed output and errors": ("exec 0<&- 1>&- 2>&-", ""),
-    "full output": ("exec 1>/dev/full", "No space left on device. Read "),
-    "full errors": ("exec 2>/dev/full", ""),
-    "no reader of either": ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
-}
+LOST = [
+    pytest.param("exec 1>&-", "", marks=pytest.mark.calibration),
+    ("exec 0<&- 1>&- 2>&-", ""),
+    ("exec 1>/dev/full", "No space left on device. Read "),
+    pytest.param("exec 2>/dev/full", "", marks=pytest.mark.calibration),
+    ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
+]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize(("redirect", "said"), LOST.values(), ids=LOST)
+@pytest.mark.parametrize(("redirect", "said"), LOST)
 def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     tmp_path: Path, redirect: str, said: str
 ) -> None:
@@ -430,12 +418,19 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     assert sorted(path.name for path in out.iterdir()) == sorted(store.FILES)
 
 
-def test_a_verdict_that_cannot_be_printed_is_the_exit_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("redirect", "lines"),
+    [
+        ("1>/dev/full", 1),
+        pytest.param("1>&-", 0, marks=pytest.mark.calibration),
+        pytest.param("1> >(:)", 0, marks=pytest.mark.calibration),
+    ],
+)
+def test_a_verdict_that_cannot_be_printed_is_the_exit_code(redirect: str, lines: int) -> None:
     words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]
     words += ["--set", "p=0.7", "--set", "q=0.3"]
-    for redirect, lines in (("1>&-", 0), ("1>/dev/full", 1), ("1> >(:)", 0)):
-        script = f'exec {redirect}; sleep 0.1; exec "$@"'
-        done = subprocess.run(
-            ["bash", "-c", script, "bash", *words], stderr=subprocess.PIPE, text=True, check=False
-        )
-        assert (done.returncode, done.stderr.count("\n")) == (1, lines), done.stderr
+    script = f'exec {redirect}; sleep 0.1; exec "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *words], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, lines), done.stderr
