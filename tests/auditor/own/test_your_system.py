@@ -208,7 +208,7 @@ def test_the_clock_is_in_no_number() -> None:
         time.sleep(np.random.default_rng().uniform(0, 0.04) if len(calls) % 4000 < 30 else 0)
         return in_clear(history, model, rng)
 
-    one, other = (plain(audited(waits, ROUND, quick=True)) for _ in range(2))
+    one, other = (plain(audited(waits, ROUND, runs=400)) for _ in range(2))
     assert one == other
 
 
@@ -219,15 +219,15 @@ def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.Monk
         seconds = itertools.count(step=step)
         clock = SimpleNamespace(monotonic=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
-        return audited(in_clear, ROUND, quick=True)
+        return audited(in_clear, ROUND, runs=400)
 
     def stopped(record: Record) -> list[str]:
         return [row.reason for row in record.skipped if "stopped after" in row.reason]
 
     none, few, whole = timed(1000), timed(5), timed(0)
     assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
-    assert "stopped after 120 seconds, with 0 of 2,000 runs" in stopped(none)[0]
+    assert "stopped after 120 seconds, with 0 of 400 runs" in stopped(none)[0]
     assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
-    assert "with 80 of 2,000 runs" in stopped(few)[0]
-    planned = audited(in_clear, ROUND, quick=True, runs=80)
+    assert "with 80 of 400 runs" in stopped(few)[0]
+    planned = audited(in_clear, ROUND, runs=80)
     assert few.findings == planned.findings
