@@ -373,8 +373,3 @@ def records(draw: Callable[..., Any]) -> Record:
         notes=tuple(draw(st.lists(TEXTS, max_size=2))),
         errors=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def any_record() -> st.SearchStrategy[Record]:
-    return records()

@@ -57,14 +57,14 @@ def bound(
     simulation: Any,
     seen: Vantage,
     *,
-    runs: int = 100,
+    runs: int = 60,
     delta: float = 0.0,
     store: Store | None = None,
 ) -> Bound:
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = Draws(simulation=simulation, name="test", chunk=20, store=store or Memory()).worlds(
-        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=30, rng=first
+        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=20, rng=first
     )
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
@@ -266,7 +266,7 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
 def test_meta_learning_without_protection_gives_the_canary_away() -> None:
     target = PrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
     canary = list(candidates(PRESENCE, POPULATION))[-1]
-    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS, runs=60)
+    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS)
     assert found.epsilon > 1.0
 
 

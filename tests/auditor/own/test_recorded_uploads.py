@@ -39,7 +39,7 @@ ATTACKS = (
 )
 SETTINGS: dict[str, Any] = {
     "fcf": {"rounds": 2},
-    "fedrec": {"rounds": 3, "share": 0.5},
+    "fedrec": {"rounds": 2, "share": 0.5},
     "dplcf-sp": {},
     "fmf-ldp": {"rounds": 2},
     "lfl-sgdmf": {"rounds": 2},
@@ -52,7 +52,16 @@ def data() -> Interactions:
     return Synthetic(n_users=40, n_items=30, profile=6).load()
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fcf",
+        "fedrec",
+        "dplcf-sp",
+        "fmf-ldp",
+        *(pytest.param(n, marks=pytest.mark.calibration) for n in ("lfl-sgdmf", "local-only")),
+    ],
+)
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str
 ) -> None:
