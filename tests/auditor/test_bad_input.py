@@ -35,6 +35,7 @@ BROKEN = {
     "unknown mechanism": (("verify", "bitflip", "--epsilon", "1"), "Did you mean bit-flip"),
     "no such path": (("run", "--data", "/nowhere/at/all"), "not there"),
     "no such plan": (("run", "--plan", "/nowhere/plan.toml"), "readable plan"),
+    "no recording": (("attack", "/nowhere", "--out", "/nowhere/x"), "the directory of a recording"),
     "negative seed": (("run", "--seed", "-1"), "seed=-1"),
     "no jobs": (("run", "--jobs", "0"), "jobs=0"),
     "unwritable": (("run", "fcf", "--data", "synthetic", "--out", "/proc/nope"), "can be written"),
@@ -88,39 +89,6 @@ def test_no_words_show_the_help() -> None:
     code, out, err = cli()
     assert (code, err) == (2, "")
     assert "doctor" in out
-
-
-FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("seed = 1\nsurprise = 2\n", "line 2: expected one of the keys"),
-        ("[settings.dplcf-sp]\nepsilon = -1.0\n", "epsilon=-1.0"),
-        ("[settings.dplcf-sp]\nepsilon = nan\n", "epsilon=nan"),
-        ("[settings.dplcf-sp]\nepsylon = 1.0\n", "epsylon"),
-        ("[settings.dplcf-sp]\nneighbours = 2.5\n", "whole number"),
-        ("targets = 'fcf'\n", "for example ['fcf']"),
-        (FEDNCF + "route = 'tor'\n", "line 3: Expected a name from `auditor list routes`"),
-        (FEDNCF + "protection = [1]\n", "It is a name, or a table"),
-        (FEDNCF + "protection = {epsilon = 3}\n", "Name one: adaptive-laplace, gaussian"),
-        (
-            FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n",
-            "line 4: Expected dimension",
-        ),
-        (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),
-        (
-            FEDNCF + "protection = {name = 'laplace', sigma = 3}\n",
-            "(epsilon, clip, every_epoch), got 'sigma'",
-        ),
-    ],
-)
-def test_a_bad_plan_is_refused(tmp_path: Path, content: str, said: str) -> None:
-    plan = tmp_path / "plan.toml"
-    plan.write_text(content)
-    assert said in refusal("run", "--plan", plan, "--data", "synthetic", "--out", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_broken_line_of_ratings_is_named(tmp_path: Path) -> None:

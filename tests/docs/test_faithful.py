@@ -12,7 +12,6 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
@@ -42,23 +41,6 @@ def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
     assert f"`{name}`" in PAGE
     made = FAMILIES["targets"].member(target)()
     assert getattr(made if part is None else getattr(made, part), name) == default
-
-
-def test_a_plan_takes_the_settings() -> None:
-    plan = make_plan(
-        {
-            "targets": ("fedrec-apm", "f-dpmf", "privrec"),
-            "settings": {
-                "fedrec-apm": {"protection": {"name": "adaptive-laplace", "every_epoch": False}},
-                "f-dpmf": {"learner": {"name": "mf", "loss": "logistic"}},
-                "privrec": {"item_ids": True},
-            },
-        }
-    )
-    apm, dpmf, privrec = (make_target(name, plan) for name in plan.targets)
-    assert not apm.protection.every_epoch
-    assert dpmf.learner.loss == "logistic"
-    assert privrec.item_ids
 
 
 def test_every_system_of_the_page_exists() -> None:

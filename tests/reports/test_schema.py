@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,3 @@ def test_what_is_no_record_does_not(
     record: Record, faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
 ) -> None:
     assert faults(edited(record, edit)) == [place]
-
-
-def test_infinite_numbers_are_words_in_it(record: Record, faults: Validator) -> None:
-    raw = json.loads(store.encode(record))
-    assert any(f["claim"]["epsilon"] == "inf" for f in raw["findings"])
-    assert any(math.isinf(f.claim.epsilon) for f in record.findings)
-    assert faults(raw) == []

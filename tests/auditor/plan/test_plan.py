@@ -29,6 +29,9 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
+
+
 def test_a_plan_file_is_read(tmp_path: Path) -> None:
     plan = read_plan(
         written(
@@ -75,6 +78,14 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("a" * 5000 + " = 1\n", r"got 'a{70,80}\.\.\.'\. Remove"),
         ("data = 'synthetic'\r\nseed = -1\r\n", r"line 2: seed=-1"),
         ("seed = " + "[" * 5000 + "\n", r"plan\.toml: expected TOML"),
+        ("targets = 'fcf'\n", r"for example \['fcf'\]"),
+        ("[settings.dplcf-sp]\nneighbours = 2.5\n", "whole number"),
+        (FEDNCF + "route = 'tor'\n", "line 3: Expected a name from `auditor list routes`"),
+        (FEDNCF + "protection = [1]\n", "It is a name, or a table"),
+        (FEDNCF + "protection = {epsilon = 3}\n", "Name one: adaptive-laplace, gaussian"),
+        (FEDNCF + "rounds = 2\nlearner = {name = 'ncf', dimension = 0}\n", "line 4: Expected dim"),
+        (FEDNCF + "protection.name = 'laplace'\nprotection.epsilon = 'x'\n", "got 'x'"),
+        (FEDNCF + "protection = {name = 'laplace', sigma = 3}\n", r"every_epoch\), got 'sigma'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, match: str) -> None:

@@ -1,6 +1,6 @@
 """Every broken randomizer is found, and no honest one is accused: also by fewer draws than usual.
 
-At a hundredth of the default draws here; at default settings, all of them, in `make calibrate`.
+At a fiftieth of the default draws here; at default settings, all of them, in `make calibrate`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
-FEW = 10_000
+FEW = 20_000
 SETTINGS = [{"samples": FEW}, pytest.param({}, marks=pytest.mark.calibration)]
 draws = pytest.mark.parametrize("draws", SETTINGS, ids=["few draws", "default settings"])
 
@@ -32,7 +32,7 @@ def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", RANDOMIZERS)
 def test_broken_ones_are_found(name: str, draws: dict[str, int]) -> None:
     specimen = RANDOMIZERS[name]
-    # A few draws may miss by chance, as ten thousand do the classical Gaussian.
+    # A few draws may miss by chance, as twenty thousand do the classical Gaussian.
     found = (verify_ldp(specimen.broken, seed=seed, **specimen.claim, **draws) for seed in range(2))
     assert any(map(accused, found)), specimen.mistake
 

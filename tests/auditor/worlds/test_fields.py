@@ -90,7 +90,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
-    found = verify_ldp(FORMS[form], epsilon=3.0, samples=3_000)
+    found = verify_ldp(FORMS[form], epsilon=3.0, samples=4_000)
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
     assert found.witness.output.startswith(EVENTS[form])
