@@ -16,6 +16,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
+from fedrec_auditor.auditor.games import local
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.run import clock as module
 from fedrec_auditor.reports.glance import glances
@@ -199,8 +200,9 @@ def plain(record: Record) -> str:
     ).model_dump_json()
 
 
-def test_the_clock_is_in_no_number() -> None:
+def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that waits as long as it likes at first gives the bytes that it gives in no time."""
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 4_000)  # of which a quick audit makes a tenth
     calls: list[float] = []
 
     def waits(history: Any, model: Any, rng: np.random.Generator) -> Any:
@@ -208,7 +210,7 @@ def test_the_clock_is_in_no_number() -> None:
         time.sleep(np.random.default_rng().uniform(0, 0.04) if len(calls) % 4000 < 30 else 0)
         return in_clear(history, model, rng)
 
-    one, other = (plain(audited(waits, ROUND, runs=400)) for _ in range(2))
+    one, other = (plain(audited(waits, ROUND, quick=True)) for _ in range(2))
     assert one == other
 
 
@@ -219,15 +221,15 @@ def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.Monk
         seconds = itertools.count(step=step)
         clock = SimpleNamespace(monotonic=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
-        return audited(in_clear, ROUND, runs=400)
+        return audited(in_clear, ROUND, quick=True)
 
     def stopped(record: Record) -> list[str]:
         return [row.reason for row in record.skipped if "stopped after" in row.reason]
 
     none, few, whole = timed(1000), timed(5), timed(0)
     assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
-    assert "stopped after 120 seconds, with 0 of 400 runs" in stopped(none)[0]
+    assert "stopped after 120 seconds, with 0 of 2,000 runs" in stopped(none)[0]
     assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
-    assert "with 80 of 400 runs" in stopped(few)[0]
-    planned = audited(in_clear, ROUND, runs=80)
+    assert "with 80 of 2,000 runs" in stopped(few)[0]
+    planned = audited(in_clear, ROUND, quick=True, runs=80)
     assert few.findings == planned.findings
