@@ -18,6 +18,7 @@ from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words
 from fedrec_auditor.reports.words import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.docs.blocks import ROOT
+from tests.points import later
 
 TABLE = ROOT / "docs" / "claims.csv"
 PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
@@ -60,7 +61,7 @@ def test_every_statement_has_its_line(rows: tuple[CatalogueRow, ...]) -> None:
     assert len(lines) == 1 + len(rows) + len(list(numbers.printed_epsilons()))
 
 
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.calibration)])
+@pytest.mark.parametrize("step", [9, later(1)])
 def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line for line in stored() if " Table " in line[0]]
     every = tuple(numbers.printed_epsilons())

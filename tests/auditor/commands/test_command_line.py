@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.run.tasks import TaskResult
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from tests.command import cli
+from tests.points import later
 
 PLAN = """\
 targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
@@ -369,10 +370,10 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
 
 
 LOST = [
-    pytest.param("exec 1>&-", "", marks=pytest.mark.calibration),
+    later("exec 1>&-", ""),
     ("exec 0<&- 1>&- 2>&-", ""),
     ("exec 1>/dev/full", "No space left on device. Read "),
-    pytest.param("exec 2>/dev/full", "", marks=pytest.mark.calibration),
+    later("exec 2>/dev/full", ""),
     ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
 ]
 
@@ -404,8 +405,8 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     ("redirect", "lines"),
     [
         ("1>/dev/full", 1),
-        pytest.param("1>&-", 0, marks=pytest.mark.calibration),
-        pytest.param("1> >(:)", 0, marks=pytest.mark.calibration),
+        later("1>&-", 0),
+        later("1> >(:)", 0),
     ],
 )
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(redirect: str, lines: int) -> None:

@@ -10,6 +10,7 @@ from sklearn import metrics as reference
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games import metrics
+from tests.points import later
 
 
 def covered(hits: int, trials: int) -> bool:
@@ -195,7 +196,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "n",
-    [1, 2, *(pytest.param(n, marks=pytest.mark.calibration) for n in (3, 5))],
+    [1, 2, *(later(n) for n in (3, 5))],
 )
 def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
     """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""

@@ -16,6 +16,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.auditor.machine import workers
+from tests.points import later
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -52,8 +53,8 @@ def heed_interrupts() -> None:
     "ending",
     [
         signal.SIGTERM,
-        pytest.param(signal.SIGINT, marks=pytest.mark.calibration),
-        pytest.param(signal.SIGKILL, marks=pytest.mark.calibration),
+        later(signal.SIGINT),
+        later(signal.SIGKILL),
     ],
 )
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
@@ -135,7 +136,7 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("after", [0.0, pytest.param(0.3, marks=pytest.mark.calibration), 1.0])
+@pytest.mark.parametrize("after", [0.0, later(0.3), 1.0])
 def test_workers_that_wait_for_their_first_task_end_with_who_began_them(after: float) -> None:
     work = (
         "import time; from fedrec_auditor.auditor.machine import workers\n"

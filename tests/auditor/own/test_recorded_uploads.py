@@ -27,6 +27,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Recording
+from tests.points import later
 from tests.targets.recorded.test_hostile import declared
 
 ATTACKS = (
@@ -59,7 +60,7 @@ def data() -> Interactions:
         "fedrec",
         "dplcf-sp",
         "fmf-ldp",
-        *(pytest.param(n, marks=pytest.mark.calibration) for n in ("lfl-sgdmf", "local-only")),
+        *(later(n) for n in ("lfl-sgdmf", "local-only")),
     ],
 )
 def test_a_recording_gives_the_rows_of_the_live_run(

@@ -11,11 +11,12 @@ import pytest
 
 from fedrec_auditor import Verification, verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
+from tests.points import later
 from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
 FEW = 20_000
-SETTINGS = [{"samples": FEW}, pytest.param({}, marks=pytest.mark.calibration)]
+SETTINGS = [{"samples": FEW}, later({})]
 draws = pytest.mark.parametrize("draws", SETTINGS, ids=["few draws", "default settings"])
 
 

@@ -22,6 +22,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from tests.auditor.verification.checks.evidence import evidence
+from tests.points import later
 
 TRUTH = math.e / (1 + math.e)
 
@@ -241,7 +242,7 @@ def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
 
 @pytest.mark.parametrize(
     ("width", "draws"),
-    [(200, 100_000), pytest.param(30_000, 10_000, marks=pytest.mark.calibration)],
+    [(200, 100_000), later(30_000, 10_000)],
 )
 def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
     """As many as of narrow ones would take hours where a whole user's upload is drawn."""
@@ -494,7 +495,7 @@ def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
     ("randomizer", "epsilon", "entries", "samples"),
     [
         (two_entries, 2.0, {2, 5}, 4_000),
-        pytest.param(two_entries, 2.0, {2, 5}, 40_000, marks=pytest.mark.calibration),
+        later(two_entries, 2.0, {2, 5}, 40_000),
         (exclusive_or, 1.0, {1, 6}, 4_000),
         (lambda x, rng, size: two_entries(x, rng, size)[:, 3:6], 1.0, {2}, 4_000),
         (lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),

@@ -16,6 +16,7 @@ from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds import fields as module
 from fedrec_auditor.auditor.worlds.fields import Fields
+from tests.points import later
 
 Rng = np.random.Generator
 
@@ -216,9 +217,7 @@ def test_numbers_in_text_that_never_repeat_are_tested() -> None:
     assert found.verdict == "UNSUBSTANTIATED"
 
 
-@pytest.mark.parametrize(
-    "samples", [1_000, 6_000, pytest.param(20_000, marks=pytest.mark.calibration)]
-)
+@pytest.mark.parametrize("samples", [1_000, 6_000, later(20_000)])
 def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -> None:
     def sealed(x: int, rng: Rng) -> str:
         return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()

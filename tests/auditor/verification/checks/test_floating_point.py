@@ -15,6 +15,7 @@ from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 from tests.auditor.verification.checks.evidence import evidence
+from tests.points import later
 from tests.specimens.randomizer import piecewise
 
 Rng = np.random.Generator
@@ -71,9 +72,7 @@ def torch_normal(x: float, rng: Rng, size: int) -> Any:
 def grid(*samplers: Any) -> list[Any]:
     """The first sampler at all pairs, the others at the last; the rest is calibration."""
     return [
-        pytest.param(f, pair, marks=pytest.mark.calibration)
-        if f is not samplers[0] and pair is not PAIRS[-1]
-        else (f, pair)
+        later(f, pair) if f is not samplers[0] and pair is not PAIRS[-1] else (f, pair)
         for f in samplers
         for pair in PAIRS
     ]

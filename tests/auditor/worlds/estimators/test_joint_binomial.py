@@ -40,6 +40,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
 RESPONSE = response(1.0)
@@ -86,7 +87,7 @@ def test_the_limits_are_those_that_were_published() -> None:
 
 @pytest.mark.parametrize(
     "seeds",
-    [(0,), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.calibration)],
+    [(0,), later((1, 2, 3, 4, 5))],
     ids=["one split", "more splits"],
 )
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
         (leaking(1e-3), 100_000, 2.5),
         (leaking(1e-4), 1_000_000, 2.5),
         (leaking(5e-5), 1_000_000, 1.9),
-        pytest.param(leaking(5e-5), 10_000_000, 4.0, marks=pytest.mark.calibration),
+        later(leaking(5e-5), 10_000_000, 4.0),
         (leaking(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
         (clipped_noise, 1_000_000, 3.0),
         (
