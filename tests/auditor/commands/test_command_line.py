@@ -403,11 +403,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 
 @pytest.mark.parametrize(
     ("redirect", "lines"),
-    [
-        ("1>/dev/full", 1),
-        later("1>&-", 0),
-        later("1> >(:)", 0),
-    ],
+    [("1>/dev/full", 1), later("1>&-", 0), later("1> >(:)", 0)],
 )
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(redirect: str, lines: int) -> None:
     words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]

@@ -36,12 +36,7 @@ def test_at_a_delta_the_epsilon_is_where_the_divergence_meets_it(
 
 @pytest.mark.parametrize(
     ("sigma", "delta"),
-    [
-        (0.5, 1e-5),
-        (3.0, 1e-2),
-        later(0.5, 1e-2),
-        later(3.0, 1e-5),
-    ],
+    [(0.5, 1e-5), (3.0, 1e-2), later(0.5, 1e-2), later(3.0, 1e-5)],
 )
 def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta: float) -> None:
     found = search(gaussian(sigma), 100.0, delta).epsilon

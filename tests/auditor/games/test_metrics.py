@@ -194,10 +194,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         metrics.mean(np.ones(3), confidence=1.0, rng=rng)
 
 
-@pytest.mark.parametrize(
-    "n",
-    [1, 2, *(later(n) for n in (3, 5))],
-)
+@pytest.mark.parametrize("n", [1, 2, later(3), later(5)])
 def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
     """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""
     rng = np.random.default_rng(n)

@@ -49,14 +49,7 @@ def heed_interrupts() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize(
-    "ending",
-    [
-        signal.SIGTERM,
-        later(signal.SIGINT),
-        later(signal.SIGKILL),
-    ],
-)
+@pytest.mark.parametrize("ending", [signal.SIGTERM, later(signal.SIGINT), later(signal.SIGKILL)])
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
     tmp_path: Path, ending: signal.Signals
 ) -> None:

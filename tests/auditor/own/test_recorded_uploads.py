@@ -54,14 +54,7 @@ def data() -> Interactions:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "fcf",
-        "fedrec",
-        "dplcf-sp",
-        "fmf-ldp",
-        *(later(n) for n in ("lfl-sgdmf", "local-only")),
-    ],
+    "name", ["fcf", "fedrec", "dplcf-sp", "fmf-ldp", later("lfl-sgdmf"), later("local-only")]
 )
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str

@@ -107,7 +107,7 @@ def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
     def report(x: int, rng: Rng) -> Any:
         return {"salt": salt(rng), "bit": said(x % 2, rng)}
 
-    found = verify_ldp(report, epsilon=2.0, samples=3_000, inputs=inputs)
+    found = verify_ldp(report, epsilon=2.0, samples=1_500, inputs=inputs)
     assert found.verdict == "VIOLATED"
     assert 2.5 < found.epsilon_lower <= 3.0
     assert found.witness.output.startswith("output.bit ")
@@ -118,7 +118,7 @@ def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
         word = f"debug {x}" if rng.random() < 0.01 else ""
         return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
 
-    witness = verify_ldp(leaky, epsilon=1.0, samples=4_000).witness
+    witness = verify_ldp(leaky, epsilon=1.0, samples=2_500).witness
     assert "output.word" in witness.output
     assert "'debug " in witness.output
 
@@ -217,7 +217,7 @@ def test_numbers_in_text_that_never_repeat_are_tested() -> None:
     assert found.verdict == "UNSUBSTANTIATED"
 
 
-@pytest.mark.parametrize("samples", [1_000, 6_000, later(20_000)])
+@pytest.mark.parametrize("samples", [1_000, later(6_000), later(20_000)])
 def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -> None:
     def sealed(x: int, rng: Rng) -> str:
         return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()

@@ -98,7 +98,7 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, *(later(seed) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, later(1), later(2)])
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_samplers_pass(name: str, seed: int) -> None:
     found = check(*HONEST[name], seed=seed)
