@@ -25,17 +25,17 @@ from tests.command import cli
 from tests.points import later
 
 PLAN = """\
-targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedncf", "fmf-ldp"]
+targets = ["dplcf-ap", "dplcf-sp", "fcf", "fedmf", "fmf-ldp"]
 attacks = ["attribute-knn", "interaction-membership", "interaction-reconstruction"]
 data = "synthetic"
 min_user = 70
 quick = true
 runs = 100
 population = [4, 10]
-[settings.fedncf]
+[settings.fedmf]
 rounds = 2
 route = "shuffler"
-learner = {name = "ncf", dimension = 2}
+learner = {name = "mf", dimension = 2}
 protection = {name = "laplace", epsilon = 2.0}
 """
 COMMAND = [sys.executable, "-m", "fedrec_auditor"]
@@ -70,10 +70,10 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
         ("dplcf-sp", "interaction", "training"): Verdict.CONSISTENT,
         ("dplcf-sp", "user", "training"): Verdict.INCOMPARABLE,
         ("fcf", "user", "training"): Verdict.NO_CLAIM,
-        ("fedncf", "coordinate", "round"): Verdict.CONSISTENT,
-        ("fedncf", "user", "round"): Verdict.INCOMPARABLE,
-        ("fedncf", "user", "training"): Verdict.INCOMPARABLE,
-        ("fedncf", "attribute", "round"): Verdict.INCOMPARABLE,
+        ("fedmf", "coordinate", "round"): Verdict.CONSISTENT,
+        ("fedmf", "user", "round"): Verdict.INCOMPARABLE,
+        ("fedmf", "user", "training"): Verdict.INCOMPARABLE,
+        ("fedmf", "attribute", "round"): Verdict.INCOMPARABLE,
         ("fmf-ldp", "report", "report"): Verdict.CONSISTENT,
         ("fmf-ldp", "user", "round"): Verdict.CONSISTENT,
         ("fmf-ldp", "user", "training"): Verdict.VIOLATED,  # the claim of Algorithm 2 as a whole
@@ -104,8 +104,8 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
 
 
 def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
-    """FedNCF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
-    found = [f for f in Record.read(done).findings if f.target == "fedncf"]
+    """FedMF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
+    found = [f for f in Record.read(done).findings if f.target == "fedmf"]
     assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
     for row in (found[0].claim, found[0].accounted, found[0].measured):
         assert row.epsilon == pytest.approx(2.0)

@@ -506,7 +506,7 @@ def test_what_an_attack_shows_is_below_what_is_proved() -> None:
         data="synthetic",
         games=("round",),
         by="interaction-membership",
-        runs=300,
+        runs=150,
         population=(6, 8),
         jobs=1,
     )
