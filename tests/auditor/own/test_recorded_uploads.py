@@ -40,7 +40,7 @@ ATTACKS = (
 )
 SETTINGS: dict[str, Any] = {
     "fcf": {"rounds": 2},
-    "fedrec": {"rounds": 2, "share": 0.5},
+    "fedrec": {"rounds": 3, "share": 0.5},
     "dplcf-sp": {},
     "fmf-ldp": {"rounds": 2},
     "lfl-sgdmf": {"rounds": 2},
@@ -54,7 +54,7 @@ def data() -> Interactions:
 
 
 @pytest.mark.parametrize(
-    "name", ["fcf", "fedrec", "dplcf-sp", "fmf-ldp", later("lfl-sgdmf"), later("local-only")]
+    "name", ["fcf", "dplcf-sp", "fmf-ldp", later("fedrec"), later("lfl-sgdmf"), later("local-only")]
 )
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str
