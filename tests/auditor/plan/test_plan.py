@@ -161,21 +161,6 @@ def test_resolved_names_every_target_and_attack() -> None:
     assert "interaction-membership" in plan.attacks
 
 
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        ({"targets": ("fcff",)}, "Did you mean fcf"),
-        ({"targets": ("fcf", "fcf")}, "twice"),
-        ({"targets": ("fcf",), "settings": {"dplcf-sp": {"epsilon": 1.0}}}, "audited targets only"),
-        ({"attacks": ("nothing-like-it",)}, "nothing-like-it"),
-        ({"estimator": "clopper-person"}, "Did you mean clopper-pearson"),
-    ],
-)
-def test_unknown_names_are_refused(values: dict[str, object], match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        make_plan(values).resolved()
-
-
 def test_the_command_line_goes_over_the_file() -> None:
     plan = amend(make_plan({"seed": 1, "quick": True}), {"seed": 2})
     assert (plan.seed, plan.quick) == (2, True)
