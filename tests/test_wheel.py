@@ -128,7 +128,7 @@ def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) 
     shown = call(binaries / "auditor", "list", "targets", folder=folder)
     assert "fedrec-apm" in shown
     words = ("verify", "responses:randomize", "--epsilon", "1", "--samples", "20000")
-    assert "epsilon 1" in call(binaries / "python", "-m", "fedrec_auditor", *words, folder=folder)
+    assert "epsilon 1" in call(binaries / "auditor", *words, folder=folder)
 
 
 def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def stored(record: Record, folder: Path) -> None:
     assert store.encode(again) == (folder / "report.json").read_bytes()
     assert again.model_copy(update={"plan": record.plan}) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
-    for rendered in (html.render, markdown.render, junit.render):
-        assert rendered(record)
+    for page in (html.render(record), markdown.render(record), junit.render(record).decode()):
+        assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
     raw = json.loads(store.encode(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
     fits(raw)

@@ -18,7 +18,6 @@ from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
 from fedrec_auditor.reports.system_terminal import render_system
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-EVIL = "a|b\n<b>*x*</b> `c` \x1b[31m\x00]]> [bold red]"
 
 
 def trial(epsilon: float, claimed: float, text: str = "said", **more: object) -> TrialRow:
@@ -118,24 +117,6 @@ def test_every_report_tells_it(record: Record) -> None:
         assert "Demonstration shown" in text
         assert "how many reports carry +B" in " ".join(text.split())
         assert text is file.getvalue() or shown.summary((ROW, WEAK)) in text
-
-
-def test_no_string_breaks_out(record: Record) -> None:
-    evil = demonstration(
-        trial(5.3, 1.0, text=EVIL, statistic=EVIL, settings={EVIL: EVIL}),
-        trial(0.98, 1.0, text=EVIL, worlds=(EVIL, EVIL)),
-        name=EVIL,
-    )
-    changed = with_rows(record, evil)
-    page = html.render(changed)
-    assert "<b>*x*</b>" not in page
-    assert "\x1b" not in page
-    text = markdown.render(changed)
-    assert "<b>" not in text
-    assert "\x1b" not in text
-    for tty in (False, True):
-        assert "\x00" not in printed(changed, tty=tty)
-    assert "\x1b" not in printed(changed, tty=False)
 
 
 def test_a_record_without_data_is_rendered(record: Record) -> None:

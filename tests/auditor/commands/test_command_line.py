@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.checkpoints import FOLDER
@@ -246,18 +245,6 @@ def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None
     assert "report.html" in out
     for name in ("report.json", "report.html", "report.md", "junit.xml"):
         assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
-
-
-def test_fail_on_decides_the_exit_code(done: Path) -> None:
-    record = Record.read(done)
-    assert exit_code(record, Gate()) == 1
-    assert exit_code(record, Gate(FailOn.NEVER)) == 0
-    calm = record.model_copy(
-        update={"findings": tuple(f for f in record.findings if f.verdict != "VIOLATED")}
-    )
-    assert exit_code(calm, Gate()) == 0
-    failed = record.model_copy(update={"errors": ("no memory",)})
-    assert exit_code(failed, Gate(FailOn.NEVER)) == 3
 
 
 def test_listings_in_text_and_json() -> None:
