@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.accountants.events.documents import READ, read_event
 from fedrec_auditor.auditor.spending.spend import account
 from tests.accountants.published import PRINTED
+from tests.docs.blocks import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "accountants.md"
+PAGE = ROOT / "docs" / "accountants.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ROW = re.compile(
     r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.MULTILINE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,8 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
+from tests.docs.blocks import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(ROOT.glob("targets/papers/*/README.md"))
 PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.recorded.manifest import Manifest
+from tests.docs.blocks import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recorded-uploads.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "recorded-uploads.md").read_text("utf-8")
 
 
 def test_every_key_and_kind_is_explained() -> None:

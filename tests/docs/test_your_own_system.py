@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import runpy
-from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from tests.docs.blocks import ROOT
 from tests.specimens.clients import PLANTED
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your-own-system.md").read_text(encoding="utf-8")
 
 
