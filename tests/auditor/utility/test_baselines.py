@@ -190,7 +190,7 @@ def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> Non
     """Twelve figures of the same users; one of them beats by luck in 5% of all audits at most."""
     rng = np.random.default_rng(3)
     target: Any = Scorer(None)
-    times, beaten = 200, 0
+    times, beaten = 600, 0
     for _ in range(times):
         places = rng.integers(0, 40, (2, 300))
         rows = [
