@@ -35,7 +35,7 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(properties, "property", name=name, value=legal(value))
+        ET.SubElement(properties, "property", name=legal(name), value=legal(value))
     seen: Counter[tuple[str, str]] = Counter()
     for finding in record.findings:
         _case(suite, finding, gate, seen)

@@ -156,7 +156,7 @@ def audit_system(
     >>> record = audit_system(
     ...     lambda history, model, rng: (history.dense() > 0) ^ (rng.random(20) < 0.25),
     ...     data=table, claim=Claim(epsilon=0.5, unit="interaction", horizon="round"),
-    ...     games=["local"], attacks=["interaction-reconstruction"], jobs=1)
+    ...     games=["local"], attacks=["interaction-reconstruction"], runs=2000, jobs=1)
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']
     """

@@ -12,8 +12,9 @@ from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.routes.shuffler import Shuffler
+from tests.docs.blocks import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "auditing-systems.md"
+PAGE = ROOT / "docs" / "auditing-systems.md"
 
 
 def test_the_table_names_every_system() -> None:

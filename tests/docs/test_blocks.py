@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from fedrec_auditor.auditor.games import local
 from tests.docs.alike import alike
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
 from tests.docs.session import Session, unmet
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_the_blocks_of_a_page(page: str, tmp_path: Path) -> None:
+def test_the_blocks_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 2_000)  # by default ten times as many
     left = []
     with Session(tmp_path) as session:
         for block in blocks(page):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 from scipy import stats
 from typer.testing import CliRunner
@@ -13,8 +12,8 @@ from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.command_line import app
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.leaks import widening
+from tests.docs.blocks import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci-gate.md").read_text(encoding="utf-8")
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import page
+from tests.docs.blocks import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
 RESULTS = page()
 TIGHTNESS = (ROOT / "benchmarks" / "TIGHTNESS.md").read_text(encoding="utf-8")

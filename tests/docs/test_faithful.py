@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
 from fedrec_auditor.targets.systems.base import Population
+from tests.docs.blocks import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(ROOT.glob("targets/papers/*/README.md"))
 PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)
@@ -42,23 +40,6 @@ def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
     assert f"`{name}`" in PAGE
     made = FAMILIES["targets"].member(target)()
     assert getattr(made if part is None else getattr(made, part), name) == default
-
-
-def test_a_plan_takes_the_settings() -> None:
-    plan = make_plan(
-        {
-            "targets": ("fedrec-apm", "f-dpmf", "privrec"),
-            "settings": {
-                "fedrec-apm": {"protection": {"name": "adaptive-laplace", "every_epoch": False}},
-                "f-dpmf": {"learner": {"name": "mf", "loss": "logistic"}},
-                "privrec": {"item_ids": True},
-            },
-        }
-    )
-    apm, dpmf, privrec = (make_target(name, plan) for name in plan.targets)
-    assert not apm.protection.every_epoch
-    assert dpmf.learner.loss == "logistic"
-    assert privrec.item_ids
 
 
 def test_every_system_of_the_page_exists() -> None:

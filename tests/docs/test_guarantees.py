@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.auditor.games import (
@@ -18,8 +17,9 @@ from fedrec_auditor.auditor.games import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run import tasks
+from tests.docs.blocks import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
+PAGE = ROOT / "docs" / "guarantees.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = {
     row[0]: (row[1], row[2])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import fedrec_auditor
 from fedrec_auditor.auditor import testing
+from tests.docs.blocks import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 
 
 def test_every_public_name_has_a_row() -> None:

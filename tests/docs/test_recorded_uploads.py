@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.recorded.manifest import Manifest
-from tests.command import cli
+from tests.docs.blocks import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recorded-uploads.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "recorded-uploads.md").read_text("utf-8")
 
 
 def test_every_key_and_kind_is_explained() -> None:
@@ -19,10 +18,3 @@ def test_every_key_and_kind_is_explained() -> None:
         Manifest.model_fields
     )
     assert all(f'"{kind}"' in table for kind in Kind)
-
-
-def test_a_wrong_recording_ends_with_a_line(tmp_path: Path) -> None:
-    code, out, err = cli("attack", tmp_path, "--out", tmp_path / "report")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "recording's manifest" in err
-    assert not (tmp_path / "report").exists()

@@ -16,8 +16,8 @@ import pytest
 import fedrec_auditor
 from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from tests.docs.blocks import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 ID = re.compile(r'id="(fedrec_auditor[\w.]+)"')

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fedrec_auditor.accountants.verdict import Arithmetic, FailOn, Verdict
 from fedrec_auditor.auditor.commands.command_line import app
-
-ROOT = Path(__file__).parents[2]
+from tests.docs.blocks import ROOT
 
 
 def defined(page: str) -> dict[str, str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from tests.docs.blocks import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "verifying-mechanisms.md"
+PAGE = ROOT / "docs" / "verifying-mechanisms.md"
 
 
 def test_the_page_explains_every_check() -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 
 from fedrec_auditor.accountants.statements.bound import guess_probability
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from tests.docs.blocks import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "what-epsilon-means.md"
+PAGE = ROOT / "docs" / "what-epsilon-means.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", TEXT, re.MULTILINE)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import runpy
-from pathlib import Path
 
 import pytest
 
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from tests.docs.blocks import ROOT
 from tests.specimens.clients import PLANTED
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your-own-system.md").read_text(encoding="utf-8")
 
 
@@ -26,7 +26,11 @@ def test_the_ten_lines_are_ten() -> None:
     assert len([line for line in block.splitlines() if line]) <= 10
 
 
-def test_the_example_in_torch_finds_its_bug(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_in_torch_finds_its_bug(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Synthetic(n_users=40, n_items=20, profile=6).load()
+    monkeypatch.setattr(Synthetic, "load", lambda *_: few)
     runpy.run_path(str(ROOT / "examples" / "own_torch.py"), run_name="__main__")
     assert "VIOLATED" in capsys.readouterr().out
 

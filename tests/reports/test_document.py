@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
@@ -30,6 +29,7 @@ from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.reports.system_document import system_document
 from fedrec_auditor.reports.words import number
 from tests.reports.printing import printed
+from tests.reports.test_html import Page
 
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
@@ -69,25 +69,13 @@ def parts_of(part: Passage) -> Iterator[Passage]:
             yield from parts_of(block)
 
 
-class Text(HTMLParser):
-    """What a page says, and what its drawings are called."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.text: list[str] = []
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 def of_page(record: Record, target: str) -> str:
-    return " ".join(Text(html.render(record)).text)
+    return Page(html.render(record)).said
 
 
 def of_markdown(record: Record, target: str) -> str:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    return " ".join(Text(parser.render(markdown.render(record))).text)
+    return Page(parser.render(markdown.render(record))).said
 
 
 def of_terminal(record: Record, target: str) -> str:

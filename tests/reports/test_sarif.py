@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
-from hypothesis import given, settings
 
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.reports import sarif
@@ -19,51 +19,25 @@ from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.severity import Severity
-from tests.reports.conftest import records
 
-ALLOWED = {
-    "log": {"$schema", "version", "runs"},
-    "run": {"tool", "invocations", "results"},
-    "driver": {"name", "version", "rules"},
-    "rule": {"id", "shortDescription", "defaultConfiguration"},
-    "result": {"ruleId", "ruleIndex", "level", "message", "locations", "partialFingerprints"},
-    "invocation": {"executionSuccessful", "toolExecutionNotifications"},
-}
-"""The properties that are written, all of which the schema has; it refuses others."""
+FITS = jsonschema.Draft4Validator(
+    json.loads(Path(__file__).with_name("sarif-2.1.0-schema.json").read_text())
+)
 
 
 def check(log: dict[str, Any]) -> None:
-    """What the schema asks of the objects that are written: names, types and required members."""
-    assert set(log) == ALLOWED["log"]
-    assert log["version"] == "2.1.0"
+    """What the schema asks of a log, and that results name their rule and stand at one place."""
+    assert [error.message for error in FITS.iter_errors(log)] == []
     (run,) = log["runs"]
-    assert set(run) == ALLOWED["run"]
-    driver = run["tool"]["driver"]
-    assert set(driver) == ALLOWED["driver"]
-    assert driver["name"]
-    identifiers = [rule["id"] for rule in driver["rules"]]
-    assert len(set(identifiers)) == len(identifiers)
-    for rule in driver["rules"]:
-        assert set(rule) == ALLOWED["rule"]
-        assert set(rule["shortDescription"]) == {"text"}
-        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+    rules = run["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
     for result in run["results"]:
-        assert set(result) == ALLOWED["result"]
-        assert identifiers[result["ruleIndex"]] == result["ruleId"]
-        assert (
-            result["level"] == driver["rules"][result["ruleIndex"]]["defaultConfiguration"]["level"]
-        )
-        assert isinstance(result["message"]["text"], str)
+        rule = rules[result["ruleIndex"]]
+        level = rule["defaultConfiguration"]["level"]
+        assert (result["ruleId"], result["level"]) == (rule["id"], level)
+        assert result["partialFingerprints"]
         (place,) = result["locations"]
         assert set(place) == {"logicalLocations", "physicalLocation"}
-        assert set(place["physicalLocation"]) == {"artifactLocation", "region"}
-        assert place["physicalLocation"]["region"]["startLine"] >= 1
-        assert all(isinstance(text, str) for text in result["partialFingerprints"].values())
-    for invocation in run["invocations"]:
-        assert set(invocation) <= ALLOWED["invocation"]
-        assert isinstance(invocation["executionSuccessful"], bool)
-        for told in invocation.get("toolExecutionNotifications", ()):
-            assert set(told) == {"level", "message"}
 
 
 def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
@@ -118,18 +92,7 @@ def test_a_result_keeps_its_fingerprint_when_the_figure_moves(record: Record) ->
     assert len(marks(record)) == len(leaks(record)) + len(exposed(record))
 
 
-def test_the_schema_agrees(record: Record) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(Path(__file__).with_name("sarif-2.1.0-schema.json").read_text())
-    validator = jsonschema.Draft4Validator(schema)
-    failed = record.model_copy(update={"errors": ("no memory",)})
-    for log in (read(record), read(failed)):
-        assert [error.message for error in validator.iter_errors(log)] == []
+def test_what_is_no_log_is_told(record: Record) -> None:
+    log = read(record)
     log["runs"][0]["results"][0]["level"] = "fatal"
-    assert not validator.is_valid(log)
-
-
-@settings(max_examples=40)
-@given(records())
-def test_any_record_makes_a_log(record: Record) -> None:
-    read(record)
+    assert not FITS.is_valid(log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -11,43 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from rich.console import Console
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.reports import html, junit, markdown, store, terminal
-from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.system_terminal import render_system
-
-
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_any_record_round_trips_and_renders(
-    data: st.DataObject, any_record: st.SearchStrategy[Record], tmp_path: Path
-) -> None:
-    record = data.draw(any_record)
-    store.write(record, tmp_path)
-    again = Record.read(tmp_path)
-    assert store.encode(again) == (tmp_path / "report.json").read_bytes()
-    assert again.model_copy(update={"plan": record.plan}) == record
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(store.FILES)
-    for rendered in (html.render, markdown.render, junit.render):
-        assert rendered(record)
-    for terminal_like in (True, False):
-        console = Console(file=io.StringIO(), force_terminal=terminal_like)
-        terminal.render(record, console)
-        for glance in glances(record):
-            render_system(record, glance, console)
-
-
-def test_rendering_is_deterministic(record: Record, tmp_path: Path) -> None:
-    store.write(record, tmp_path / "one")
-    copy = Record.read(tmp_path / "one")
-    store.write(copy, tmp_path / "two")
-    for name in store.FILES:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:

@@ -6,14 +6,9 @@ import io
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from fedrec_auditor.reports import terminal
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.comparison_terminal import render_comparison
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.system_terminal import render_system
@@ -38,23 +33,6 @@ def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, widt
     assert max(map(cell_len, text.split("\n"))) <= width
     assert text.split() == shown(record, target, 400).split()
     assert 100 < max(map(cell_len, shown(record, target, 400).split("\n"))) <= 160
-
-
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_any_record_is_shown_and_is_no_worse_than_itself(
-    any_record: st.SearchStrategy[Record], data: st.DataObject
-) -> None:
-    record = data.draw(any_record)
-    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system=None)
-    terminal.render(record, console)
-    for glance in glances(record):
-        render_system(record, glance, console)
-    compared = Comparison.of(record, record)
-    render_comparison(compared, console)
-    assert not compared.changes
-    text = console.file.getvalue()
-    assert all(sign.isprintable() for sign in text.replace("\n", ""))
 
 
 def test_a_log_is_plain(record: Record) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.reports.record import Record
@@ -60,23 +60,6 @@ def test_signs_of_the_reports_are_printed() -> None:
         r"\ensuremath{\le} 2, \ensuremath{\ge} \ensuremath{\infty}, \ensuremath{\varepsilon}, "
         "Müller, ?ukasz, ?"
     )
-
-
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_every_row_has_as_many_cells_as_the_head(
-    data: st.DataObject, any_record: st.SearchStrategy[Record]
-) -> None:
-    record = data.draw(any_record)
-    for name in NAMES:
-        lines = latex_table(record, name).splitlines()
-        rows = [line for line in lines if line.endswith(r" \\") and " & " in line]
-        assert len(rows) == len(getattr(record, name)) + 2  # the head twice
-        assert len({len(re.split(r"(?<!\\)&", row)) for row in rows}) == 1
-        assert not any(row.startswith(("[", "*")) for row in rows)
-        read = list(csv.reader(io.StringIO(csv_table(record, name))))
-        assert len(read) == len(getattr(record, name)) + 1
-        assert len({len(row) for row in read}) == 1
 
 
 def test_csv_reads_back(record: Record) -> None:

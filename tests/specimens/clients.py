@@ -195,7 +195,7 @@ PLANTED = {
         settings=TRAINED,
         games=("training",),
         claim=StatedClaim(epsilon=2.0, delta=1e-5),  # four rounds of mu 1/4 are of mu 1/2: 1.994
-        audit={"runs": 100, "population": (2, 6)},
+        audit={"runs": 60, "population": (2, 6)},
     ),
     "a row left unprotected": Planted(broken=leaves_a_row, honest=honest),
     "the optimizer's state uploaded": Planted(broken=sends_momentum, honest=sends_noisy_momentum),
@@ -212,7 +212,7 @@ PLANTED = {
         broken=root_for_deviation,
         honest=much_noise,
         claim=StatedClaim(epsilon=0.44, delta=1e-5, horizon="round"),  # mu 1/8 is of .434
-        audit={"runs": 8_000},
+        audit={"runs": 4_000},
     ),
     "noise that shrinks with activity": Planted(broken=noise_by_activity, honest=honest),
     "clipping entry by entry": Planted(broken=clips_each_entry, honest=honest),

@@ -11,9 +11,10 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli, refusal
 
-PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 200\nmin_user = 70\n'
+PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 200\n'
 FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 
 
@@ -23,6 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
+    few = Synthetic(n_users=80, n_items=60).load()
+    monkeypatch.setattr(Synthetic, "load", lambda *_: few)
     yield tmp_path
     for name in ("my_own", "test_my_own"):
         sys.modules.pop(name, None)

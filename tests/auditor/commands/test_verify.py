@@ -242,15 +242,14 @@ def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
-    where = "fedrec_auditor.targets.mechanisms.laplace:Laplace"
     (tmp_path / "noise.py").write_text(
         "from fedrec_auditor.targets.mechanisms.laplace import Laplace\n"
         "noise = Laplace(scale=1, low=0, high=1)\n"
     )
-    for target, code in (("noise:noise", 1), (where, 2)):
-        command = (sys.executable, "-B", "-m", "fedrec_auditor", "verify", target, "--epsilon", "1")
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-        assert done.returncode == code, done.stderr
+    words = ("verify", "noise:noise", "--epsilon", "1", "--samples", "1000")
+    command = (sys.executable, "-B", "-m", "fedrec_auditor", *words)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 1, done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
 
 

@@ -57,14 +57,14 @@ def bound(
     simulation: Any,
     seen: Vantage,
     *,
-    runs: int = 100,
+    runs: int = 80,
     delta: float = 0.0,
     store: Store | None = None,
 ) -> Bound:
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = Draws(simulation=simulation, name="test", chunk=20, store=store or Memory()).worlds(
-        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=30, rng=first
+        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=20, rng=first
     )
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
@@ -506,7 +506,7 @@ def test_what_an_attack_shows_is_below_what_is_proved() -> None:
         data="synthetic",
         games=("round",),
         by="interaction-membership",
-        runs=300,
+        runs=150,
         population=(6, 8),
         jobs=1,
     )

@@ -18,12 +18,12 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
 KEYS = {2: "gender", 3: "age_group", 4: "occupation"}
@@ -56,19 +56,8 @@ def view_of(interactions: Interactions) -> View:
     return Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
 
 
-def play(game: Any, attack: Any, interactions: Interactions = DATA, seed: int = 0) -> Any:
-    return game.play(
-        Game(
-            target="raw",
-            name="scripted",
-            attack=attack,
-            view=view_of(interactions),
-            interactions=interactions,
-            quick=True,
-            confidence=0.95,
-            rng=np.random.default_rng(seed),
-        )
-    )
+def play(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
+    return room.play(game(attack, view_of(interactions), interactions))
 
 
 def others(background: Background) -> np.ndarray:
@@ -215,9 +204,9 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
     assert some.ci_low < all_of.ci_low < 1.0
 
 
-@pytest.mark.parametrize("game", [membership, reconstruction])
+@pytest.mark.parametrize("room", [membership, reconstruction])
 def test_too_many_messages_without_senders_are_not_searched(
-    game: Any, monkeypatch: pytest.MonkeyPatch
+    room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bits = {"bits": Dense((DATA.ratings.toarray() != 0).astype(np.int8), Kind.BITS)}
     public = Public(algorithm="raw", n_users=DATA.n_users, n_items=DATA.n_items)
@@ -225,19 +214,8 @@ def test_too_many_messages_without_senders_are_not_searched(
     transcript = Transcript(public=public, rounds=(one,))
     view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.SEARCHED", 80 * 60 - 1)
-    family = AttackFamily.MEMBERSHIP if game is membership else AttackFamily.RECONSTRUCTION
-    (row,) = game.play(
-        Game(
-            target="raw",
-            name="scripted",
-            attack=Scripted(family, None),
-            view=view,
-            interactions=DATA,
-            quick=True,
-            confidence=0.95,
-            rng=np.random.default_rng(0),
-        )
-    )
+    family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
+    (row,) = room.play(game(Scripted(family, None), view, DATA))
     assert "4,800 entries (users times items) are more than 4,799" in row.reason
 
 
@@ -265,15 +243,15 @@ def test_popular_set_is_the_best_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("game", "family"),
+    ("room", "family"),
     [
         (attribute, AttackFamily.ATTRIBUTE),
         (membership, AttackFamily.MEMBERSHIP),
         (reconstruction, AttackFamily.RECONSTRUCTION),
     ],
 )
-def test_an_attack_that_cannot_read_the_view_has_no_row(game: Any, family: AttackFamily) -> None:
-    assert play(game, Scripted(family, None, able=False)) == ()
+def test_an_attack_that_cannot_read_the_view_has_no_row(room: Any, family: AttackFamily) -> None:
+    assert play(room, Scripted(family, None, able=False)) == ()
 
 
 def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:

@@ -13,13 +13,13 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage
-from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import as_arrays
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=150, n_items=60, profile=12, signal=1.0, seed=3).load()
 ATTACK = Linkage()
@@ -36,17 +36,8 @@ def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
 def play(
     view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
 ) -> dict[str, Any]:
-    game = Game(
-        target="bits",
-        name="linkage",
-        attack=attack,
-        view=replace(view, vantage=vantage),
-        interactions=DATA,
-        quick=False,
-        confidence=0.95,
-        rng=np.random.default_rng(seed),
-    )
-    return {row.metric: row for row in linkage.play(game) if isinstance(row, AttackRow)}
+    rows = linkage.play(game(attack, replace(view, vantage=vantage), DATA, seed, quick=False))
+    return {row.metric: row for row in rows if isinstance(row, AttackRow)}
 
 
 class Fixed:
@@ -82,17 +73,8 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
     """Perfect guesses of so many would not be above chance, and of one more they are."""
     for n in (users, users + 1):
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
-        game = Game(
-            target="bits",
-            name="linkage",
-            attack=ATTACK,
-            view=bits((whose, sent), (whose, sent)),
-            interactions=DATA,
-            quick=False,
-            confidence=confidence,
-            rng=np.random.default_rng(0),
-        )
-        rows = linkage.play(game)
+        view = bits((whose, sent), (whose, sent))
+        rows = linkage.play(game(ATTACK, view, DATA, quick=False, confidence=confidence))
         if linkage.too_few(n, confidence):
             (row,) = rows
             assert isinstance(row, SkippedRow)

@@ -109,7 +109,7 @@ def test_time_left_is_as_rough_as_it_is_known(left: float, said: str) -> None:
 def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
     """Of tasks that share a job too, and while it runs: each line adds one."""
     (tmp_path / "plan.toml").write_text(
-        'targets = ["fcf"]\ndata = "synthetic"\nquick = true\n'
+        'targets = ["fcf"]\ndata = "synthetic"\nmin_user = 70\nquick = true\n'
         'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
         "[settings.fcf]\nrounds = 2\n"
     )

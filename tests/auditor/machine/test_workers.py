@@ -16,6 +16,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.auditor.machine import workers
+from tests.points import later
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -48,7 +49,7 @@ def heed_interrupts() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, later(signal.SIGINT), later(signal.SIGKILL)])
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
@@ -128,7 +129,7 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("after", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("after", [0.0, later(0.3), 1.0])
 def test_workers_that_wait_for_their_first_task_end_with_who_began_them(after: float) -> None:
     work = (
         "import time; from fedrec_auditor.auditor.machine import workers\n"

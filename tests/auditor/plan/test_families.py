@@ -19,11 +19,6 @@ def test_every_member_loads_under_its_file_name(kind: str) -> None:
         assert family.summary(name)
 
 
-def test_near_names_are_suggested() -> None:
-    with pytest.raises(InputError, match=r"'dplfc-ap'.*Did you mean .*dplcf-ap"):
-        FAMILIES["targets"].member("dplfc-ap")
-
-
 def test_no_near_name_lists_all() -> None:
     with pytest.raises(InputError, match=r"There are: .*fcf"):
         FAMILIES["targets"].member("zzzzzz")

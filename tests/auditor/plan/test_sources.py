@@ -25,11 +25,6 @@ def test_a_name_loads_its_data_set() -> None:
     assert load_data("synthetic").n_users > 0
 
 
-def test_an_unknown_name_meets_a_near_one() -> None:
-    with pytest.raises(InputError, match=r"'ml-10k': not there\. Did you mean ml-100k"):
-        load_data("ml-10k")
-
-
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not there"):
         load_data(str(tmp_path / "nowhere"))

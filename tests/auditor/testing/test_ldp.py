@@ -60,10 +60,6 @@ def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPa
         assert_ldp(response, epsilon=1.5, samples=20_000)
     for allow in (("floating point",), "floating point", ["support", "floating point"]):
         assert assert_ldp(response, epsilon=1.5, samples=20_000, allow=allow).faults == checks[:1]
-    with pytest.raises(AssertionError, match="False: "):
-        assert_ldp(response, epsilon=1.0, samples=20_000, allow="floating point")
-    with pytest.raises(InputError, match="floating point, support, inconclusive, got 'floating'"):
-        assert_ldp(response, epsilon=1.5, samples=20_000, allow=["floating"])
 
 
 def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
@@ -76,8 +72,6 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
     assert "samples=37948" in str(caught.value)
     allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, allow="inconclusive")
     assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
-    with pytest.raises(AssertionError, match="False: "):
-        assert_ldp(clear, epsilon=10.0, samples=37_948, allow="inconclusive")
 
 
 def test_what_cannot_be_pasted_is_not_told_to_be_run_again() -> None:

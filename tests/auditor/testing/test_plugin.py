@@ -30,7 +30,7 @@ THEIRS = """
 def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(THEIRS)
     words = ("--ldp-samples", "4000", "--ldp-seed", "3", "--ldp-confidence", "0.9")
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", *words)
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *words)
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(
         [
@@ -79,7 +79,7 @@ def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> 
         class TestNoSize(MechanismContract):
             subject = Case(NoSize(0.9, 0.3), bits, bits)
     """)
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-v")
     done.assert_outcomes(passed=13, failed=3, skipped=4)
     done.stdout.fnmatch_lines(
         [

@@ -94,7 +94,7 @@ def test_of_many_users_some_are_tested_and_the_rows_say_how_many(
     monkeypatch.setattr("fedrec_auditor.auditor.utility.held.TESTED", 3)
     runs = [
         held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(seed))
-        for seed in range(400)
+        for seed in range(100)
     ]
     for rows in runs:
         for row, whole in zip(rows, every, strict=True):

@@ -13,6 +13,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import verify_ldp
+from tests.points import later
 from tests.specimens.randomizer import duchi
 
 Rng = np.random.Generator
@@ -176,7 +177,7 @@ IN_DOUBLES = {"Student's t, scaled to the data"}
 
 
 @pytest.mark.parametrize("name", HONEST)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, later(1)])
 def test_nothing_accuses_what_keeps_its_claim(name: str, seed: int) -> None:
     call, epsilon, delta, inputs = HONEST[name]
     found = verify_ldp(

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
-RUNS = 200
+RUNS = 100
 
 
 def leaking(epsilon: float) -> Worlds:
@@ -101,7 +101,7 @@ def test_a_repeated_accusation_is_rarer_than_the_confidence_says(estimator: Esti
 
 
 def test_the_smaller_bound_of_two_is_told(estimator: Estimator) -> None:
-    for seed in range(20):
+    for seed in range(5):
         found = measured(leaking(3.0), 1.0, estimator, seed=seed)
         both = [
             estimate(estimator, leaking(3.0), samples=4_000, seed=stream).epsilon

@@ -36,11 +36,10 @@ def response(included: Coins, rng: np.random.Generator) -> NDArray[np.bool_]:
     return included ^ (rng.random(len(included)) < special.expit(-1.0))
 
 
-@pytest.mark.parametrize("m", [20, 100, 1000])
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
-def test_randomized_response_is_overestimated_no_more_often_than_allowed(
-    m: int, method: str
-) -> None:
+def test_randomized_response_is_overestimated_no_more_often_than_allowed(method: str) -> None:
+    """Of few canaries and of many too, in calibration/test_one_run.py."""
+    m = 1000
     shown = []
     for rng in np.random.default_rng(m).spawn(RUNS):
         included = coins(m, rng)
@@ -48,7 +47,7 @@ def test_randomized_response_is_overestimated_no_more_often_than_allowed(
         shown.append(scores.bound(confidence=0.9, estimator=method).epsilon)
     misses = int(np.count_nonzero(np.array(shown) > 1.0))
     assert stats.binomtest(misses, RUNS, 0.1, "greater").pvalue > 1e-4
-    assert m < 1000 or np.median(shown) > 0.7
+    assert np.median(shown) > 0.7
 
 
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off", "gaussian-trade-off"])

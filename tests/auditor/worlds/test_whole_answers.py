@@ -48,8 +48,10 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("form", LAWS)
-@pytest.mark.parametrize("inputs", [[0, 1], st.sampled_from([0, 1])])
+@pytest.mark.parametrize(
+    ("form", "inputs"),
+    [*((form, [0, 1]) for form in LAWS), ("ragged lists", st.sampled_from([0, 1]))],
+)
 def test_probabilities_of_structures_are_searched(form: str, inputs: Any) -> None:
     found = verify_ldp(LAWS[form], epsilon=2.0, samples=1_000, inputs=inputs)
     assert (found.verdict, found.exact) == ("VIOLATED", True)

@@ -33,7 +33,7 @@ def test_it_stops_once_it_is_precise_enough() -> None:
 
 
 def test_stopping_at_a_lucky_look_is_paid_for() -> None:
-    leak, misses, runs = response(1.0), 0, 400
+    leak, misses, runs = response(1.0), 0, 100
     worlds, estimator = worlds_of(leak.a, leak.b), Anytime(above=1.0)
     for run in range(runs):
         found = estimate(estimator, worlds, confidence=0.8, samples=5_000, seed=run)

@@ -30,7 +30,7 @@ def test_it_is_the_quantile_of_the_posterior(counts: EventCounts, delta: float) 
 
 
 def test_over_the_prior_it_misses_as_often_as_it_says() -> None:
-    rng, runs, trials, missed = np.random.default_rng(1), 1_000, 50, 0
+    rng, runs, trials, missed = np.random.default_rng(1), 400, 50, 0
     for p, q in rng.beta(0.5, 0.5, (runs, 2)):
         hits, misses = (int(rng.binomial(trials, chance)) for chance in (p, q))
         counts = EventCounts(hits, trials, misses, trials)

@@ -18,8 +18,10 @@ from benchmarks import protocols
 from benchmarks.tightness import CASES, Case
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.worlds import worlds as worlds_module
 from fedrec_auditor.auditor.worlds.estimators.base import Asked
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.parts import sample
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
     FIRST,
     NEITHER,
@@ -38,6 +40,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.selection_split import (
 )
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number, Outcome
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
 RESPONSE = response(1.0)
@@ -67,7 +70,7 @@ WANTED = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.97),
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_tight_at_a_million_draws(case: Case) -> None:
-    found = np.median([case.measure(1_000_000, seed) for seed in range(100, 105)])
+    found = np.median([case.measure(1_000_000, seed) for seed in range(100, 103)])
     assert found >= WANTED[case.name] * case.limit(1_000_000)
 
 
@@ -84,8 +87,8 @@ def test_the_limits_are_those_that_were_published() -> None:
 
 @pytest.mark.parametrize(
     "seeds",
-    [(0, 2), pytest.param((1, 3, 4, 5), marks=pytest.mark.calibration)],
-    ids=["two splits", "more splits"],
+    [(0,), later((1, 2, 3, 4, 5))],
+    ids=["one split", "more splits"],
 )
 @pytest.mark.parametrize(
     "protocol",
@@ -223,7 +226,7 @@ def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
         (leaking(1e-3), 100_000, 2.5),
         (leaking(1e-4), 1_000_000, 2.5),
         (leaking(5e-5), 1_000_000, 1.9),
-        (leaking(5e-5), 10_000_000, 4.0),
+        later(leaking(5e-5), 10_000_000, 4.0),
         (leaking(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
         (clipped_noise, 1_000_000, 3.0),
         (
@@ -263,22 +266,24 @@ def test_no_leak_shows_nothing_large(shape: tuple[int, ...]) -> None:
         assert found.epsilon < 0.1
 
 
-def test_memory_is_that_of_the_split_and_a_block() -> None:
+def test_memory_is_that_of_the_split_and_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "LARGEST_SPLIT", 20_000)
     peaks = []
-    for samples in (2_000_000, 4_000_000):
+    for samples in (400_000, 800_000):
         tracemalloc.start()
         measured(RESPONSE, samples=samples)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] <= 1.05 * peaks[0] < 64 * 2**20
+    assert peaks[1] <= 1.05 * peaks[0] < 16 * 2**20
 
 
-def test_wide_outputs_are_drawn_in_small_blocks() -> None:
+def test_wide_outputs_are_drawn_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds_module, "BLOCK_ENTRIES", 2**16)
     sizes = []
 
     def wide(x: int, rng: np.random.Generator, size: int) -> Any:
         sizes.append(size)
-        return np.zeros((size, 70_000), dtype=np.int8)
+        return np.zeros((size, 1_100), dtype=np.int8)
 
     measured(wide, samples=140)  # a split of 70 of each
     assert max(sizes) <= 64

@@ -11,6 +11,7 @@ import pytest
 
 import fedrec_auditor
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number, place_in_period
+from tests.points import later
 
 Rng = np.random.Generator
 
@@ -48,28 +49,30 @@ PERIODIC = [parity, last_digit, grid_parity, after_the_point]
 @pytest.mark.parametrize("randomizer", [*PERIODIC, rare_atom])
 def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> None:
     """The truth is 2, which no bound passes, and a claim of 1 is refuted."""
-    found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=200_000)
+    found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=60_000)
     assert found.verdict == "VIOLATED"
     assert 1.5 < found.epsilon_lower <= 2.0
     honest = fedrec_auditor.verify_ldp(
-        lambda x, rng, size: randomizer(x, rng, size, 1.0), epsilon=1.0, samples=200_000
+        lambda x, rng, size: randomizer(x, rng, size, 1.0), epsilon=1.0, samples=60_000
     )
     assert honest.verdict == "UNSUBSTANTIATED"
     assert not honest.faults
 
 
-def test_a_weak_leak_is_measured_though_the_pilot_sees_none() -> None:
+@pytest.mark.parametrize(("seeds", "least"), [(3, 2), later(10, 7)])
+def test_a_weak_leak_is_measured_though_the_pilot_sees_none(seeds: int, least: int) -> None:
     """0.01 is 6.7 deviations off in 1.8 million draws, and 2.2 in a selection split's 200,000.
 
-    Two splits see its sign with probability 0.97: more than 3 misses of 10 have probability 2e-4.
+    Two splits see its sign with probability 0.97: more than 3 misses of 10 have probability 2e-4,
+    and more than 1 of 3 one of 3e-3.
     """
     found = [
         fedrec_auditor.verify_ldp(
             lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed
         )
-        for seed in range(10)
+        for seed in range(seeds)
     ]
-    assert sum(each.verdict == "VIOLATED" for each in found) >= 7
+    assert sum(each.verdict == "VIOLATED" for each in found) >= least
     assert np.median([each.epsilon_lower for each in found]) < 0.01
 
 

@@ -1,0 +1,101 @@
+"""Whatever a record holds: stored whole, and in every form plain, told apart and inert."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from rich.console import Console
+
+from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif, store, terminal
+from fedrec_auditor.reports.anchor import TAKEN, anchors
+from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.comparison_terminal import render_comparison
+from fedrec_auditor.reports.figures import figures
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.schema import IDENTIFIER, schema
+from fedrec_auditor.reports.system_terminal import render_system
+from fedrec_auditor.reports.table_files import csv_table, latex_table
+from tests.reports.conftest import records
+from tests.reports.test_sarif import check
+from tests.reports.test_table_files import NAMES
+
+
+def stored(record: Record, folder: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    store.write(record, folder)
+    again = Record.read(folder)
+    assert store.encode(again) == (folder / "report.json").read_bytes()
+    assert again.model_copy(update={"plan": record.plan}) == record
+    assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
+    for page in (html.render(record), markdown.render(record), junit.render(record).decode()):
+        assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
+    raw = json.loads(store.encode(record))
+    fits = jsonschema.Draft202012Validator(schema()).validate
+    fits(raw)
+    assert raw["$schema"] == IDENTIFIER
+    del raw["$schema"], raw["severity"]  # as those before had none
+    fits(raw)
+
+
+def in_a_terminal(record: Record, folder: Path) -> None:
+    """What is shown can be printed, and the record is no worse than itself."""
+    compared = Comparison.of(record, record)
+    assert not compared.changes
+    for fancy in (True, False):
+        console = Console(file=io.StringIO(), width=60, force_terminal=fancy, color_system=None)
+        terminal.render(record, console)
+        for glance in glances(record):
+            render_system(record, glance, console)
+        render_comparison(compared, console)
+        assert all(sign.isprintable() for sign in console.file.getvalue().replace("\n", ""))
+
+
+def on_a_page(record: Record, folder: Path) -> None:
+    """Places are words and differ; drawings hold no string of the record."""
+    found = anchors(record).values()
+    names = [name for each in found for name in (each.page, *each.findings)]
+    assert len({*names, *TAKEN}) == len(names) + len(TAKEN)
+    drawn = list(figures(record))
+    assert len({figure.name for figure in drawn}) == len(drawn)
+    names += [figure.name for figure in drawn]
+    assert all(re.fullmatch(r"[a-z0-9._-]+", name) for name in names)
+    for figure in drawn:
+        assert ET.fromstring(figure.svg).tag == "svg"
+        assert not re.search(r"\bid=|nan|<script", figure.svg)
+
+
+def in_continuous_integration(record: Record, folder: Path) -> None:
+    check(json.loads(sarif.render(record)))
+    text = job_summary.render(record)
+    assert len(text.splitlines()) <= job_summary.MOST_LINES
+    assert not re.search(r"[<>`|\x00\x1b]", text)
+    assert "&lt;" not in text
+    assert "&#" not in text
+
+
+def in_tables(record: Record, folder: Path) -> None:
+    """Every row has as many cells as the head."""
+    for name in NAMES:
+        lines = latex_table(record, name).splitlines()
+        rows = [line for line in lines if line.endswith(r" \\") and " & " in line]
+        assert len(rows) == len(getattr(record, name)) + 2  # the head twice
+        assert len({len(re.split(r"(?<!\\)&", row)) for row in rows}) == 1
+        assert not any(row.startswith(("[", "*")) for row in rows)
+        read = list(csv.reader(io.StringIO(csv_table(record, name))))
+        assert len(read) == len(getattr(record, name)) + 1
+        assert len({len(row) for row in read}) == 1
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(record=records())
+def test_any_record_is_told_in_every_form(record: Record, tmp_path: Path) -> None:
+    for told in (stored, in_a_terminal, on_a_page, in_continuous_integration, in_tables):
+        told(record, tmp_path)
