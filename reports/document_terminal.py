@@ -41,7 +41,7 @@ def write(part: Passage, console: Console, indent: int = 0) -> None:
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     """Print a part below its title."""
     if part.detail:
-        print_hanging(console, f"{part.heading}: report.md.", indent=indent)
+        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
         return
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)

@@ -63,7 +63,7 @@ def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
         yield _line(block.heads)
         yield _line("---" for _ in block.heads)
         yield from (_line(map(str, row)) for row in block.rows)
-    elif isinstance(block, Passage):
+    elif isinstance(block, Passage) and not block.detail:
         yield from _part(block, level + 1, places=places)
 
 

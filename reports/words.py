@@ -323,10 +323,7 @@ def shown_guess_words(measured: Bound) -> str:
     right = often("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    return (
-        f"{how}: from the most revealing message an attacker who must say which of two inputs it "
-        f"came from is right {right} (by chance 50%)."
-    )
+    return f"{how}: by the most revealing message the guess is right {right}."
 
 
 def short(value: float) -> str:

@@ -72,5 +72,5 @@ def test_the_verdict_is_a_sentence_and_what_to_do_follows(record: Record) -> Non
     assert re.fullmatch(r"What to do: +Withdraw the claim.*", third)
     assert shown(record, "fcf").split("\n")[1].startswith("No epsilon is claimed; epsilon shown")
     assert "The claim is proved, and not refuted" in shown(record, "dplcf-sp")
-    detail = [line for line in shown(record, "fcf").split("\n") if line.endswith(": report.md.")]
-    assert [line.split()[0] for line in detail] == ["All", "Utility"]
+    detail = [line for line in shown(record, "fcf").split("\n") if line.endswith(": report.html.")]
+    assert [line.split()[0] for line in detail] == ["All", "Utility", "For"]
