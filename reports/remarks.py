@@ -11,11 +11,12 @@ from functools import partial
 from fedrec_auditor.reports.document import Block, Facts, Passage, Text
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
-_UNITS = (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\([^()]* \d{4}\))"))
-"""What cuts a text into what may be told elsewhere: sentences and clauses; then citations."""
-_LONG = re.compile(r"(\S+ ){7,}\S+\.|\(.* \d{4}\)")
+_UNITS = (
+    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){7,}\S+\.")),
+    (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
+)
+"""What cuts a text, and which of the pieces are worth a note: long sentences; then citations."""
 _OFTEN = 3
-"""What is worth a note: what is so long, where it is told so often."""
 
 
 def remarks(notes: Sequence[str]) -> tuple[str, ...]:
@@ -40,11 +41,11 @@ def told_once(whole: Passage) -> Passage:
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
     """
     notes: dict[str, str] = {}
-    for unit in _UNITS:
+    for unit, long in _UNITS:
         counts = Counter(piece for text in _texts(whole) for piece in unit.split(text))
         for piece, count in counts.items():
             closed = piece.count("(") == piece.count(")")
-            if count >= _OFTEN and closed and _LONG.fullmatch(piece):
+            if count >= _OFTEN and closed and long.fullmatch(piece):
                 notes[piece] = f"(note {len(notes) + 1}){'.' * piece.endswith('.')}"
         whole = _retold(whole, partial(_noted, notes, unit))
     facts = Facts(tuple((name.strip("().").capitalize(), text) for text, name in notes.items()))

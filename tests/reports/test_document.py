@@ -53,8 +53,8 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
         elif isinstance(block, Grid):
             texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
         elif isinstance(block, Passage):
-            yield from (block.title, block.verdict)
-            yield from said(block, detail=detail) if detail or not block.detail else ()
+            if detail or not block.detail:
+                yield from (block.title, block.verdict, *said(block, detail=detail))
         for text in texts:
             if isinstance(text, Said):
                 yield from (text.value, *text.support)
