@@ -52,9 +52,8 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
             texts = [text for row in block.rows for text in row]
         elif isinstance(block, Grid):
             texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
-        elif isinstance(block, Passage):
-            if detail or not block.detail:
-                yield from (block.title, block.verdict, *said(block, detail=detail))
+        elif isinstance(block, Passage) and (detail or not block.detail):
+            yield from (block.title, block.verdict, *said(block, detail=detail))
         for text in texts:
             if isinstance(text, Said):
                 yield from (text.value, *text.support)

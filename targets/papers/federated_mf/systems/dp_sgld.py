@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
 from fedrec_auditor.targets.settings import Range
 
@@ -34,7 +35,7 @@ class DpSgld(NoisySteps):
     """
 
     parties: int = 1
-    split: Literal["random", "category"] = "random"
+    split: Dealing = "random"
     epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, StepSampling
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
-from fedrec_auditor.targets.settings import ProperShare, Whole
+from fedrec_auditor.targets.settings import NotNegative, ProperShare, Whole
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -34,6 +34,9 @@ class GradientNoise(ABC):
     @abstractmethod
     def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
+
+
+Multiplier = Annotated[NotNegative, "z, the deviation of the noise over the sensitivity"]
 
 
 @dataclass(frozen=True, kw_only=True)

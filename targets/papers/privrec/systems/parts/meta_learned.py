@@ -67,12 +67,12 @@ class MetaLearned(Unperturbed):
     rounds: Whole = 100
     clients: Whole = 30
     local_epochs: Whole = 5
-    batch: Whole = 64
+    batch: Annotated[Whole, "examples a step of a device"] = 64
     negatives: Whole = 4
     local_rate: Positive = 0.5
     server_rate: Positive = 0.3
-    embedding: Whole = 64
-    width: Annotated[int, _HALVED] = 64
+    embedding: Annotated[Whole, "entries of the embedding of a feature"] = 64
+    width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     kind: ClassVar[Kind] = Kind.CHANGE
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
