@@ -13,7 +13,7 @@ import math
 import re
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
@@ -31,17 +31,27 @@ TITLED = "at most 100 letters, digits, dots and hyphens"
 class Range:
     """The numbers of an interval such as "(0, 1]"; ``said`` is what an error calls it.
 
+    With ``also`` it is those of them of which this holds.
+
     >>> share = Range("(0, 1]")
     >>> share.takes(1), share.takes(0.0), share.takes(True)
     (True, False, False)
     """
 
-    def __init__(self, span: str, said: str = "", *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        span: str,
+        said: str = "",
+        *,
+        whole: bool = False,
+        also: Callable[[Any], bool] = lambda value: True,
+    ) -> None:
         low, high = map(float, span[1:-1].split(","))
         self.least = low if span[0] == "[" else math.nextafter(low, math.inf)
         self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
         self.kind: Any = Integral if whole else Real
+        self.also = also
         words = f"in {span}" if high < math.inf else f"of at least {low:g}"
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
@@ -51,7 +61,7 @@ class Range:
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
             value = float(value)
-        return bool(self.least <= value <= self.most)
+        return bool(self.least <= value <= self.most and self.also(value))
 
 
 class Choice:
@@ -83,6 +93,7 @@ Scale = Annotated[
     "R, the best rating of the scale",
 ]
 """Squares of noisy gradients, of R^3, must fit float32."""
+NotZero = Annotated[float, Range("(-inf, inf)", "to be finite and not 0", also=bool)]
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 ProperShare = Annotated[float, Range("(0, 1)")]
