@@ -18,7 +18,6 @@ from fedrec_auditor.reports.attack_words import (
     gain_words,
     risk_words,
 )
-from fedrec_auditor.reports.catalogue_words import judged_words
 from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.document import (
     Block,
@@ -46,6 +45,7 @@ from fedrec_auditor.reports.words import (
     capitalized,
     claimed_guess_words,
     counted,
+    guess_words,
     number,
     pair_scope_words,
     percent,
@@ -74,13 +74,9 @@ def system_document(
     """
     section, page = glance.section, anchor is not None
     headline, curves = section.headline_finding, drawn_curves(glance)
-    person = []
-    if headline is not None:
-        person = [claimed_guess_words(headline.claim)]
-        person += [] if headline.shown is None else [shown_guess_words(headline.shown)]
     facts = (
         ("What to do", glance.todo),
-        ("For one person", " ".join(person)),
+        ("For one person", guess_words(headline) if headline else ""),
         ("Most at risk", next((risk_words(r.roc) for r in curves if r.roc and r.roc.users), "")),
         ("Training", capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
@@ -130,12 +126,17 @@ def claim_parts(
             ("Claimed", say.claimed(claim) if math.isfinite(claim.epsilon) else ""),
             ("In our words", claim.statement),
             ("Source", claim.source),
+            ("For one person", claimed_guess_words(claim) if plain else ""),
         )
         parts = (
             Passage(
                 "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
                 (
-                    *([Paragraph(judged_words(finding))] if plain else []),
+                    *(
+                        [Paragraph(shown_guess_words(finding.shown))]
+                        if plain and finding.shown
+                        else []
+                    ),
                     _numbers(finding, note),
                     *_witness(finding, page=page),
                 ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -250,44 +249,6 @@ def bound(epsilon: float, side: Side) -> Bound:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (
-            finding(Verdict.VIOLATED),
-            "The claim of epsilon 1 per rating over one round against the server is false: it is "
-            "at least 3. On the outputs that tell the most, a guess at one bit is right at least "
-            "95.3% of the time, where the claim allows up to 73.1% of the time.",
-        ),
-        (
-            finding(Verdict.VIOLATED, measured=bound(math.inf, Side.LOWER)),
-            "is false: no epsilon holds. On the outputs that tell the most, a guess at one bit is "
-            "right every time",
-        ),
-        (
-            finding(Verdict.CONSISTENT, accounted=bound(0.5, Side.UPPER), measured=None),
-            "against the server holds: 0.5 is proved. The claim allows a guess at one bit to be "
-            "right up to 73.1% of the time.",
-        ),
-        (
-            finding(Verdict.INCOMPARABLE),
-            "No epsilon is claimed per rating over one round against the server: epsilon is 3. On "
-            "the outputs that tell the most, a guess at one bit is right at least 95.3% of the "
-            "time.",
-        ),
-        (
-            finding(Verdict.UNSUBSTANTIATED, measured=None),
-            "is neither proved nor refuted: epsilon is at most 3.",
-        ),
-        (finding(Verdict.NO_CLAIM, measured=None), "No number is claimed per rating"),
-        (finding(Verdict.UNSOUND), "cannot be judged: our own proof and what was shown contradict"),
-    ],
-    ids=lambda found: found.verdict if isinstance(found, Finding) else "",
-)
-def test_a_verdict_is_said_first_in_plain_words(found: Finding, said: str) -> None:
-    assert said in plain_words(row(finding=found, arithmetic=None))
-
-
-@pytest.mark.parametrize(
     ("side", "said"),
     [
         (None, "1 by its statement, 2.00003 computed here"),
@@ -327,11 +288,3 @@ def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
     said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
     assert said == "x | y (2, at our settings)"
-
-
-def test_a_claim_is_called_false_in_the_scope_that_it_speaks_of() -> None:
-    wider = replace(SCOPE, horizon=Horizon.TRAINING)
-    found = finding(Verdict.VIOLATED).model_copy(update={"scope": wider})
-    assert "The claim of epsilon 1 per rating over one round against the server is false" in (
-        plain_words(row(finding=found, arithmetic=None))
-    )
