@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
-    Multiplier,
-    NoisySteps,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing
-from fedrec_auditor.targets.settings import Positive
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.settings import NotNegative, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +20,10 @@ class DpSgdMf(NoisySteps):
     """
 
     parties: int = 1
-    split: Dealing = "random"
+    split: Literal["random", "category"] = "random"
     learning_rate: float = 0.03
-    clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Multiplier = 1.8
+    clip: Positive = 10.0
+    noise_multiplier: NotNegative = 1.8
 
     holding = Items()
     exchange = Published()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
 from fedrec_auditor.targets.settings import Range
 
@@ -35,7 +34,7 @@ class DpSgld(NoisySteps):
     """
 
     parties: int = 1
-    split: Dealing = "random"
+    split: Literal["random", "category"] = "random"
     epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import ItemsAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, TuningRate
-from fedrec_auditor.targets.settings import WholeOrNone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
+from fedrec_auditor.targets.settings import Positive, WholeOrNone
 from fedrec_auditor.targets.systems.system import Unperturbed
 
 
@@ -21,7 +21,7 @@ class FmfHfl(Unperturbed, PartyMf):
 
     learning_rate: float = 0.5
     tuning: WholeOrNone = 0
-    tuning_rate: TuningRate = 0.5
+    tuning_rate: Positive = 0.5
 
     holding = Users()
 

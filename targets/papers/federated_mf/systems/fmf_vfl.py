@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing, PartyMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.settings import Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Unperturbed
@@ -27,7 +27,7 @@ class FmfVfl(Unperturbed, PartyMf):
 
     unit: Literal["rating", "user"] = "rating"
     trim: Whole = 5
-    split: Dealing = "random"
+    split: Literal["random", "category"] = "random"
     tuning: WholeOrNone = 0
 
     holding = Items()

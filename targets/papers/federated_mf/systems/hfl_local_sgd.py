@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Kept
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, TuningRate
-from fedrec_auditor.targets.settings import Choice
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
+from fedrec_auditor.targets.settings import Choice, Positive
 from fedrec_auditor.targets.systems.system import Silent
 
 
@@ -22,8 +22,8 @@ class HflLocalSgd(Silent, PartyMf):
     """
 
     learning_rate: float = 0.1
-    tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start"), "none"] = 0
-    tuning_rate: TuningRate = 0.5
+    tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start")] = 0
+    tuning_rate: Positive = 0.5
 
     holding = Users()
     exchange = Kept()

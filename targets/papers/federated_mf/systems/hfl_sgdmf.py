@@ -14,13 +14,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_b
     user_lower_bound,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
-    Multiplier,
-    NoisySteps,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import TuningRate
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
-from fedrec_auditor.targets.settings import Whole, WholeOrNone
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -39,9 +35,9 @@ class HflSgdmf(NoisySteps):
     """
 
     learning_rate: float = 0.1
-    noise_multiplier: Multiplier = 1.7
+    noise_multiplier: NotNegative = 1.7
     tuning: WholeOrNone = 1000
-    tuning_rate: TuningRate = 0.1
+    tuning_rate: Positive = 0.1
     fitting: Whole = 20
     train_both: bool = False
 

@@ -17,23 +17,15 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
-    Multiplier,
-    NoisySteps,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    Party,
-    PartyMf,
-    Tuning,
-    TuningRate,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     explicit,
     item_gradients,
     project,
     rate_at,
 )
-from fedrec_auditor.targets.settings import Choice
+from fedrec_auditor.targets.settings import Choice, NotNegative, Positive, WholeOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Calls, Messages
 
@@ -54,9 +46,9 @@ class HflSynsgd(NoisySteps):
     rounds: int = 1000
     local_steps: Annotated[int, Choice((1,), "to be 1: hfl-sgdmf has several")] = 1
     learning_rate: float = 0.1
-    noise_multiplier: Multiplier = 1.7
-    tuning: Tuning = 1000
-    tuning_rate: TuningRate = 0.1
+    noise_multiplier: NotNegative = 1.7
+    tuning: WholeOrNone = 1000
+    tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
     holding = Users()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
-    Multiplier,
-    NoisySteps,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +24,9 @@ class LocalOnly(NoisySteps):
 
     learning_rate: float = 0.003
     trim: Whole = 5
-    split: Dealing = "random"
+    split: Literal["random", "category"] = "random"
     clip: Positive = 10.0
-    noise_multiplier: Multiplier = 1.8
+    noise_multiplier: NotNegative = 1.8
 
     holding = Items()
     exchange = Published()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from scipy.special import ndtr
 
@@ -15,13 +16,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import (
-    Multiplier,
-    NoisySteps,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Dealing
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import Whole, WholeOrNone
+from fedrec_auditor.targets.settings import NotNegative, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
@@ -42,9 +39,9 @@ class VflSgdmf(NoisySteps):
 
     learning_rate: float = 0.02
     trim: Whole = 5
-    split: Dealing = "random"
+    split: Literal["random", "category"] = "random"
     tuning: WholeOrNone = 100
-    noise_multiplier: Multiplier = 1.8
+    noise_multiplier: NotNegative = 1.8
 
     unprotected = "fmf-vfl"
     holding = Items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf, StepSampling
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
-from fedrec_auditor.targets.settings import NotNegative, ProperShare, Whole
+from fedrec_auditor.targets.settings import ProperShare, Whole
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -36,9 +36,6 @@ class GradientNoise(ABC):
         """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
 
 
-Multiplier = Annotated[NotNegative, "z, the deviation of the noise over the sensitivity"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class NoisySteps(PartyMf):
     """Steps with ``noise``; ``event`` charges every one of them.
@@ -51,6 +48,9 @@ class NoisySteps(PartyMf):
     another one's place, which the moments accountant does not know. Repaired, every unit is drawn
     by itself (each rating, or each user), as that accountant assumes, and the divisor takes
     ``density``, a public guess, for tau. ``one_party`` says that a system is a central one, s = 1.
+
+    Members have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
+    ``clip`` C, the largest norm of a gradient.
 
     Events take tau for public, as the paper does; strictly, with ``as_published`` the scale of the
     noise tells how many ratings there are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
-from fedrec_auditor.targets.settings import Positive, Scale, Share, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import Positive, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Training
@@ -35,11 +35,6 @@ from fedrec_auditor.targets.transcript import Public
 _TRIM = 101  # purpose of the stream of a party of one user
 Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 """First embeddings of parties of one user, given their places, ratings and streams."""
-
-
-Dealing = Annotated[Literal["random", "category"], "how items are dealt to parties"]
-Tuning = Annotated[WholeOrNone, "steps of each party on its own, at last"]
-TuningRate = Annotated[Positive, "their size"]
 
 
 @dataclass(slots=True)
@@ -120,7 +115,9 @@ class PartyMf(System):
     ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
     be; ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
     systems were picked by MSE on MovieLens-100K, on the split that utility is reported on. A
-    party's ratings are trimmed once, before the training.
+    party's ratings are trimmed once, before the training. Of some members ``split`` says how items
+    are dealt to parties, at random or by genre; ``tuning`` are the steps that a party takes on its
+    own in the end, and ``tuning_rate`` is the size of these.
     """
 
     factors: Whole = 20
