@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
@@ -46,6 +47,13 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
     write(part, console, indent + STEP)
+
+
+def write_parts(parts: Iterable[Passage], console: Console) -> None:
+    """Print parts, a blank line behind each."""
+    for part in parts:
+        write_part(part, console)
+        console.print()
 
 
 def _write_table(table: Grid, console: Console, indent: int) -> None:

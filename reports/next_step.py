@@ -155,10 +155,6 @@ def _of_unclaimed(section: Section, finding: Finding) -> str:
     return _AS_DATA
 
 
-def _of_unsound(section: Section, finding: Finding) -> str:
-    return "Use no number of this report, and report a bug of the auditor."
-
-
 def _of_untested(section: Section, finding: Finding) -> str:
     if finding.measured is None:
         return (
@@ -168,16 +164,12 @@ def _of_untested(section: Section, finding: Finding) -> str:
     return "Draw more (--runs, no --quick): so small a sample could not refute the claim."
 
 
-def _of_elsewhere(section: Section, finding: Finding) -> str:
-    return "Audit the claim in its own scope."
-
-
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
-    Verdict.UNSOUND: _of_unsound,
+    Verdict.UNSOUND: lambda *_: "Use no number of this report, and report a bug of the auditor.",
     Verdict.VIOLATED: _of_violated,
     Verdict.INCONCLUSIVE: _of_untested,
     Verdict.UNSUBSTANTIATED: _of_unproved,
     Verdict.CONSISTENT: _of_upheld,
     Verdict.NO_CLAIM: _of_unclaimed,
-    Verdict.INCOMPARABLE: _of_elsewhere,
+    Verdict.INCOMPARABLE: lambda *_: "Audit the claim in its own scope.",
 }

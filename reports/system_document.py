@@ -106,7 +106,7 @@ def system_document(
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(filing_part(record, glance))
-    return Passage(section.target, tuple(blocks), place=glance.anchor)
+    return Passage(section.target, tuple(blocks), place=glance.anchor if alone else "")
 
 
 def claim_parts(

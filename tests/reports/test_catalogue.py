@@ -13,7 +13,12 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports import catalogue_document, catalogue_markdown, catalogue_terminal
+from fedrec_auditor.reports import (
+    catalogue_document,
+    catalogue_terminal,
+    document_terminal,
+    markdown,
+)
 from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
 from fedrec_auditor.reports.rows import Finding
@@ -154,8 +159,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        for each in rows:
-            catalogue_terminal.render_entry(each, console)
+        document_terminal.write_parts(map(catalogue_document.entry_part, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -202,9 +206,8 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
         lower=1.2976,
         upper=1.5244,
     )
-    page = catalogue_markdown.render(
-        [row()], [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
-    )
+    tables = [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
+    page = markdown.write(catalogue_document.catalogue_document([row()], tables))
     assert "| 3b | fmf-ldp | " in page
     assert '<a id="3b"></a>\n\n## 3b fmf-ldp: wrong\n' in page
     assert "| a\\|b | 1 | 2 | no | counting |" in page
@@ -224,7 +227,7 @@ def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
     text = shown(many, terminal=False)
     assert text.count("- a|b") == 1
     assert "7 more agree." in text
-    assert "7 more agree." in catalogue_markdown.render([many], ())
+    assert "7 more agree." in markdown.write(catalogue_document.catalogue_document([many], ()))
 
 
 def test_symbols_that_an_entry_uses_are_explained() -> None:
