@@ -164,13 +164,13 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
     """Leaks that rose beyond noise, or are new where the gate fails leaks; and those that fell."""
     both = pairs(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
-    same = record.provenance.seed == baseline.provenance.seed
+    same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
             said = f"{leak.words}, not in the baseline."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, said, None, row.value)
-        elif old is not None and corrected_low(row, len(both)) > corrected_high(old, len(both)):
+        elif old is not None and corrected_low(row, count) > corrected_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
     for leak in leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))

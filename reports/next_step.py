@@ -37,7 +37,7 @@ def next_step(section: Section, *, leaks: bool) -> str:
     return _TODO[finding.verdict](section, finding)
 
 
-def proved_briefly(finding: Finding) -> str:
+def _proved(finding: Finding) -> str:
     """The least epsilon that is proved, or that none is."""
     proof = finding.accounted
     if proof is None or math.isinf(proof.epsilon):
@@ -104,7 +104,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
         for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
         ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
     if not ways:
-        return f"Withdraw the claim: {proved_briefly(finding)}."
+        return f"Withdraw the claim: {_proved(finding)}."
     return _sentence(", or ".join(ways))
 
 
@@ -145,7 +145,7 @@ def _apart(scope: Scope, other: Scope) -> str:
 def _known(finding: Finding) -> str:
     if finding.shown is not None:
         return f"epsilon is {shown_epsilon(finding.shown.epsilon)}"
-    return proved_briefly(finding)
+    return _proved(finding)
 
 
 def _of_unclaimed(section: Section, finding: Finding) -> str:
