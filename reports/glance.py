@@ -243,17 +243,6 @@ class Glance:
         return next_step(self.section, leaks=bool(self.leaking))
 
     @property
-    def words(self) -> str:
-        """The claim, what an attacker got, what utility lacks and what to do, on one line."""
-        lacks = f" {self.shortfall}" if self.shortfall else ""
-        return f"claim {self.claim_words}. {self.got_words}.{lacks} To do: {self.todo}"
-
-    @property
-    def claim_words(self) -> str:
-        """What became of the claim, its numbers and what they are for."""
-        return self.verdict + (f": {self.claim}, {self.scope}" if self.claim else "")
-
-    @property
     def got_words(self) -> str:
         """What an attacker got, and by which attack."""
         by = f" ({self.by})" if self.by else ""
@@ -262,7 +251,9 @@ class Glance:
     @property
     def line(self) -> str:
         """All of it on one line, as a log and summary.md have it."""
-        return f"{self.section.target}: {self.severity.value}; {self.words}"
+        claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
+        told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
+        return f"{self.section.target}: {self.severity.value}; {' '.join(filter(None, told))}"
 
     @property
     def exposed(self) -> str:
