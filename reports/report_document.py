@@ -68,7 +68,7 @@ def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in seen for attack in g.section.unplayed}
-    names = dict.fromkeys(row.attack for row in (*record.attacks, *record.skipped))
+    names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
 
     def cell(attack: str, glance: Glance) -> str:
         key = (attack, glance.section.target)
