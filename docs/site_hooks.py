@@ -23,7 +23,8 @@ from mkdocs.structure.files import File, Files
 
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports import catalogue_markdown, reproductions
+from fedrec_auditor.reports import markdown, reproductions
+from fedrec_auditor.reports.catalogue_document import catalogue_document
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # of benchmarks
@@ -119,7 +120,7 @@ def _sections(page: str) -> str:
 
 def _claims() -> str:
     """Every entry of the catalogue, judged."""
-    return _sections(catalogue_markdown.render(judge(entries()), ()))
+    return _sections(markdown.write(catalogue_document(judge(entries()), ())))
 
 
 def _reproductions() -> str:

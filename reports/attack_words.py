@@ -64,14 +64,15 @@ def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
 
 def got_words(row: AttackRow) -> str:
     """What an attacker got, in plain words, and what is guessed without the uploads."""
-    said = f"{_gain_words(row, row.value)}"
+    said = gain_words(row, row.value)
     if row.baseline is None:
         return said
     short = _figure(row, row.baseline)
     return f"{said}, {short} without the uploads"
 
 
-def _gain_words(row: AttackRow, value: float) -> str:
+def gain_words(row: AttackRow, value: float) -> str:
+    """What an attacker gets who reaches ``value`` of a row's metric, in plain words."""
     told = GOT.get(row.metric)
     area, found = _TOLD_APART.get(row.family, (None, None))
     attribute = re.match(r"(\w+) (macro F1\b|read for certain)", row.metric)

@@ -109,11 +109,6 @@ class CatalogueRow(Row):
             if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said)
         }
 
-    @property
-    def judgement(self) -> str:
-        """The verdict, and whether the numbers come out, where there are any."""
-        return ", ".join(word for word in (self.verdict, self.arithmetic) if word is not None)
-
     def is_any_of(self, words: Collection[Word]) -> bool:
         """Whether a word of the judgement is among ``words``, or these are none."""
         return not words or self.verdict in words or self.arithmetic in words

@@ -1,4 +1,4 @@
-"""The catalogue in the terminal: its entries in brief, one in full, and the printed tables."""
+"""The catalogue in the terminal: its entries in brief."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import Word
 from fedrec_auditor.reports import document_terminal
-from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables
-from fedrec_auditor.reports.catalogue_document import counts, entry_part, table_part
+from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.catalogue_document import counts, entry_part
 from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words, judgement_words
 from fedrec_auditor.reports.document import Facts, Passage
 from fedrec_auditor.reports.paragraph import print_hanging, print_line
@@ -54,16 +54,3 @@ def _brief(row: CatalogueRow) -> Passage:
         ("Holds", holds_words(row)),
     )
     return Passage(whole.title, (Facts(facts),), colour=whole.colour)
-
-
-def render_entry(row: CatalogueRow, console: Console) -> None:
-    """Print one entry in full."""
-    document_terminal.write_part(entry_part(row), console)
-    console.print()
-
-
-def render_tables(tables: Sequence[EpsilonTables], console: Console) -> None:
-    """Print tables of epsilons beside the counting that gives them, and the truth."""
-    for table in tables:
-        document_terminal.write_part(table_part(table), console)
-        console.print()

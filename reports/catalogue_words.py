@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fedrec_auditor.accountants.statements.bound import Side, guess_probability
+from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import StatementKind
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
-from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
-    HORIZONS,
-    VIEWS,
     WORDS,
-    assumption_words,
     delta_words,
     found_words,
+    guess_words,
     number,
-    often,
-    proved_beside_claim,
     settings_words,
     short,
     short_least,
@@ -62,15 +56,6 @@ _NUMBERS = {
     Arithmetic.WRONG: "A number that the paper gives for it is wrong.",
 }
 """The same beside a verdict on an epsilon."""
-_PER = {
-    Unit.BIT: "per bit sent",
-    Unit.INTERACTION: "per item",
-    Unit.RATING: "per rating",
-    Unit.COORDINATE: "per entry of an upload",
-    Unit.REPORT: "per report",
-    Unit.ATTRIBUTE: "per attribute",
-    Unit.USER: "per user",
-}
 
 
 def judgement_words(row: CatalogueRow) -> str:
@@ -124,7 +109,8 @@ def plain_words(row: CatalogueRow) -> str:
     """What the verdict means for a user, in a sentence or two."""
     said = []
     if row.finding is not None:
-        said.append(judged_words(row.finding))
+        said.append(guess_words(row.finding))
+        said += ["So large an epsilon promises next to nothing."] if row.finding.vacuous else []
     if row.computed_at:
         said.append(f"Computed {row.computed_at}.")
     if row.arithmetic is not None:
@@ -163,73 +149,6 @@ def _corrected(figure: Figure) -> str:
     said = short if short(figure.claimed) != short(figure.right) else number
     stated, right = stated_words(figure, said), right_words(figure, said)
     return f"In numbers, {figure.what}: {stated} by its statement, {right} computed here."
-
-
-def judged_words(finding: Finding) -> str:
-    """A verdict on an epsilon in plain words: what is claimed, what is so, what a guess gains."""
-    lower = None if finding.shown is None else finding.shown.epsilon
-    claim = f"The claim of epsilon {short(finding.claim.epsilon)} {_extent(finding)}"
-    if finding.verdict is Verdict.VIOLATED and lower is not None:
-        so = "no epsilon holds" if math.isinf(lower) else f"it is at least {short_least(lower)}"
-        return f"{claim} is false: {so}. {_stakes(finding, lower)}"
-    if finding.verdict is Verdict.CONSISTENT and finding.accounted is not None:
-        proved = f"{proved_beside_claim(finding, short_most, short)} is proved"
-        return f"{claim} holds: {proved}{_if_so(finding)}. {_stakes(finding, None)}"
-    if finding.verdict is Verdict.INCOMPARABLE:
-        said = f"No epsilon is claimed {_extent(finding)}: {_known(finding)}. {_told(lower)}"
-        return said.strip()
-    if finding.verdict is Verdict.NO_CLAIM:
-        return f"No number is claimed {_extent(finding)}: {_known(finding)}."
-    if finding.verdict is Verdict.UNSOUND:
-        return f"{claim} cannot be judged: our own proof and what was shown contradict each other."
-    return f"{claim} is neither proved nor refuted: {_known(finding)}."
-
-
-def _extent(finding: Finding) -> str:
-    """For what an epsilon is asked: per user over the whole training against the server."""
-    scope, delta = finding.scope, finding.delta
-    spoken = finding.claim.scope.covers(scope)
-    if finding.verdict is Verdict.VIOLATED and finding.measured is not None and not spoken:
-        scope = finding.measured.scope  # asked in a wider one, of which the claim does not speak
-    lasting = "" if scope.horizon is Horizon.REPORT else f" {HORIZONS[scope.horizon]}"
-    at = f" ({delta_words(delta)})" if delta else ""
-    return f"{_PER[scope.unit]}{lasting} {VIEWS[scope.vantage]}{at}"
-
-
-def _known(finding: Finding) -> str:
-    """What is proved and shown of an epsilon, as a clause."""
-    if finding.shown is not None and math.isinf(finding.shown.epsilon):
-        return "no epsilon holds"
-    found = found_words(finding).replace("≤", "at most").replace("≥", "at least")
-    return f"epsilon is {found}{_if_so(finding)}"
-
-
-def _if_so(finding: Finding) -> str:
-    """What the finding's proof assumes, behind a comma."""
-    assumed = assumption_words(finding.accounted)
-    return f", {assumed}" if assumed else ""
-
-
-def _stakes(finding: Finding, lower: float | None) -> str:
-    """How often one bit is guessed right, at the claim and on the most telling outputs."""
-    allowed = often("up to", guess_probability(finding.claim.epsilon, finding.claim.delta))
-    little = " A claim so large protects next to nothing." if finding.vacuous else ""
-    if lower is None:
-        return f"The claim allows a guess at one bit to be right {allowed}.{little}"
-    told = _told(lower).removesuffix(".")
-    return (
-        f"{told}; the claim allows as much.{little}"
-        if told.endswith(allowed)
-        else f"{told}, where the claim allows {allowed}.{little}"
-    )
-
-
-def _told(lower: float | None) -> str:
-    """How often a guess is right on the most telling outputs, by a lower bound; "" without one."""
-    if lower is None:
-        return ""
-    shown = "every time" if math.isinf(lower) else often("at least", guess_probability(lower))
-    return f"On the outputs that tell the most, a guess at one bit is right {shown}."
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:

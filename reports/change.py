@@ -63,6 +63,14 @@ def numbered(
     return found
 
 
+def pairs(
+    now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
+) -> list[tuple[Kept, Kept]]:
+    """The rows that both have, the later first."""
+    old = numbered(before, key)
+    return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
+
+
 def question(finding: Finding) -> tuple[Hashable, ...]:
     """What a finding asks, whatever epsilon is claimed."""
     return (

@@ -36,6 +36,7 @@ from fedrec_auditor.reports.change import (
     Subject,
     Trend,
     numbered,
+    pairs,
     question,
 )
 from fedrec_auditor.reports.epsilon_changes import epsilon_changes, moved_samples
@@ -95,8 +96,8 @@ class Comparison:
             changes=tuple(changes),
             differences=tuple(audit_differences(record, baseline)),
             uncertain=tuple(_uncertain(record, baseline)),
-            findings=len(_pairs(record.findings, baseline.findings, question)),
-            rows=len(_pairs(comparable(record), comparable(baseline), _row_key)),
+            findings=len(pairs(record.findings, baseline.findings, question)),
+            rows=len(pairs(comparable(record), comparable(baseline), _row_key)),
             complete=not (record.errors or baseline.errors),
         )
 
@@ -134,14 +135,6 @@ class Comparison:
         return 0 if self.complete and self.shared else INCOMPLETE
 
 
-def _pairs(
-    now: Sequence[Kept], before: Sequence[Kept], key: Callable[[Kept], Hashable]
-) -> list[tuple[Kept, Kept]]:
-    """The rows that both have, the later first."""
-    old = numbered(before, key)
-    return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
-
-
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     before = numbered(baseline.findings, _judged)
     for key, now in numbered(record.findings, _judged).items():
@@ -169,19 +162,19 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Leaks that rose beyond noise, or are new where the gate fails leaks; and those that fell."""
-    pairs = _pairs(comparable(record), comparable(baseline), _row_key)
-    before, now = ({id(pair[i]): pair[1 - i] for pair in pairs} for i in (0, 1))
-    same = record.provenance.seed == baseline.provenance.seed
+    both = pairs(comparable(record), comparable(baseline), _row_key)
+    before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
+    same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
             said = f"{leak.words}, not in the baseline."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, said, None, row.value)
-        elif old is not None and corrected_low(row, len(pairs)) > corrected_high(old, len(pairs)):
+        elif old is not None and corrected_low(row, count) > corrected_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
     for leak in leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))
-        if after is not None and corrected_high(after, len(pairs)) < corrected_low(row, len(pairs)):
+        if after is not None and corrected_high(after, len(both)) < corrected_low(row, len(both)):
             yield _moved(after, row, Trend.BETTER if same else Trend.OTHER)
 
 
@@ -221,10 +214,10 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
     """Figures of utility that moved; of some metrics less is better, so that none is worse."""
-    pairs = _pairs(record.utility, baseline.utility, _utility_key)
-    for row, old in pairs:
+    both = pairs(record.utility, baseline.utility, _utility_key)
+    for row, old in both:
         one, other = sorted((row, old), key=lambda each: each.value)
-        if corrected_high(one, len(pairs)) < corrected_low(other, len(pairs)):
+        if corrected_high(one, len(both)) < corrected_low(other, len(both)):
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
             yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
 

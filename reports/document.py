@@ -1,8 +1,8 @@
 """A report as a document: what is said, once, for every writer.
 
 ``system_document`` and others build it from the record. A writer (``document_terminal``,
-``document_markdown``, the template ``document.html.j2``) decides how it looks, and never what it
-says: of two writers one may leave out a whole block (drawings, what is ``detail``), not a word.
+``markdown``, the template ``document.html.j2``) decides how it looks, and never what it says: of
+two writers one may leave out a whole block (drawings, what is ``detail``), not a word.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Passage:
     """Blocks below a title.
 
     ``verdict`` stands before the title, in the colour of ``colour``. A page folds what is
-    ``folded``. A terminal names what is ``detail``, and leaves it to the files. ``place`` is the
-    part's address in a page.
+    ``folded``. What is ``detail`` is in the page only: a terminal names it, Markdown leaves it out.
+    ``place`` is the part's address in a page.
     """
 
     title: str

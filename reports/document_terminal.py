@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
@@ -41,11 +42,18 @@ def write(part: Passage, console: Console, indent: int = 0) -> None:
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     """Print a part below its title."""
     if part.detail:
-        print_hanging(console, f"{part.heading}: report.md.", indent=indent)
+        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
         return
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
     write(part, console, indent + STEP)
+
+
+def write_parts(parts: Iterable[Passage], console: Console) -> None:
+    """Print parts, a blank line behind each."""
+    for part in parts:
+        write_part(part, console)
+        console.print()
 
 
 def _write_table(table: Grid, console: Console, indent: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.reports.change import Change, Subject, Trend, numbered, question
+from fedrec_auditor.reports.change import Change, Subject, Trend, pairs, question
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.words import (
     assumption_words,
@@ -29,7 +29,7 @@ _APART = 1e-3
 
 def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
     """What is shown and what is proved of each question that both audits ask."""
-    for now, old in _pairs(record, baseline):
+    for now, old in pairs(record.findings, baseline.findings, question):
         yield from filter(None, (_shown(now, old), _proved(now, old)))
 
 
@@ -39,15 +39,8 @@ def moved_samples(record: Contents, baseline: Contents) -> int:
         not (_calculated(_lower(now)) and _calculated(_lower(old)))
         and _differ(_epsilon(_lower(now)) or 0.0, _epsilon(_lower(old)) or 0.0)
         and _shown(now, old) is None
-        for now, old in _pairs(record, baseline)
+        for now, old in pairs(record.findings, baseline.findings, question)
     )
-
-
-def _pairs(record: Contents, baseline: Contents) -> Iterator[tuple[Finding, Finding]]:
-    before = numbered(baseline.findings, question)
-    for key, now in numbered(record.findings, question).items():
-        if key in before:
-            yield now, before[key]
 
 
 def _shown(now: Finding, old: Finding) -> Change | None:

@@ -43,7 +43,7 @@ def filing_part(record: Contents, glance: Glance) -> Passage:
         Facts(tuple(facts)),
         Passage("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
     )
-    return Passage("For those who file it", blocks, folded=True)
+    return Passage("For those who file it", blocks, folded=True, detail=True)
 
 
 def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words, object_words
 from fedrec_auditor.reports.leaks import Leak, comparable, leaks, left_open
-from fedrec_auditor.reports.next_step import next_step, proved_briefly
+from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.severity import (
@@ -131,21 +131,25 @@ class Glance:
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
-        parts = [f"epsilon {brief(finding.claim.epsilon)} claimed"]
-        if finding.verdict is not Verdict.VIOLATED:
-            parts += [proved_briefly(finding)]
+        parts, proof = [f"epsilon claimed {brief(finding.claim.epsilon)}"], finding.accounted
+        if proof is not None and math.isfinite(proof.epsilon):
+            parts.append(f"proved ≤{proved_beside_claim(finding)}")
+        elif finding.verdict is not Verdict.VIOLATED:
+            parts.append("none proved")
         if finding.shown is not None:
-            shown = shown_epsilon(finding.shown.epsilon)
-            parts += [f"{shown} shown ({sure_words(finding.shown)}){_factor(finding)}"]
+            parts.append(f"shown {_sign(finding.shown)}{_factor(finding)}")
         return ", ".join(parts)
 
     @property
     def scope(self) -> str:
-        """What the claim's numbers are for; empty where it has none."""
+        """What the claim's numbers are for, and what they rest on; empty where it has none."""
         finding = self.section.headline_finding
         if finding is None or not self.claim:
             return ""
-        return f"for {question_words(finding)}"
+        rests = [] if finding.shown is None else [f"shown: {sure_words(finding.shown)}"]
+        if assumed := assumption_words(finding.accounted):
+            rests.append(f"proved {assumed}")
+        return f"for {question_words(finding)}" + (f" ({'; '.join(rests)})" if rests else "")
 
     @property
     def sentence(self) -> str:
@@ -165,31 +169,17 @@ class Glance:
     @property
     def head(self) -> str:
         """What became of the claim and its numbers, in few words; what they are for: ``about``."""
-        finding, largest = self.section.headline_finding, self._largest
-        if finding is None or not self.claim:
-            parts = [] if largest is None else [f"epsilon shown {_sign(largest)}"]
-        else:
-            parts = [f"epsilon claimed {brief(finding.claim.epsilon)}"]
-            proof = finding.accounted
-            if proof is not None and math.isfinite(proof.epsilon):
-                parts.append(f"proved ≤{proved_beside_claim(finding)}")
-            elif finding.verdict is not Verdict.VIOLATED:
-                parts.append("none proved")
-            if finding.shown is not None:
-                parts.append(f"shown {_sign(finding.shown)}")
-        return f"claim {self.verdict}" + (f"; {', '.join(parts)}" if parts else "")
+        most = self._largest
+        told = self.claim or ("" if most is None else f"epsilon shown {_sign(most)}")
+        return f"claim {self.verdict}" + (f"; {told}" if told else "")
 
     @property
     def about(self) -> str:
         """What the numbers of ``head`` are for, and what they rest on."""
-        finding = self.section.headline_finding
-        if finding is None or not self.claim:
-            most = self._largest
-            return "" if most is None else f"{_about(most)} (shown: {sure_words(most)})"
-        rests = [] if finding.shown is None else [f"shown: {sure_words(finding.shown)}"]
-        if assumed := assumption_words(finding.accounted):
-            rests.append(f"proved {assumed}")
-        return self.scope + (f" ({'; '.join(rests)})" if rests else "")
+        most = self._largest
+        if self.claim or most is None:
+            return self.scope
+        return f"{_about(most)} (shown: {sure_words(most)})"
 
     @property
     def got(self) -> str:
@@ -253,17 +243,6 @@ class Glance:
         return next_step(self.section, leaks=bool(self.leaking))
 
     @property
-    def words(self) -> str:
-        """The claim, what an attacker got, what utility lacks and what to do, on one line."""
-        lacks = f" {self.shortfall}" if self.shortfall else ""
-        return f"claim {self.claim_words}. {self.got_words}.{lacks} To do: {self.todo}"
-
-    @property
-    def claim_words(self) -> str:
-        """What became of the claim, its numbers and what they are for."""
-        return self.verdict + (f": {self.claim}, {self.scope}" if self.claim else "")
-
-    @property
     def got_words(self) -> str:
         """What an attacker got, and by which attack."""
         by = f" ({self.by})" if self.by else ""
@@ -272,7 +251,9 @@ class Glance:
     @property
     def line(self) -> str:
         """All of it on one line, as a log and summary.md have it."""
-        return f"{self.section.target}: {self.severity.value}; {self.words}"
+        claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
+        told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
+        return f"{self.section.target}: {self.severity.value}; {' '.join(filter(None, told))}"
 
     @property
     def exposed(self) -> str:

@@ -50,15 +50,12 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
             case = _testcase(suite, leak.row.target, _unused(seen, leak.row.target, name))
             ET.SubElement(case, "failure", type="LEAK", message=legal(leak.words))
-    failing, unknown = gated(record, gate)
-    for glance in failing:
-        target = glance.section.target
-        case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
-        ET.SubElement(case, "failure", type="SEVERITY", message=legal(glance.exposed))
-    for glance in unknown:
-        target = glance.section.target
-        case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
-        ET.SubElement(case, "error", type="NOT ASSESSED", message=legal(glance.exposed))
+    kinds = (("failure", "SEVERITY"), ("error", "NOT ASSESSED"))
+    for (kind, word), systems in zip(kinds, gated(record, gate), strict=True):
+        for glance in systems:
+            target = glance.section.target
+            case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
+            ET.SubElement(case, kind, type=word, message=legal(glance.exposed))
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
@@ -100,13 +97,10 @@ def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:
 
 def _lines(finding: Finding) -> list[str]:
     flag = flag_words(finding)
-    lines = [
+    return [
         f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}",
         f"claim: {finding.claim.statement} ({finding.claim.source})",
         claimed_guess_words(finding.claim),
-    ]
-    return [
-        *lines,
         f"proved: {say.proved(finding)}",
         f"shown: {say.shown(finding.measured, finding.scope)}",
     ]

@@ -23,9 +23,9 @@ def render(record: Contents) -> str:
     return write(report_document(record))
 
 
-def write(part: Passage, *, places: bool = False) -> str:
-    """A document, its title as the first heading; with the ``places`` of parts as anchors."""
-    return "\n".join(_part(part, 1, places=places)) + "\n"
+def write(part: Passage) -> str:
+    """A document, its title as the first heading; the places of its parts are anchors."""
+    return "\n".join(_part(part, 1)) + "\n"
 
 
 def escape(text: str) -> str:
@@ -41,16 +41,16 @@ def escape(text: str) -> str:
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
-def _part(part: Passage, level: int, *, places: bool) -> Iterator[str]:
-    if places and part.place:
+def _part(part: Passage, level: int) -> Iterator[str]:
+    if part.place:
         yield from (f'<a id="{escape(part.place)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
     for block in part.blocks:
-        lines = list(_block(block, level, places=places))
+        lines = list(_block(block, level))
         yield from ("", *lines) if lines else ()
 
 
-def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
+def _block(block: Block, level: int) -> Iterator[str]:
     if isinstance(block, Paragraph):
         yield escape(block.text)
     elif isinstance(block, Listing):
@@ -63,8 +63,8 @@ def _block(block: Block, level: int, *, places: bool) -> Iterator[str]:
         yield _line(block.heads)
         yield _line("---" for _ in block.heads)
         yield from (_line(map(str, row)) for row in block.rows)
-    elif isinstance(block, Passage):
-        yield from _part(block, level + 1, places=places)
+    elif isinstance(block, Passage) and not block.detail:
+        yield from _part(block, level + 1)
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -60,10 +60,9 @@ def judged_again(record: Kept, version: int) -> Kept:
 
 
 def _judged_again(finding: Finding) -> Finding:
-    again = finding.judged()
-    changes = {"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
+    again = finding.judged_again()
     same = (again.verdict, again.vacuous) == (finding.verdict, finding.vacuous)
-    return finding if same else finding.model_copy(update=changes)
+    return finding if same else again
 
 
 def _from_first(raw: dict[str, Any]) -> None:

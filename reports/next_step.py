@@ -37,7 +37,7 @@ def next_step(section: Section, *, leaks: bool) -> str:
     return _TODO[finding.verdict](section, finding)
 
 
-def proved_briefly(finding: Finding) -> str:
+def _proved(finding: Finding) -> str:
     """The least epsilon that is proved, or that none is."""
     proof = finding.accounted
     if proof is None or math.isinf(proof.epsilon):
@@ -104,7 +104,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
         for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
         ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
     if not ways:
-        return f"Withdraw the claim: {proved_briefly(finding)}."
+        return f"Withdraw the claim: {_proved(finding)}."
     return _sentence(", or ".join(ways))
 
 
@@ -145,7 +145,7 @@ def _apart(scope: Scope, other: Scope) -> str:
 def _known(finding: Finding) -> str:
     if finding.shown is not None:
         return f"epsilon is {shown_epsilon(finding.shown.epsilon)}"
-    return proved_briefly(finding)
+    return _proved(finding)
 
 
 def _of_unclaimed(section: Section, finding: Finding) -> str:
@@ -153,10 +153,6 @@ def _of_unclaimed(section: Section, finding: Finding) -> str:
     if instead and finding.accounted is not None and not promises_little(finding.accounted):
         return f"You may claim {instead}{_if_so(finding)}."
     return _AS_DATA
-
-
-def _of_unsound(section: Section, finding: Finding) -> str:
-    return "Use no number of this report, and report a bug of the auditor."
 
 
 def _of_untested(section: Section, finding: Finding) -> str:
@@ -168,16 +164,12 @@ def _of_untested(section: Section, finding: Finding) -> str:
     return "Draw more (--runs, no --quick): so small a sample could not refute the claim."
 
 
-def _of_elsewhere(section: Section, finding: Finding) -> str:
-    return "Audit the claim in its own scope."
-
-
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
-    Verdict.UNSOUND: _of_unsound,
+    Verdict.UNSOUND: lambda *_: "Use no number of this report, and report a bug of the auditor.",
     Verdict.VIOLATED: _of_violated,
     Verdict.INCONCLUSIVE: _of_untested,
     Verdict.UNSUBSTANTIATED: _of_unproved,
     Verdict.CONSISTENT: _of_upheld,
     Verdict.NO_CLAIM: _of_unclaimed,
-    Verdict.INCOMPARABLE: _of_elsewhere,
+    Verdict.INCOMPARABLE: lambda *_: "Audit the claim in its own scope.",
 }

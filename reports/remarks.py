@@ -1,34 +1,82 @@
-"""Notes of several findings, each sentence said once."""
+"""What is told in several places, told once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-_END = re.compile(r"(?<=[.!?]) +(?=[A-Z'])")
+from fedrec_auditor.reports.document import Block, Facts, Passage, Text
+
+_END = r"(?<=[.!?]) +(?=[A-Z'])"
+_UNITS = (
+    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){7,}\S+\.")),
+    (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
+)
+"""What cuts a text, and which of the pieces are worth a note: long sentences; then citations."""
+_OFTEN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """What a note says that none before it said; ``earlier`` are the notes that said the rest."""
-
-    words: str
-    earlier: tuple[int, ...] = ()
-
-
-def remarks(notes: Sequence[str]) -> tuple[Remark, ...]:
-    """The notes in their order without what an earlier one said.
+def remarks(notes: Sequence[str]) -> tuple[str, ...]:
+    """The notes in their order, each without the sentences of an earlier one.
 
     >>> remarks(["Sent once. It adds up.", "It adds up."])
-    (Remark(words='Sent once. It adds up.', earlier=()), Remark(words='', earlier=(0,)))
+    ('Sent once. It adds up.', '')
     """
-    first: dict[str, int] = {}
+    told: set[str] = set()
     found = []
-    for place, note in enumerate(notes):
-        sentences = list(filter(None, _END.split(note)))
-        new = [sentence for sentence in sentences if sentence not in first]
-        earlier = sorted({first[sentence] for sentence in sentences if sentence in first})
-        first |= dict.fromkeys(new, place)
-        found.append(Remark(" ".join(new), tuple(earlier)))
+    for note in notes:
+        new = [sentence for sentence in re.split(_END, note) if sentence not in told]
+        told.update(new)
+        found.append(" ".join(new))
     return tuple(found)
+
+
+def told_once(whole: Passage) -> Passage:
+    """A document whose facts name a note where several say the same; its last part has the notes.
+
+    >>> told_once(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
+    (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
+    """
+    notes: dict[str, str] = {}
+    for unit, long in _UNITS:
+        counts = Counter(piece for text in _texts(whole) for piece in unit.split(text))
+        for piece, count in counts.items():
+            closed = piece.count("(") == piece.count(")")
+            if count >= _OFTEN and closed and long.fullmatch(piece):
+                notes[piece] = f"(note {len(notes) + 1}){'.' * piece.endswith('.')}"
+        whole = _retold(whole, partial(_noted, notes, unit))
+    facts = Facts(tuple((name.strip("().").capitalize(), text) for text, name in notes.items()))
+    return replace(whole, blocks=(*whole.blocks, Passage("Notes", (facts,)))) if notes else whole
+
+
+def _noted(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
+    return "".join(notes.get(piece, piece) for piece in unit.split(text))
+
+
+def _texts(part: Passage) -> Iterator[str]:
+    """What the facts of a part say, piece by piece."""
+    for block in part.blocks:
+        if isinstance(block, Passage) and not block.detail:
+            yield from _texts(block)
+        elif isinstance(block, Facts):
+            for _, text in block.rows:
+                yield from (text,) if isinstance(text, str) else text.support
+
+
+def _retold(part: Passage, change: Callable[[str], str]) -> Passage:
+    """The part with other words in its facts."""
+
+    def said(text: Text) -> Text:
+        if isinstance(text, str):
+            return change(text)
+        return replace(text, support=tuple(map(change, text.support)))
+
+    def block(each: Block) -> Block:
+        if isinstance(each, Facts):
+            return Facts(tuple((name, said(text)) for name, text in each.rows))
+        return _retold(each, change) if isinstance(each, Passage) else each
+
+    return replace(part, blocks=tuple(map(block, part.blocks)))

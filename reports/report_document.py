@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from fedrec_auditor.reports import demonstrations
-from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage
-from fedrec_auditor.reports.glance import glances, hidden_words, summary
+from fedrec_auditor.reports.document import Block, Facts, Grid, Paragraph, Passage
+from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
+from fedrec_auditor.reports.leaks import comparable
+from fedrec_auditor.reports.remarks import told_once
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.system_document import system_document
+from fedrec_auditor.reports.system_document import reasons, system_document
 from fedrec_auditor.reports.words import OVER, counted
 
-HEADS = ("Severity", "System", "Is the claim true?", "What an attacker got", "What to do")
+HEADS = ("Severity", "System", "Claim", "Leak")
+IN_FULL = (
+    "report.html has more: every figure of attacks and of utility with its interval, drawings, the "
+    "pairs of inputs that tell most, and answers for those who file a report. report.json has all."
+)
 
 
 def report_document(record: Contents) -> Passage:
@@ -28,20 +37,14 @@ def report_document(record: Contents) -> Passage:
             f"Data: {read}; seed {record.provenance.seed}. An audit can refute a claim or fail to "
             f"refute it; it never shows that nothing leaks. {OVER}"
         ),
-        Paragraph(f"{summary(record)} {hidden_words(record)}"),
+        Paragraph(f"{summary(record)} {hidden_words(record)} {IN_FULL}"),
     ]
     said = [("Not completed", error) for error in record.errors]
     said += [("Left out", note) for note in record.notes]
     blocks += [Facts(tuple(said))] if said else []
     if seen:
         rows = tuple(
-            (
-                glance.severity.value,
-                glance.section.target,
-                glance.claim_words,
-                glance.got_words,
-                f"{glance.todo} {glance.shortfall}".strip(),
-            )
+            (glance.severity.value, glance.section.target, glance.verdict, glance.learned)
             for glance in seen
         )
         blocks.append(Grid("", HEADS, rows))
@@ -49,9 +52,41 @@ def report_document(record: Contents) -> Passage:
         count = Paragraph(demonstrations.summary(record.demonstrations))
         parts = map(demonstrations.demonstration_part, record.demonstrations)
         blocks.append(Passage("Demonstrations", (count, *parts)))
-    blocks += (system_document(record, glance) for glance in seen)
+    blocks += (system_document(record, glance, alone=False) for glance in seen)
+    blocks += [_map(record, seen)] if record.attacks else []
+    blocks += [_unplayed(seen)] if record.skipped else []
     versions = sorted(record.provenance.versions.items())
     made = [] if data is None else [f"data digest {data.digest}"]
     made += [f"{name} {version}" for name, version in versions]
-    blocks.append(Passage("Provenance", (Listing(tuple(made)),)))
-    return Passage("Privacy audit", tuple(blocks))
+    blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
+    return told_once(Passage("Privacy audit", tuple(blocks)))
+
+
+def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
+    """How many figures of which attack beat guessing, and of how many, by system."""
+    above = {id(leak.row) for glance in seen for leak in glance.leaking}
+    compared = Counter((row.attack, row.target) for row in comparable(record))
+    won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
+    lost = {(attack, g.section.target) for g in seen for attack in g.section.unplayed}
+    names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
+
+    def cell(attack: str, glance: Glance) -> str:
+        key = (attack, glance.section.target)
+        return f"{won[key]}/{compared[key]}" if key in compared else "no" if key in lost else ""
+
+    caption = "Figures that beat guessing, of those that have a guess. no: the attack could not run"
+    rows = tuple((attack, *(cell(attack, glance) for glance in seen)) for attack in sorted(names))
+    heads = ("Attack", *(glance.section.target for glance in seen))
+    return Passage("Attacks against systems", (Grid(caption, heads, rows),))
+
+
+def _unplayed(seen: Sequence[Glance]) -> Passage:
+    """Each reason why an attack could not run, once for all systems of which it is told."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for glance in seen:
+        for attacks, reason in reasons(glance.section.skipped):
+            told.setdefault((attacks, reason), []).append(glance.section.target)
+    facts = (
+        (f"{attacks}: {', '.join(on)}", reason) for (attacks, reason), on in sorted(told.items())
+    )
+    return Passage("Attacks that could not run", (Facts(tuple(facts)),))

@@ -84,22 +84,17 @@ class Finding(Row):
         outside_model: str = "",
     ) -> Finding:
         """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
-        judgement = judge(
-            claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
-            sizes=sizes,
-            outside_model=outside_model,
-        )
+        asked: dict[str, Any] = {
+            "scope": scope,
+            "delta": delta,
+            "accounted": accounted,
+            "measured": measured,
+            "outside_model": outside_model,
+        }
+        judgement = judge(claim, sizes=sizes, **asked)
         return cls(
+            **asked,
             claim=claim,
-            scope=scope,
-            delta=delta,
-            accounted=accounted,
-            measured=measured,
-            outside_model=outside_model,
             target=target,
             verdict=judgement.verdict,
             vacuous=judgement.vacuous,

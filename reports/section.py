@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.rows import (
@@ -16,6 +18,7 @@ from fedrec_auditor.reports.rows import (
 )
 from fedrec_auditor.reports.words import verdict_words
 
+_Of = TypeVar("_Of", Finding, AttackRow, SkippedRow, UtilityRow, MessagesRow, Measurement)
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
 _BY_SEVERITY = (
     Verdict.UNSOUND,
@@ -71,29 +74,23 @@ class Section:
 
 def sections(record: Contents) -> tuple[Section, ...]:
     """One section a target, in the order in which the record first names them."""
-    names = dict.fromkeys(
-        row.target
-        for rows in (
-            record.findings,
-            record.attacks,
-            record.skipped,
-            record.utility,
-            record.measurements,
-        )
-        for row in rows
-    )
+    parts = ("findings", "attacks", "skipped", "utility", "measurements")
+    names = dict.fromkeys(row.target for part in parts for row in getattr(record, part))
     quoted = [(f.target, f.measured) for f in record.findings]
+    others = [m for m in record.measurements if (m.target, m.bound) not in quoted]
+
+    def of(name: str, rows: Iterable[_Of]) -> tuple[_Of, ...]:
+        return tuple(row for row in rows if row.target == name)
+
     return tuple(
         Section(
             target=name,
-            findings=tuple(f for f in record.findings if f.target == name),
-            attacks=tuple(a for a in record.attacks if a.target == name),
-            skipped=tuple(a for a in record.skipped if a.target == name),
-            utility=tuple(u for u in record.utility if u.target == name),
-            messages=next((m for m in record.messages if m.target == name), None),
-            others=tuple(
-                m for m in record.measurements if m.target == name and (name, m.bound) not in quoted
-            ),
+            findings=of(name, record.findings),
+            attacks=of(name, record.attacks),
+            skipped=of(name, record.skipped),
+            utility=of(name, record.utility),
+            messages=next(iter(of(name, record.messages)), None),
+            others=of(name, others),
         )
         for name in names
     )

@@ -15,10 +15,9 @@ from fedrec_auditor.reports.attack_words import (
     beside_words,
     ends_words,
     further_words,
-    got_words,
+    gain_words,
     risk_words,
 )
-from fedrec_auditor.reports.catalogue_words import judged_words
 from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.document import (
     Block,
@@ -46,6 +45,7 @@ from fedrec_auditor.reports.words import (
     capitalized,
     claimed_guess_words,
     counted,
+    guess_words,
     number,
     pair_scope_words,
     percent,
@@ -63,21 +63,22 @@ _MOST = 5
 """Figures of a system that beat guessing and are shown at once; the others are folded."""
 
 
-def system_document(record: Contents, glance: Glance, anchor: Anchor | None = None) -> Passage:
+def system_document(
+    record: Contents, glance: Glance, anchor: Anchor | None = None, *, alone: bool = True
+) -> Passage:
     """All that the record says of a system.
 
     A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
+    Not ``alone``, it lacks what a report tells of all systems together: demonstrations, the count
+    of figures by attack, what could not run.
     """
     section, page = glance.section, anchor is not None
     headline, curves = section.headline_finding, drawn_curves(glance)
-    person = []
-    if headline is not None:
-        person = [claimed_guess_words(headline.claim)]
-        person += [] if headline.shown is None else [shown_guess_words(headline.shown)]
     facts = (
         ("What to do", glance.todo),
-        ("For one person", " ".join(person)),
+        ("For one person", guess_words(headline) if headline else ""),
         ("Most at risk", next((risk_words(r.roc) for r in curves if r.roc and r.roc.users), "")),
+        ("Training", capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
     )
     figures = list(system_figures(glance)) if page else []
@@ -95,18 +96,17 @@ def system_document(record: Contents, glance: Glance, anchor: Anchor | None = No
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
-    blocks += (
-        demonstration_part(row) for row in record.demonstrations if row.target == section.target
-    )
+    demonstrated = record.demonstrations if alone else ()
+    blocks += (demonstration_part(row) for row in demonstrated if row.target == section.target)
     if section.attacks:
         roc = _pictures(p for p, curve in zip(pictures, apart, strict=True) if curve)
-        blocks.append(_attacks(record, glance, roc, page=page))
-    if section.skipped:
+        blocks.append(_attacks(record, glance, roc, page=page, alone=alone))
+    if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(filing_part(record, glance))
-    return Passage(section.target, tuple(blocks), place=glance.anchor)
+    return Passage(section.target, tuple(blocks), place=glance.anchor if alone else "")
 
 
 def claim_parts(
@@ -126,13 +126,18 @@ def claim_parts(
             ("Claimed", say.claimed(claim) if math.isfinite(claim.epsilon) else ""),
             ("In our words", claim.statement),
             ("Source", claim.source),
+            ("For one person", claimed_guess_words(claim) if plain else ""),
         )
         parts = (
             Passage(
                 "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
                 (
-                    *([Paragraph(judged_words(finding))] if plain else []),
-                    _numbers(finding, note.words),
+                    *(
+                        [Paragraph(shown_guess_words(finding.shown))]
+                        if plain and finding.shown
+                        else []
+                    ),
+                    _numbers(finding, note),
                     *_witness(finding, page=page),
                 ),
                 verdict=verdict_words(finding),
@@ -151,18 +156,21 @@ def _numbers(finding: Finding, note: str) -> Facts:
     return _facts(
         ("Proved", say.proved(finding)),
         ("Shown", say.shown(finding.measured, finding.scope)),
-        ("Why", "" if _plain(finding) else finding.reason),
+        ("Why", _why(finding)),
         ("Note", note),
         ("Repair", finding.repair),
     )
 
 
-def _plain(finding: Finding) -> bool:
-    """Whether the reason of a verdict says no more than the numbers beside it."""
+def _why(finding: Finding) -> str:
+    """What the reason of a verdict says beyond the numbers beside it."""
     shown, proof = finding.measured, finding.accounted
-    if finding.verdict is not Verdict.CONSISTENT or proof is None:
-        return finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM)
-    return shown is None or not (shown.assumptions or refutes(shown, proof))
+    if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
+        return finding.reason
+    if finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED):
+        return ""
+    scoped = finding.verdict is Verdict.INCOMPARABLE
+    return finding.reason.partition(" In this scope ")[0] if scoped else finding.reason
 
 
 def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
@@ -175,7 +183,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 
 
 def _attacks(
-    record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool
+    record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
     """What beats guessing in full, how many figures do not, and how many have no guessing."""
     leaking, tried = _varied(glance.leaking), len(comparable(record))
@@ -190,12 +198,12 @@ def _attacks(
         blocks.append(_leaks(leaking[:_MOST], "What beats guessing", page=page))
     if notes := _notes([leak.row for leak in leaking]):
         title = "What the attacker is assumed to know, and what is counted"
-        blocks.append(Passage(title, (Listing(notes),), folded=True))
+        blocks.append(Passage(title, (Facts(notes),), folded=True))
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
-        blocks.append(Passage(title, (_briefly(more),), folded=True))
+        blocks.append(Passage(title, (_briefly(more),), folded=True, detail=True))
     blocks += curves
-    if counts := _counts(record, glance):
+    if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
     blocks.append(_map(glance, [leak.row for leak in leaking]))
     return Passage("Attacks", tuple(blocks))
@@ -207,7 +215,7 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
     rows: list[list[Cell]] = [
         [
             Said(
-                capitalized(got_words(row)),
+                capitalized(gain_words(row, row.value)),
                 (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}"),
             ),
             Said(
@@ -266,12 +274,12 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     return [*kinds, *(leak for leak in leaking if leak not in kinds)]
 
 
-def _notes(rows: Sequence[AttackRow]) -> tuple[str, ...]:
+def _notes(rows: Sequence[AttackRow]) -> tuple[tuple[str, str], ...]:
     """What is to be known of attacks, each sentence once, by attack."""
     notes: dict[str, list[str]] = {}
     for row, remark in zip(rows, remarks([row.note for row in rows]), strict=True):
-        notes.setdefault(row.attack, []).extend([remark.words] if remark.words else [])
-    return tuple(f"{attack}: {' '.join(said)}" for attack, said in notes.items() if said)
+        notes.setdefault(row.attack, []).extend([remark] if remark else [])
+    return tuple((attack, " ".join(said)) for attack, said in notes.items() if said)
 
 
 def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
@@ -330,12 +338,12 @@ def _skipped(section: Section) -> Passage:
     from_some = f", {len(some)} from some vantage" if some else ""
     return Passage(
         f"Attacks that could not run: {len(unplayed)} at all{from_some}",
-        (Facts(tuple(_reasons(section.skipped))),),
+        (Facts(tuple(reasons(section.skipped))),),
         folded=True,
     )
 
 
-def _reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
+def reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
     """Each reason once, with the attacks and the parts of them that it holds for."""
     told: dict[str, dict[str, list[str]]] = {}
     for row in skipped:

@@ -58,9 +58,8 @@ def render(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.unplayed) for section in sections(record)}
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
-    for row in record.demonstrations:
-        document_terminal.write_part(demonstrations.demonstration_part(row), console)
-        console.print()
+    parts = map(demonstrations.demonstration_part, record.demonstrations)
+    document_terminal.write_parts(parts, console)
     if record.demonstrations:
         print_hanging(console, demonstrations.summary(record.demonstrations))
     for note in record.notes:

@@ -193,14 +193,6 @@ def often(limit: str, guess: float) -> str:
     return f"{rate} of the time"
 
 
-def scope_words(scope: Scope) -> str:
-    """A scope as a phrase."""
-    return (
-        f"{UNITS[scope.unit]}, {ADJACENCIES[scope.adjacency]}, "
-        f"{VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}"
-    )
-
-
 def brief_scope_words(scope: Scope) -> str:
     """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
@@ -323,10 +315,13 @@ def shown_guess_words(measured: Bound) -> str:
     right = often("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    return (
-        f"{how}: from the most revealing message an attacker who must say which of two inputs it "
-        f"came from is right {right} (by chance 50%)."
-    )
+    return f"{how}: by the most revealing message the guess is right {right}."
+
+
+def guess_words(finding: Finding) -> str:
+    """What is claimed and what is shown, as how often a guess at one bit is right."""
+    shown = "" if finding.shown is None else shown_guess_words(finding.shown)
+    return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
 
 def short(value: float) -> str:

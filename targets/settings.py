@@ -1,7 +1,8 @@
 """What a setting of a target, a learner, a protection or a mechanism may be, said beside its field.
 
 A field of the type ``Whole``, ``Positive`` or the like takes such numbers, one of the type ``bool``
-true and false, one of a ``Literal`` its values. ``Checked`` refuses all else.
+true and false, one of a ``Literal`` its values. ``Checked`` refuses all else. What a setting is, a
+text beside these says, ``Annotated[Whole, "users a round"]``, or the class where it names it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import re
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
@@ -30,17 +31,27 @@ TITLED = "at most 100 letters, digits, dots and hyphens"
 class Range:
     """The numbers of an interval such as "(0, 1]"; ``said`` is what an error calls it.
 
+    With ``also`` it is those of them of which this holds.
+
     >>> share = Range("(0, 1]")
     >>> share.takes(1), share.takes(0.0), share.takes(True)
     (True, False, False)
     """
 
-    def __init__(self, span: str, said: str = "", *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        span: str,
+        said: str = "",
+        *,
+        whole: bool = False,
+        also: Callable[[Any], bool] = lambda value: True,
+    ) -> None:
         low, high = map(float, span[1:-1].split(","))
         self.least = low if span[0] == "[" else math.nextafter(low, math.inf)
         self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
         self.kind: Any = Integral if whole else Real
+        self.also = also
         words = f"in {span}" if high < math.inf else f"of at least {low:g}"
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
@@ -50,7 +61,7 @@ class Range:
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
             value = float(value)
-        return bool(self.least <= value <= self.most)
+        return bool(self.least <= value <= self.most and self.also(value))
 
 
 class Choice:
@@ -76,13 +87,19 @@ Budget = Annotated[float, Range("[1e-9, 1e100]")]
 """An epsilon whose rates doubles hold, and which a verdict tells from another."""
 AboveZero = Annotated[float, Range("(0, inf)")]
 Finite = Annotated[float, Range("(-inf, inf)", "to be finite")]
-Scale = Annotated[float, Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings")]
-"""The best rating of a scale, R. Squares of noisy gradients, of R^3, must fit float32."""
+Scale = Annotated[
+    float,
+    Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
+    "R, the best rating of the scale",
+]
+"""Squares of noisy gradients, of R^3, must fit float32."""
+NotZero = Annotated[float, Range("(-inf, inf)", "to be finite and not 0", also=bool)]
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 ProperShare = Annotated[float, Range("(0, 1)")]
 ShareOrNone = Annotated[float, Range("[0, 1)")]
 Probability = Annotated[float, Range("[0, 1]")]
+Factors = Annotated[Whole, "entries of a user's and of an item's vector"]
 _FLAG = Choice((True, False), "to be true or false")
 
 
@@ -120,11 +137,33 @@ def types(kind: type) -> dict[str, Any]:
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
 
+def meaning(kind: type, setting: str) -> str:
+    """What a setting is: the text beside it, or the clause that names it where a class is told."""
+    beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
+    if texts := [text for text in beside if isinstance(text, str)]:
+        return str(texts[-1])
+    for base in kind.__mro__:
+        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(prose(base).split())):
+            if f"``{setting}``" in clause:
+                return clause.replace("``", "").rstrip(".;:")
+    return ""
+
+
+def prose(kind: type) -> str:
+    """What a class says of itself, without examples."""
+    return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
+
+
+def _beside(hint: Any) -> tuple[Any, ...]:
+    return getattr(hint, "__metadata__", ())
+
+
 def _rule(hint: Any) -> Rule | None:
-    if get_origin(hint) is Literal:
-        return Choice(get_args(hint))
-    rules = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Rule))
-    return _FLAG if hint is bool else next(rules, None)
+    bare = hint.__origin__ if _beside(hint) else hint
+    if get_origin(bare) is Literal:
+        return Choice(get_args(bare))
+    rules = (one for one in _beside(hint) if isinstance(one, Rule))
+    return _FLAG if bare is bool else next(rules, None)
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:

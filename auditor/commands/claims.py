@@ -104,7 +104,9 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports import catalogue_markdown, catalogue_terminal, findings_terminal
+    from fedrec_auditor.reports import catalogue_document, catalogue_terminal, findings_terminal
+    from fedrec_auditor.reports.document_terminal import write_parts
+    from fedrec_auditor.reports.markdown import write
     from fedrec_auditor.reports.store import plain
 
     console, workers = Console(), make_resources(jobs).jobs
@@ -113,7 +115,7 @@ def command(
         printed = catalogue.tables(asked, jobs=workers)
         rows = [row for table in printed for row in table.rows]
         if not as_json:
-            catalogue_terminal.render_tables(printed, console)
+            write_parts(map(catalogue_document.table_part, printed), console)
     elif asked is not None and not numbered:
         rows = findings = _findings(asked, settings, given or [], users, items)
         write_files(rendered(findings, sarif, junit))
@@ -130,12 +132,12 @@ def command(
         write_files(rendered(found, sarif, junit, checks=_checks(judged)))
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
-            print(catalogue_markdown.render(judged, catalogue.tables(jobs=workers)), end="")
+            printed = catalogue.tables(jobs=workers)
+            print(write(catalogue_document.catalogue_document(judged, printed)), end="")
         elif asked is None and not as_json:
             catalogue_terminal.render_catalogue(judged, console, words)
         elif not as_json:
-            for row in judged:
-                catalogue_terminal.render_entry(row, console)
+            write_parts(map(catalogue_document.entry_part, judged), console)
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
 

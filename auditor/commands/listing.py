@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -17,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.demonstrations import demonstrated
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
-from fedrec_auditor.targets.settings import declared
+from fedrec_auditor.targets.settings import declared, meaning, prose
 
 _PAGES = {
     "attacks": "docs/attacks.md (what it sees, knows and reports)",
@@ -106,7 +104,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         field.name: {
             "default": getattr(target, field.name),
             "may be": allowed.get(field.name, ""),
-            "is": _meaning(kind, field.name),
+            "is": meaning(kind, field.name),
         }
         for field in fields(target)
         if field.init
@@ -114,7 +112,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))
         return
-    summary, *more = _prose(kind).split("\n\n")
+    summary, *more = prose(kind).split("\n\n")
     print(paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
         print(f"\n{paragraph(part.replace('``', '').strip(), width, indent=2)}")
@@ -124,17 +122,3 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     for key, told in settings.items():
         said = "; ".join(str(each) for each in told.values() if each != "")
         print(paragraph(said, width, label=key, indent=2, hang=hang))
-
-
-def _prose(kind: type) -> str:
-    """What a class says of itself, without examples."""
-    return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
-
-
-def _meaning(kind: type, setting: str) -> str:
-    """The clause that names a setting where the class, or one that it extends, describes itself."""
-    for base in kind.__mro__:
-        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(_prose(base).split())):
-            if f"``{setting}``" in clause:
-                return clause.replace("``", "").rstrip(".;:")
-    return ""

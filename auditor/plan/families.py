@@ -62,7 +62,8 @@ class Family:
     def able(self) -> tuple[str, ...]:
         """Names of all members, sorted, but of plug-ins that do not load."""
         plugins = self._plugins()
-        return tuple(n for n in self.names() if n not in plugins or self._loads(plugins[n]))
+        broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
+        return tuple(name for name in self.names() if name not in broken)
 
     def left_out(self) -> tuple[str, ...]:
         """A line for each plug-in that does not load, or whose name is taken."""
@@ -158,9 +159,6 @@ class Family:
         """Those that can be tried by their names, the first of a name."""
         tried = [p for p in plugins.plugins(self.kind) if p.name != plugins.UNREAD]
         return {plugin.name: plugin for plugin in reversed(tried)}
-
-    def _loads(self, plugin: plugins.Plugin) -> bool:
-        return not isinstance(self._load(plugin), str)
 
     def _load(self, plugin: plugins.Plugin) -> Any:
         """The class of a plug-in, or the paper, or why there is none in words."""

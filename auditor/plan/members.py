@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
 from fedrec_auditor.auditor.plan.setting_texts import (
-    LARGEST_NUMBER,
     PARTS,
     Number,
     Setting,
@@ -22,6 +21,8 @@ from fedrec_auditor.targets.settings import types
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
+LARGEST_NUMBER = 10**15
+"""Largest number that a setting may be."""
 # What settings without a default may be, and one of each.
 _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 

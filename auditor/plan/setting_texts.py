@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,8 +16,6 @@ OBJECT = ":"
 """In a target: the object of this name in a module, ``module:object``."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
 """Settings that are members of a family of their own."""
-LARGEST_NUMBER = 10**15
-"""Largest number that a setting may be."""
 # What papers call a setting, and the fields that it may be here.
 _USUAL = {
     "T": ("rounds", "iterations"),
@@ -108,8 +105,4 @@ def _value(text: str) -> Number:
     with suppress(ValueError):
         value = float(text)
         value = int(text)
-    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
-        raise InputError(
-            f"Expected a number up to {LARGEST_NUMBER:.0e}, got {text!r}. Give a smaller one."
-        )
     return value

@@ -8,11 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, RealVector
 from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon
-from fedrec_auditor.targets.settings import AboveZero, Finite, Whole, check
+from fedrec_auditor.targets.settings import AboveZero, NotZero, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +45,8 @@ class ObjectivePerturbation(PureEpsilon, RealVector, Laplacian):
 
     budget: AboveZero
     dimension: Whole
-    linear: Finite
-    quadratic: Finite
-
-    def __post_init__(self) -> None:
-        check(self)
-        if not (self.linear and self.quadratic):
-            raise InputError(
-                f"Expected coefficients other than 0, got linear={self.linear!r}, "
-                f"quadratic={self.quadratic!r}. Those of the loss at 0 are meant."
-            )
+    linear: NotZero
+    quadratic: NotZero
 
     @classmethod
     def logistic(cls, *, budget: float, dimension: int) -> Self:

@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.rates import check_rate_epsilon
-from fedrec_auditor.targets.settings import Checked, NotNegative, Whole, check
+from fedrec_auditor.targets.mechanisms.parts.rates import RateOrNone
+from fedrec_auditor.targets.settings import Checked, Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,8 @@ class OneCoordinate(Checked):
     Inputs are (*batch, dimension); an output is int64 [coordinate, bit].
     """
 
-    epsilon: NotNegative
+    epsilon: RateOrNone
     dimension: Whole
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.epsilon != 0:
-            check_rate_epsilon(self.epsilon)
 
     @property
     def magnitude(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,9 @@ class Composition(System):
     the model. ``summed`` adds uploads up, where federated averaging takes their mean.
     """
 
-    learner: Learner = Gcn()
-    protection: Protection = Unprotected()
-    route: Route = Direct()
+    learner: Annotated[Learner, "the model that a device trains"] = Gcn()
+    protection: Annotated[Protection, "what is done to an upload"] = Unprotected()
+    route: Annotated[Route, "how an upload reaches the server"] = Direct()
     rounds: Whole = 12
     share: Probability = 0.0
     epochs: Whole = 5

@@ -13,24 +13,23 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.targets.mechanisms.parts.rates import RateOrNone
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.settings import Checked, Whole
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import System
 
 
 @dataclass(frozen=True, slots=True)
-class ReportDistribution:
+class ReportDistribution(Checked):
     """P(symbol | v) of one report: 2 coordinate + bit, at entry v in [-1, 1] of that coordinate.
 
     With one coordinate the symbol is the bit. Algorithm 1 of the paper.
     """
 
-    epsilon: float
-    dimension: int = 1
-
-    def __post_init__(self) -> None:
-        OneCoordinate(self.epsilon, self.dimension)  # which checks both
+    epsilon: RateOrNone
+    dimension: Whole = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
 import cloudpickle
 import numpy as np
@@ -24,6 +24,7 @@ from fedrec_auditor.targets.settings import (
     TITLE,
     TITLED,
     NotNegative,
+    Range,
     Share,
     Whole,
     WholeOrNone,
@@ -74,6 +75,11 @@ PROVED = (Horizon.ROUND, Horizon.TRAINING)
 """The horizons of which a proof may speak."""
 
 
+_SEVERAL = Range(
+    "[2, inf)", "of at least 2, of which the claims speak, or None where of any", whole=True
+)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrappedSystem(System):
     """A federated recommender of which only callables are known.
@@ -114,7 +120,7 @@ class WrappedSystem(System):
     upload_seconds: NotNegative = 0.0
     upload_bytes: WholeOrNone = 0
     obeys: bool = False
-    users: int | None = None
+    users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
     rows: Function | None = None
     paper: str = "your own system"
@@ -133,11 +139,6 @@ class WrappedSystem(System):
         if not TITLE.fullmatch(self.title):
             raise InputError(
                 f"Expected a title of {TITLED}, got {self.title!r:.60}. Give another one."
-            )
-        if not (self.users is None or (isinstance(self.users, int) and self.users >= 2)):
-            raise InputError(
-                f"Expected users >= 2, got users={self.users!r}. Give the number of users that the "
-                "claims are made for, or None where they hold for any number."
             )
         scopes = [scoped.claim.scope for scoped in self.stated]
         spoken = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}

@@ -1,4 +1,4 @@
-"""Every setting says beside its field what it may be, so that the contracts check it."""
+"""Every setting says what it may be, so that the contracts check it, and what it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import declared, types
+from fedrec_auditor.targets.settings import declared, meaning, types
 
 MEMBERS = [
     (family, name)
@@ -32,3 +32,9 @@ def test_every_number_and_choice_declares_its_range(family: str, name: str) -> N
     known = types(member)
     named = {field.name for field in fields(member) if plain(known[field.name])}
     assert named <= declared(member).keys() | UNDECLARED.keys()
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
+    kind = FAMILIES["targets"].member(name)
+    assert [each.name for each in fields(kind) if each.init and not meaning(kind, each.name)] == []

@@ -34,7 +34,8 @@ SHORT = {
 
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
-    words = (row.judgement, claimed_words(row), holds_words(row))
+    judgement = ", ".join(word for word in (row.verdict, row.arithmetic) if word is not None)
+    words = (judgement, claimed_words(row), holds_words(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,12 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports import catalogue_document, catalogue_markdown, catalogue_terminal
+from fedrec_auditor.reports import (
+    catalogue_document,
+    catalogue_terminal,
+    document_terminal,
+    markdown,
+)
 from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
 from fedrec_auditor.reports.rows import Finding
@@ -155,8 +159,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        for each in rows:
-            catalogue_terminal.render_entry(each, console)
+        document_terminal.write_parts(map(catalogue_document.entry_part, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -203,9 +206,8 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
         lower=1.2976,
         upper=1.5244,
     )
-    page = catalogue_markdown.render(
-        [row()], [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
-    )
+    tables = [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
+    page = markdown.write(catalogue_document.catalogue_document([row()], tables))
     assert "| 3b | fmf-ldp | " in page
     assert '<a id="3b"></a>\n\n## 3b fmf-ldp: wrong\n' in page
     assert "| a\\|b | 1 | 2 | no | counting |" in page
@@ -225,7 +227,7 @@ def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
     text = shown(many, terminal=False)
     assert text.count("- a|b") == 1
     assert "7 more agree." in text
-    assert "7 more agree." in catalogue_markdown.render([many], ())
+    assert "7 more agree." in markdown.write(catalogue_document.catalogue_document([many], ()))
 
 
 def test_symbols_that_an_entry_uses_are_explained() -> None:
@@ -247,44 +249,6 @@ def finding(verdict: Verdict, **changes: Any) -> Finding:
 
 def bound(epsilon: float, side: Side) -> Bound:
     return Bound(epsilon=epsilon, side=side, scope=SCOPE, source="a law")
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (
-            finding(Verdict.VIOLATED),
-            "The claim of epsilon 1 per rating over one round against the server is false: it is "
-            "at least 3. On the outputs that tell the most, a guess at one bit is right at least "
-            "95.3% of the time, where the claim allows up to 73.1% of the time.",
-        ),
-        (
-            finding(Verdict.VIOLATED, measured=bound(math.inf, Side.LOWER)),
-            "is false: no epsilon holds. On the outputs that tell the most, a guess at one bit is "
-            "right every time",
-        ),
-        (
-            finding(Verdict.CONSISTENT, accounted=bound(0.5, Side.UPPER), measured=None),
-            "against the server holds: 0.5 is proved. The claim allows a guess at one bit to be "
-            "right up to 73.1% of the time.",
-        ),
-        (
-            finding(Verdict.INCOMPARABLE),
-            "No epsilon is claimed per rating over one round against the server: epsilon is 3. On "
-            "the outputs that tell the most, a guess at one bit is right at least 95.3% of the "
-            "time.",
-        ),
-        (
-            finding(Verdict.UNSUBSTANTIATED, measured=None),
-            "is neither proved nor refuted: epsilon is at most 3.",
-        ),
-        (finding(Verdict.NO_CLAIM, measured=None), "No number is claimed per rating"),
-        (finding(Verdict.UNSOUND), "cannot be judged: our own proof and what was shown contradict"),
-    ],
-    ids=lambda found: found.verdict if isinstance(found, Finding) else "",
-)
-def test_a_verdict_is_said_first_in_plain_words(found: Finding, said: str) -> None:
-    assert said in plain_words(row(finding=found, arithmetic=None))
 
 
 @pytest.mark.parametrize(
@@ -327,11 +291,3 @@ def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
     said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
     assert said == "x | y (2, at our settings)"
-
-
-def test_a_claim_is_called_false_in_the_scope_that_it_speaks_of() -> None:
-    wider = replace(SCOPE, horizon=Horizon.TRAINING)
-    found = finding(Verdict.VIOLATED).model_copy(update={"scope": wider})
-    assert "The claim of epsilon 1 per rating over one round against the server is false" in (
-        plain_words(row(finding=found, arithmetic=None))
-    )

@@ -37,7 +37,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
 
 def test_the_sentence_says_what_is_false_and_where_it_is_told(record: Record) -> None:
     said = {each.section.target: each.sentence for each in glances(record)}
-    assert said["dplcf-ap"].startswith("The claim is false: epsilon 1 claimed, infinite shown")
+    assert said["dplcf-ap"].startswith("The claim is false: epsilon claimed 1, shown ∞")
     assert said["fcf"].startswith("No epsilon is claimed; epsilon shown: infinite (calculated)")
 
 

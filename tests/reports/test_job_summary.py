@@ -20,10 +20,10 @@ def test_a_line_a_system_worst_first(record: Record) -> None:
         "- dplcf-sp",
         "- fmf-ldp",
     ]
-    assert "Critical; claim false: epsilon 1 claimed, infinite shown (calculated)" in found[0]
+    assert "Critical; claim false: epsilon claimed 1, shown ∞, for" in found[0]
     assert "claim none. Of an item that a user met" in found[1]
     assert "is picked 100% of the time, 50% without the uploads (membership, AUC: " in found[1]
-    assert "High; claim proved: epsilon 1 claimed, at most 1 proved" in found[2]
+    assert "High; claim proved: epsilon claimed 1, proved ≤1" in found[2]
     assert found[2].endswith("[report](report.html#dplcf-sp)")
 
 

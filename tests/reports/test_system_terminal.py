@@ -46,9 +46,9 @@ def test_a_log_is_plain(record: Record) -> None:
 def test_the_verdict_is_a_sentence_and_what_to_do_follows(record: Record) -> None:
     first, second, third, *_ = shown(record, "dplcf-ap", 160).split("\n")
     assert first == "dplcf-ap: Critical"
-    assert second.startswith("The claim is false: epsilon 1 claimed, infinite shown (calculated)")
+    assert second.startswith("The claim is false: epsilon claimed 1, shown ∞")
     assert re.fullmatch(r"What to do: +Withdraw the claim.*", third)
     assert shown(record, "fcf").split("\n")[1].startswith("No epsilon is claimed; epsilon shown")
     assert "The claim is proved, and not refuted" in shown(record, "dplcf-sp")
-    detail = [line for line in shown(record, "fcf").split("\n") if line.endswith(": report.md.")]
-    assert [line.split()[0] for line in detail] == ["All", "Utility"]
+    detail = [line for line in shown(record, "fcf").split("\n") if line.endswith(": report.html.")]
+    assert [line.split()[0] for line in detail] == ["All", "Utility", "For"]

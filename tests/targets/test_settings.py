@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,15 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
-from fedrec_auditor.targets.settings import Checked, Positive, Whole, declared, numbers, types
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Positive,
+    Whole,
+    declared,
+    meaning,
+    numbers,
+    types,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -50,7 +58,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
-    (rule,) = getattr(settings, name).__metadata__
+    rule, *_ = getattr(settings, name).__metadata__
     assert all(rule.takes(value) for value in TAKEN[name])
     never = (math.nan, "1", None, [1.0], True, np.bool_(True))
     assert not any(rule.takes(value) for value in (*REFUSED[name], *never))
@@ -58,10 +66,12 @@ def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Several(Checked):
+    """Counts up to ``count``. With ``flag`` it is another."""
+
     count: Whole = 3
     rate: Positive = 0.5
-    flag: bool = True
-    kind: Literal["one", "two"] = "one"
+    flag: Annotated[bool, "as it is printed"] = True
+    kind: Annotated[Literal["one", "two"], "which of the two"] = "one"
     free: float = 0.0
     unknown: Decimal | None = None
 
@@ -96,6 +106,10 @@ def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> Non
         with pytest.raises(InputError, match="Expected"):
             Further(**wrong)
     assert types(Further)["rate"] is float
+    assert types(Further)["flag"] is bool
+    assert meaning(Further, "count") == "Counts up to count"
+    assert meaning(Further, "flag") == "as it is printed"
+    assert meaning(Further, "rate") == ""
     assert types(Further)["unknown"] == "Decimal | None"
 
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.parts.entries import BoundedEntry
-from fedrec_auditor.targets.settings import AboveZero, Finite, check
+from fedrec_auditor.targets.settings import Finite, Range, check
 
+PowerOfTwo = Annotated[
+    float,
+    Range(
+        "(0, inf)",
+        "to be a power of two, whose multiples doubles hold exactly",
+        also=lambda step: math.frexp(step)[0] == 0.5,
+    ),
+]
 _FARTHEST = 2.0**52
 
 
@@ -28,15 +36,10 @@ class OnGrid(BoundedEntry, ABC):
 
     low: Finite
     high: Finite
-    step: AboveZero = 1.0
+    step: PowerOfTwo = 1.0
 
     def __post_init__(self) -> None:
         check(self)
-        if math.frexp(self.step)[0] != 0.5:
-            raise InputError(
-                f"Expected a power of two for the step, got step={self.step!r}. "
-                "Give 1, 0.5, 2**-10 or the like: doubles hold its multiples exactly."
-            )
         farthest = max(abs(self.low), abs(self.high)) / self.step
         if not (self.low < self.high and farthest <= _FARTHEST and self.width >= 1):
             raise InputError(

@@ -6,15 +6,25 @@ import math
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Annotated
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
+from fedrec_auditor.targets.settings import Range
 
 LEAST = 1e-9
 """Smallest epsilon: below, rates round to those of another, and noise of 1/epsilon drowns all."""
 LARGEST = 700.0
 """Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""
 
+RateOrNone = Annotated[
+    float,
+    Range(
+        f"[0, {LARGEST}]",
+        f"0 or in [{LEAST:g}, {LARGEST:g}], where doubles hold its rates",
+        also=lambda epsilon: not epsilon or epsilon >= LEAST,
+    ),
+]
 _DIGITS = Context(prec=60)
 
 

@@ -81,7 +81,7 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert "measured" not in out
     text = " ".join(out.split())
     first, *others = text.split(" Proved: ")
-    assert first.endswith("A claim so large protects next to nothing.")
+    assert first.endswith("the guess is right more than 99.9999% of the time.")
     assert "✗ false, promises little: everything about one user, over the whole training" in first
     assert "Shown: ≥ 5,000 (delta 0; exact, no samples; exact log-ratio)" in others[0]
     assert len(others) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from numpy.random import Generator
 
@@ -11,7 +12,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import predicted
-from fedrec_auditor.targets.settings import Scale, Whole
+from fedrec_auditor.targets.settings import Factors, Scale, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Silent, Trained, Training
 
@@ -24,9 +25,9 @@ class LflPretrained(Silent):
     (Figure 3d, steps s1 and c1). Devices send nothing, so that nothing is given away.
     """
 
-    factors: Whole = 20
+    factors: Factors = 20
     bound: Scale = 5.0
-    fitting: Whole = 20
+    fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 

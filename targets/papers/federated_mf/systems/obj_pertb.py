@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
-from fedrec_auditor.targets.settings import Budget, Positive, Scale, Whole
+from fedrec_auditor.targets.settings import Budget, Factors, Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
@@ -45,12 +45,12 @@ class ObjPertb(System):
     nothing holds: the change 2u(x - u.v) grows with v.
     """
 
-    factors: Whole = 20
+    factors: Factors = 20
     bound: Scale = 5.0
-    epsilon: Budget = 1.0
-    regularization: Positive = 10.0
-    sweeps: Whole = 10
-    unit: Literal["rating", "user"] = "rating"
+    epsilon: Annotated[Budget, "of a rating's value, or of all values of a user's ratings"] = 1.0
+    regularization: Annotated[Positive, "lambda"] = 10.0
+    sweeps: Annotated[Whole, "how often both tables are solved for in turn"] = 10
+    unit: Annotated[Literal["rating", "user"], "whose values epsilon hides"] = "rating"
     trim: Whole = 10
     as_published: bool = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
@@ -37,8 +38,8 @@ class FedPerGnn(RatingGraph):
     [1.0, 1.0, 1.0]
     """
 
-    clip: Positive = 0.1
-    epsilon: Budget = 1.0
+    clip: Annotated[Positive, "the largest norm of a gradient"] = 0.1
+    epsilon: Annotated[Budget, "claimed of one upload"] = 1.0
     batch: Whole = 32
     pseudo: Whole = 1000
     rounds: Whole = 87

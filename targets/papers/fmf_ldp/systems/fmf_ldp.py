@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class FmfLdp(Reporting, ImplicitMf):
     user / any pair / server / round 250.0
     """
 
-    epsilon: Budget = 2.5
+    epsilon: Annotated[Budget, "of one report"] = 2.5
     reports: Whole = 100
     colluding: ShareOrNone = 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +14,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import CUTOFFS
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.settings import Factors, Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import Central, Trained, Training
 
@@ -29,9 +30,9 @@ class MfNp(Central):
     ``init_scale`` are FCF's here.
     """
 
-    factors: Whole = 5
+    factors: Factors = 5
     alpha: Positive = 1.0
-    regularization: Positive = 1e-6
+    regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
     epochs: Whole = 20
     init_scale: Positive = 0.05
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import Averaged, Network
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class NnSelf(MetaLearned):
 
     server_rate: float = 0.1
     item_ids: bool = False
-    averaged_genres: bool = False
+    averaged_genres: Averaged = False
 
     kind = Kind.GRADIENT
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import Averaged, Network
 from fedrec_auditor.targets.settings import NotNegative
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class PrivRec(MetaLearned):
 
     proximal: NotNegative = 0.01
     item_ids: bool = False
-    averaged_genres: bool = False
+    averaged_genres: Averaged = False
 
     @property
     def network(self) -> Network:

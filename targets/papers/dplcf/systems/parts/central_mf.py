@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
@@ -30,7 +31,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     FlipBudget,
     flipper,
 )
-from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
+from fedrec_auditor.targets.settings import Factors, NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
@@ -46,12 +47,12 @@ class CentralMf(CollectedBits):
 
     flip: Flip = "symmetric"
     epsilon: FlipBudget = 1.0
-    factors: Whole = 4
-    learning_rate: Positive = 0.001
-    regularization: NotNegative = 0.001
-    epochs: Whole = 30
-    batch: Whole = 1024
-    negatives: Whole = 4
+    factors: Factors = 4
+    learning_rate: Annotated[Positive, "step size of Adam"] = 0.001
+    regularization: Annotated[NotNegative, "weight of the squares of all vectors"] = 0.001
+    epochs: Annotated[Whole, "passes over what was collected"] = 30
+    batch: Annotated[Whole, "examples a step"] = 1024
+    negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
 
     init_scale = 0.01
     """Standard deviation of the first vectors, as in the GMF paper."""

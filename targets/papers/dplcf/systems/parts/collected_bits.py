@@ -33,9 +33,13 @@ from fedrec_auditor.targets.transcript import Public, Round, Uploads
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
-Flip = Literal["symmetric", "asymmetric", "none"]
+Flip = Annotated[
+    Literal["symmetric", "asymmetric", "none"], "which flip bits go through before they are sent"
+]
 FlipBudget = Annotated[
-    float, Range("[1e-9, inf)", "in [1e-9, inf), where doubles hold its rates; 1 is the paper's")
+    float,
+    Range("[1e-9, inf)", "in [1e-9, inf), where doubles hold its rates; 1 is the paper's"),
+    "epsilon of the flip of one bit",
 ]
 
 

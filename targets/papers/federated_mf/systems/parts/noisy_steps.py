@@ -49,6 +49,9 @@ class NoisySteps(PartyMf):
     by itself (each rating, or each user), as that accountant assumes, and the divisor takes
     ``density``, a public guess, for tau. ``one_party`` says that a system is a central one, s = 1.
 
+    Members have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
+    ``clip`` C, the largest norm of a gradient.
+
     Events take tau for public, as the paper does; strictly, with ``as_published`` the scale of the
     noise tells how many ratings there are.
     """

@@ -115,7 +115,9 @@ class PartyMf(System):
     ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
     be; ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
     systems were picked by MSE on MovieLens-100K, on the split that utility is reported on. A
-    party's ratings are trimmed once, before the training.
+    party's ratings are trimmed once, before the training. Of some members ``split`` says how items
+    are dealt to parties, at random or by genre; ``tuning`` are the steps that a party takes on its
+    own in the end, and ``tuning_rate`` is the size of these.
     """
 
     factors: Whole = 20

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
 from fedrec_auditor.targets.components import Floats, Ints, Kind
 from fedrec_auditor.targets.compute import Compute, torch_threads
@@ -49,6 +48,9 @@ if TYPE_CHECKING:
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once
 _SEED = "seed"
+_LANES = Range(
+    "[1, inf)", f"to be a multiple of {LANES}", whole=True, also=lambda batch: batch % LANES == 0
+)
 _HALVED = Range(f"[{2**LAYERS}, inf)", whole=True)
 
 
@@ -67,23 +69,15 @@ class MetaLearned(Unperturbed):
     rounds: Whole = 100
     clients: Whole = 30
     local_epochs: Whole = 5
-    batch: Whole = 64
+    batch: Annotated[int, _LANES, "examples a step of a device"] = 64
     negatives: Whole = 4
     local_rate: Positive = 0.5
     server_rate: Positive = 0.3
-    embedding: Whole = 64
-    width: Annotated[int, _HALVED] = 64
+    embedding: Annotated[Whole, "entries of the embedding of a feature"] = 64
+    width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     kind: ClassVar[Kind] = Kind.CHANGE
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch % LANES:
-            raise InputError(
-                f"Expected batch to be a multiple of {LANES}, got batch={self.batch!r}. "
-                "The default is 64."
-            )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Local epochs of those drawn; dense layers are ten times as fast as embeddings."""

@@ -12,7 +12,7 @@ followed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +23,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 
 LAYERS = 4
+Averaged = Annotated[bool, "the mean of the embeddings of an item's genres is read, not each"]
 USER, ITEM, GENRE = "user.", "item", "genre"
 
 
