@@ -16,6 +16,7 @@ from fedrec_auditor.attacks.attribute_attacks import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.auditor.testing.attacks import (
     TARGETS,
     AttackCase,
@@ -126,7 +127,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
 
     @functools.cache
     def form(name: str) -> tuple[str, ...]:
-        run = narrow(name, rounds=1).run(data(), np.random.default_rng(0))
+        run = narrow(name, rounds=1).run(targets.data(), np.random.default_rng(0))
         sent = run.transcript.rounds and run.transcript.public.parties is None
         return tuple(run.transcript.rounds[0].uploads.components) if sent else ()
 
@@ -148,8 +149,8 @@ def test_every_attack_that_reads_trainings_meets_a_target(name: str) -> None:
 
 @functools.cache
 def clean() -> tuple[Interactions, Run]:
-    many = Synthetic(n_users=400, n_items=100, profile=25, signal=1.0).load()
-    return many, FAMILIES["targets"].member("fcf")(rounds=20).run(many, np.random.default_rng(0))
+    many = Synthetic(n_users=200, n_items=80, profile=25, signal=1.0).load()
+    return many, FAMILIES["targets"].member("fcf")(rounds=8).run(many, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -160,5 +161,5 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
     many, run = clean()
     view, told = run.transcript.view(Vantage.SERVER), run.user_vectors
     rng = np.random.default_rng(0)
-    rows = rows_of(make(name), view, rng, interactions=many, user_vectors=told)
+    rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=told)
     assert any(row.baseline is not None and row.ci_low > row.baseline for row in rows)
