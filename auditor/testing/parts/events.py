@@ -249,7 +249,7 @@ def _around(count: int, z: float, one: Places, other: Places) -> Losses:
 
     def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
         ratios = (p * np.exp((2.0 * c * x - c * c) / (2.0 * z**2)) for c, p in chances.items())
-        return np.log(sum(ratios, np.zeros_like(x)))
+        return np.asarray(np.log(sum(ratios, np.zeros_like(x))))
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         total = np.zeros(size)
