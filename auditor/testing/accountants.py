@@ -86,7 +86,7 @@ def check_order(accountant: Accountant) -> None:
         if len(scopes) > 1:
             continue
         scope = next(iter(scopes), SCOPE)
-        for delta in DELTAS:
+        for delta in DELTAS[:2]:
             both = _epsilon(accountant, ComposedDpEvent([one.event, two.event]), delta, scope)
             swapped = _epsilon(accountant, ComposedDpEvent([two.event, one.event]), delta, scope)
             _same(both, swapped, "order matters")
@@ -122,7 +122,7 @@ def check_ladders(accountant: Accountant) -> None:
     if not ladders:
         raise SkipTest("it reads no series of events whose order is known")
     for name, ladder in ladders.items():
-        for delta in DELTAS:
+        for delta in DELTAS[:2]:
             costs = [
                 _epsilon(accountant, SelfComposedDpEvent(event, 5), delta, scope_of(event))
                 for event in ladder

@@ -72,7 +72,7 @@ COMPOSED = st.lists(st.tuples(MECHANISMS, st.integers(1, 3000)), min_size=1, max
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(COMPOSED, st.one_of(st.just(0.0), st.floats(-11, -0.3).map(lambda x: 10**x)))
 def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, delta: float) -> None:
     """Who uses less of an event never proves more; the loss accountant uses all of it."""

@@ -27,6 +27,8 @@ def made(source: str) -> list[int]:
 
     To compare with one, to look one up, to order them and to read their meaning is no making.
     """
+    if not any(word in source for word in ("Judgement", *KINDS, *WORDS)):
+        return []
     tree = ast.parse(source)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 

@@ -26,8 +26,15 @@ def view_of(name: str, **settings: Any) -> View:
     return target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("name", ["fedmf", "fedncf"])
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("fedmf", "sgd"),
+        ("fedncf", "adam"),
+        pytest.param("fedmf", "adam", marks=pytest.mark.calibration),
+        pytest.param("fedncf", "sgd", marks=pytest.mark.calibration),
+    ],
+)
 def test_labels_of_real_clients_come_back(name: str, optimizer: str) -> None:
     view, attack = view_of(name, optimizer=optimizer), GradientInversion()
     assert not attack.refusal(view)

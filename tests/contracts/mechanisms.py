@@ -91,10 +91,10 @@ def _replacements() -> tuple[Case, ...]:
             repaired=repaired,
         )
         for masked, replaced, repaired in (
-            (6, 6, False),
             (5, 3, False),
-            (4, 0, False),
             (5, 3, True),
+            (6, 6, False),
+            (4, 0, False),
         )
     )
     return tuple(Case(kind, np.array([0.0, 0.4, 1.5]), cdf=_joint_normal(kind)) for kind in kinds)
@@ -263,7 +263,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
                 np.r_[[1.2 / math.sqrt(0.6)] * 2, 0.6 / math.sqrt(0.4)],
             ),
         )
-        for step, clipped in ((1.0, False), (1.7, False), (1.0, True))
+        for step, clipped in ((1.7, False), (1.0, True), (1.0, False))
     ),
     "embedding-gaussian": (
         Case(
@@ -330,7 +330,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
                 opposite=opposite,
             )
         )
-        for z, rate, steps, opposite in ((0.7, 0.3, 1, 0.0), (0.9, 0.4, 3, 0.0), (1.1, 0.5, 2, 0.6))
+        for z, rate, steps, opposite in ((0.9, 0.4, 3, 0.0), (1.1, 0.5, 2, 0.6), (0.7, 0.3, 1, 0.0))
     ),
     "repeated": (
         Case(Repeated(BitFlip.symmetric(1.0), 3), _BITS, _tuples(3)),

@@ -18,7 +18,12 @@ from fedrec_auditor.auditor.testing.accountants import AccountantContract
 from fedrec_auditor.auditor.testing.demonstrations import DemonstrationContract
 from fedrec_auditor.auditor.testing.estimators import EstimatorContract, check_calibration
 from fedrec_auditor.auditor.testing.learners import LearnerContract
-from fedrec_auditor.auditor.testing.mechanisms import MechanismContract
+from fedrec_auditor.auditor.testing.mechanisms import (
+    MechanismContract,
+    check_curve,
+    check_event,
+    check_frequencies,
+)
 from fedrec_auditor.auditor.testing.protections import ProtectionContract
 from fedrec_auditor.auditor.testing.routes import RouteContract
 from tests.contracts.datasets import CASES as DATASETS
@@ -50,11 +55,22 @@ def subjects() -> Iterator[tuple[Any, str, Callable[[], Any]]]:
             yield MechanismContract, repr(case.mechanism), lambda case=case: case
 
 
+# Of a density the third case and on are further points, of which many draws take seconds.
+FURTHER = {
+    repr(case.mechanism)
+    for cases in MECHANISMS.values()
+    for case in cases[2:]
+    if case.outputs is None
+}
+OF_MANY_DRAWS = (check_frequencies, check_curve, check_event)
+
+
 def checked() -> Iterator[Any]:
-    """Every check of them; simulated runs of slow estimators wait for `make calibrate`."""
+    """Every check of them; what takes seconds waits for `make calibrate`, of SLOW and FURTHER."""
     for contract, name, make in subjects():
         for check in contract.laws:
             later = check is check_calibration and name in SLOW
+            later |= check in OF_MANY_DRAWS and name in FURTHER
             marks = pytest.mark.calibration if later else ()
             yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")
 

@@ -248,13 +248,16 @@ def _around(count: int, z: float, one: Places, other: Places) -> Losses:
     """Of numbers with Gaussian noise, around places drawn with the chances of the one or other."""
 
     def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
-        parts = [math.log(p) + (2.0 * c * x - c * c) / (2.0 * z**2) for c, p in chances.items()]
-        return np.asarray(np.logaddexp.reduce(parts))
+        ratios = (p * np.exp((2.0 * c * x - c * c) / (2.0 * z**2)) for c, p in chances.items())
+        return np.asarray(np.log(sum(ratios, np.zeros_like(x))))
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        places = rng.choice(list(one), (size, count), p=list(one.values()))
-        x = places + z * rng.standard_normal((size, count))
-        return np.asarray((logs(x, one) - logs(x, other)).sum(axis=1))
+        total = np.zeros(size)
+        for _ in range(count):
+            places = rng.choice(list(one), size, p=list(one.values()))
+            x = places + z * rng.standard_normal(size)
+            total += logs(x, one) - logs(x, other)
+        return total
 
     return losses
 
@@ -303,7 +306,7 @@ _TENTH = {0.0: 0.9, 1.0: 0.1}
 _GROUP = {float(k): float(stats.binom.pmf(k, 3, 0.1)) for k in range(4)}
 _LIE = 1 / (1 + math.exp(1.5))
 _FIFTH = 0.2 * (1 - _LIE) + 0.8 * _LIE
-_DRAWN_GAUSSIANS = _both(partial(_around, 20, 2.0), _TENTH, _0)
+_DRAWN_GAUSSIANS = _both(partial(_around, 6, 1.0), _TENTH, _0)
 _DRAWN_RESPONSES = _both(partial(_bits, 10), _FIFTH, _LIE)
 SAMPLED = {
     "gaussians and laplaces": Sampled.of(
@@ -321,7 +324,7 @@ SAMPLED = {
         ),
     ),
     "sampled gaussians": Sampled.of(
-        {PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0)): 20}, *_DRAWN_GAUSSIANS
+        {PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)): 6}, *_DRAWN_GAUSSIANS
     ),
     "sampled responses": Sampled.of(
         {PoissonSampledDpEvent(0.2, PureDpEvent(1.5)): 10}, *_DRAWN_RESPONSES
@@ -331,14 +334,14 @@ SAMPLED = {
     ),
     # All others hold the second value of the one: who is drawn in its place adds the same.
     "fixed size": Sampled.of(
-        {SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(2.0)): 20}, *_DRAWN_GAUSSIANS
+        {SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(1.0)): 6}, *_DRAWN_GAUSSIANS
     ),
     "replaced sampling": Sampled.of(
-        {ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0)): 20},
-        _around(20, 2.0, _TENTH, {0.0: 0.9, -1.0: 0.1}),
+        {ReplacedSamplingDpEvent(0.1, GaussianDpEvent(1.0)): 6},
+        _around(6, 1.0, _TENTH, {0.0: 0.9, -1.0: 0.1}),
     ),
     "sampled group": Sampled.of(
-        {group_event(0.1, 3, 4.0): 20}, *_both(partial(_around, 20, 4.0), _GROUP, _0)
+        {group_event(0.1, 3, 2.0): 6}, *_both(partial(_around, 6, 2.0), _GROUP, _0)
     ),
     "seen sampling": Sampled.of(
         {RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)): 30}, _seen(30, 0.2, 2.0)

@@ -106,7 +106,7 @@ PAIRS = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     uses=st.lists(st.tuples(PAIRS, st.integers(1, 60)), min_size=1, max_size=3).map(tuple),
     delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),

@@ -25,7 +25,11 @@ def group(rate: float, size: int, noise: float) -> GaussianMixture:
 
 @pytest.mark.parametrize(
     ("rate", "size", "noise", "uses", "step"),
-    [(0.01, 10, 1.1, 1000, 1e-2), (0.1, 3, 2, 1, 1e-2)],
+    [
+        pytest.param(0.01, 10, 1.1, 1000, 1e-2, marks=pytest.mark.calibration),
+        (0.1, 3, 2, 1, 1e-2),
+        (0.1, 3, 2, 20, 1e-2),
+    ],
 )
 def test_it_costs_what_another_library_says(
     rate: float, size: int, noise: float, uses: int, step: float

@@ -48,7 +48,7 @@ def enumerated(kinds: Kinds, delta: float) -> float:
         return float(least)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(kinds_of(3, 5), DELTAS)
 def test_few_responses_are_their_enumeration(kinds: Kinds, delta: float) -> None:
     truth = enumerated(kinds, delta)
@@ -84,7 +84,7 @@ def test_the_answer_may_lie_below_all_that_a_window_holds(delta: float) -> None:
     assert grid == pytest.approx(enumerated(kinds, delta), rel=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(EPSILONS, st.integers(1, 10**7), DELTAS)
 def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta: float) -> None:
     exact = least_epsilon_of(((epsilon, count),), delta)

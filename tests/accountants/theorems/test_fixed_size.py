@@ -151,7 +151,7 @@ def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
         fixed_size_above(**presence | {"adjacency": Adjacency.ANY_PAIR})
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     sample=st.integers(1, 50),
     rounds=st.integers(1, 300),

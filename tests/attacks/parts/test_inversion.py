@@ -52,7 +52,14 @@ def test_gradients_are_those_of_finite_differences() -> None:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.calibration) for n in (1, 2))]
 )
-@pytest.mark.parametrize(("method", "error"), [(dlg, 1e-8), (idlg, 1e-12), (cosine, 1e-12)])
+@pytest.mark.parametrize(
+    ("method", "error"),
+    [
+        (dlg, 1e-8),
+        (idlg, 1e-12),
+        pytest.param(cosine, 1e-12, marks=pytest.mark.calibration),
+    ],
+)
 def test_optimisation_finds_input_and_label(
     method: Callable[..., Inverted], error: float, seed: int
 ) -> None:

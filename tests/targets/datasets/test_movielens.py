@@ -61,7 +61,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_what_was_written_comes_back(name: str, data: st.DataObject) -> None:
     layout = LAYOUTS[name]

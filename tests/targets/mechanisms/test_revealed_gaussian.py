@@ -34,7 +34,7 @@ def made(z: float = 1.0, rate: float = 0.3, count: int = 4) -> RevealedGaussian:
     count=st.integers(1, 12),
     epsilon=st.floats(0.0, 6.0),
 )
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_the_curve_is_the_mean_over_all_patterns_of_coins(
     z: float, rate: float, count: int, epsilon: float
 ) -> None:

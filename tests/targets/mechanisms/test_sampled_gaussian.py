@@ -69,7 +69,7 @@ def test_one_round_is_the_integral_from_below(
     rounds=st.integers(1, 40),
     delta=st.sampled_from([1e-6, 1e-3, 0.05]),
 )
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_single_steps_stay_just_below_the_proof(
     z: float, rate: float, rounds: int, delta: float
 ) -> None:

@@ -44,8 +44,10 @@ def one_round(made: Federated) -> View:
     [
         "fedncf-apm",
         "f-dpmf",
-        "fedrec",
-        *(pytest.param(x, marks=pytest.mark.calibration) for x in ("fedmf", "fedlightgcn-ldp")),
+        *(
+            pytest.param(x, marks=pytest.mark.calibration)
+            for x in ("fedrec", "fedmf", "fedlightgcn-ldp")
+        ),
     ],
 )
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:

@@ -63,7 +63,7 @@ def test_our_reading_of_an_unprinted_law_refutes_nobody() -> None:
     st.floats(0, 1),
     st.floats(0, 1),
 )
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_two_epochs_cost_no_more_than_one(
     one: float, other: float, stay: float, leave: float
 ) -> None:

@@ -100,7 +100,7 @@ def test_survivors_have_the_probabilities_of_their_patterns(run: Dropouts) -> No
 
 
 @given(runs(), st.floats(0.0, 3.0))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float) -> None:
     """From below, and within a thousandth."""
     exact = 0.0
@@ -132,7 +132,7 @@ def test_few_dropouts_cost_what_none_does() -> None:
 
 
 @given(runs().filter(lambda run: len(run.survivors()[0]) > 0), st.integers(0, 2**32 - 1))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_the_density_is_that_of_who_survives_and_both_sums(run: Dropouts, seed: int) -> None:
     out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
     assert out.shape == (2, run.count, 4)
