@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a normal distribution
 _STEPS = 30
-_LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
+LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
 _TINY = 1e-30
 
 
@@ -77,9 +77,9 @@ def places(
         signed &= common_ways
     along[:, 1] *= _sign(np.einsum("nd,nd->n", along[:, 0], along[:, 1]))[:, None]
     if signed:
-        first = along[:, 0]
-        main = np.linalg.eigh(first.T @ first)[1][:, -1]
-        along *= _sign(first @ main)[:, None, None]
+        both = along.sum(axis=1)
+        main = np.linalg.eigh(both.T @ both)[1][:, -1]
+        along *= _sign(both @ main)[:, None, None]
     return _placed(rounds, asked, along / np.sqrt(noise), told, signed)
 
 
@@ -116,7 +116,7 @@ def _together(place: NDArray[np.float32]) -> bool:
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
-    return bool(products.sum() > _LUCK * np.sqrt((products**2).sum()))
+    return bool(products.sum() > LUCK * np.sqrt((products**2).sum()))
 
 
 def _directions(
@@ -161,7 +161,7 @@ def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
-    return np.asarray((1 + root) ** 2 + _LUCK * beyond * (1 + root) ** (4 / 3))
+    return np.asarray((1 + root) ** 2 + LUCK * beyond * (1 + root) ** (4 / 3))
 
 
 def _sign(values: Floats) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.row_places import Places
+from fedrec_auditor.attacks.parts.row_places import LUCK, Places
 
 Parts = dict[int, NDArray[np.float32]]
 
@@ -57,14 +57,28 @@ class Told:
 
 def learned(places: Places, negatives: float) -> Mixture:
     """What all these messages have in common, by the likelier end."""
-    place = places.values
-    excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
-    step = float(np.sqrt(excess / (_SHARE * (1 + negatives))))
-    items = np.full(place.shape[1], logit(_SHARE))
-    first = Mixture(end=1.0, step=step, variance=step**2, share=_SHARE, counts=_COUNTS, items=items)
     ends = (1.0, -1.0) if negatives else (1.0,)
-    fits = [fitted(places, negatives, replace(first, end=e), learning=True) for e in ends]
+    fits = [
+        fitted(places, negatives, _first(places, negatives, end), learning=True) for end in ends
+    ]
     return max(fits, key=lambda fit: fit.fit).mixture
+
+
+def _first(places: Places, negatives: float, end: float) -> Mixture:
+    """A step and a share, by the mean and the variance of all places.
+
+    Of s own items among all and q negatives for each, at a step of a, the mean is about
+    -(q - 1) s a and the variance, above that of noise, ((q + 1) s + q^2 s^2) a^2 less its square.
+    """
+    place, share = places.values, _SHARE
+    mean = end * float(place.mean(dtype=np.float64))
+    excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
+    if negatives > 1 and mean < 0:
+        squares = (excess + mean**2) * (negatives - 1) ** 2 / mean**2 - negatives**2
+        share = float(np.clip((negatives + 1) / max(squares, _TINY), 0.1 * _SHARE, 5 * _SHARE))
+    step = float(np.sqrt(excess / (share * (1 + negatives))))
+    items = np.full(place.shape[1], logit(share))
+    return Mixture(end=end, step=step, variance=step**2, share=share, counts=_COUNTS, items=items)
 
 
 def fitted(places: Places, negatives: float, mixture: Mixture, *, learning: bool = False) -> Told:
@@ -78,9 +92,10 @@ def fitted(places: Places, negatives: float, mixture: Mixture, *, learning: bool
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
         return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
     place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
-    if negatives > 1 and not places.signed:  # more rows move down than up
-        up = np.add.reduceat(place.mean(axis=1), first) > 0
-        place = np.where(up[whose, None], -place, place)
+    if negatives > 1:  # more rows move down than up: who surely is upside down is turned
+        sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
+        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
+        place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
     steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
     items = place.shape[1]
     for turn in range(_STEPS + 1):

@@ -57,9 +57,9 @@ def slope(ratio: np.ndarray, met: np.ndarray) -> float:
     return float(weights[1])
 
 
-@pytest.mark.parametrize(("step", "alike"), [(0.5, 3.0), (1.0, 3.0), (1.0, 0.0)])
+@pytest.mark.parametrize(("step", "alike"), [(0.5, 3.0), (1.0, 3.0), (2.0, 0.0)])
 def test_it_is_near_the_ratio_of_who_knows_directions_and_steps(step: float, alike: float) -> None:
-    """Also where no two users share a direction."""
+    """Also where no two users share a direction, which none of a few messages tells well."""
     view, met, best = played(step, 1, alike=alike)
     readers, ratio = told(view)
     assert readers == ["NoisyRows"]
