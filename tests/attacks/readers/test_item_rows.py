@@ -108,7 +108,9 @@ def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> 
     assert readers == ["NoisyRows"]
     assert not found[idle].any()
     others = np.arange(30) != idle
-    np.testing.assert_allclose(found[others], whole[others], rtol=1e-4, atol=1e-3)
+    before, after = (auc(ratio[others].ravel(), own[others].ravel()) for ratio in (whole, found))
+    assert after > before - 0.01
+    assert before > 0.9
 
 
 def test_messages_with_rows_of_others_are_intersected() -> None:

@@ -1,0 +1,171 @@
+"""Whether rows are own items, by their places along the direction of their sender.
+
+The mixture of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from fedrec_auditor.attacks.parts.row_places import LUCK, Places
+
+Parts = dict[int, NDArray[np.float32]]
+
+_STEPS = 30
+_ALIKE = 10  # of these, at first, in which all messages have one step and all users one share
+_SHARE, _COUNTS = 0.05, 10.0  # of own items among all, at first, and items that it is worth
+_FARTHEST = 12.0  # deviations of a place
+_MOST = 3  # times that a negative is drawn
+_LEAST, _TINY = 1e-6, 1e-30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """What messages have in common.
+
+    ``end`` of directions is up, +-1. Steps of messages are normal, of mean ``step`` and
+    ``variance``; shares of own items beta-distributed, of mean ``share`` and worth ``counts``
+    items. ``items`` (M,) are log-odds that a user of mean share met each.
+    """
+
+    end: float
+    step: float
+    variance: float
+    share: float
+    counts: float
+    items: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Of ``users`` (n,): log-likelihood ``ratio`` (n, M) of own items, and ``shares`` (n,) of them.
+
+    ``fit`` is the log-likelihood of the ``mixture`` that tells them.
+    """
+
+    mixture: Mixture
+    users: NDArray[np.int64]
+    ratio: NDArray[np.float32]
+    shares: NDArray[np.float64]
+    fit: float
+
+
+def learned(places: Places, negatives: float) -> Mixture:
+    """What all these messages have in common, by the likelier end."""
+    ends = (1.0, -1.0) if negatives else (1.0,)
+    fits = [
+        fitted(places, negatives, _first(places, negatives, end), learning=True) for end in ends
+    ]
+    return max(fits, key=lambda fit: fit.fit).mixture
+
+
+def _first(places: Places, negatives: float, end: float) -> Mixture:
+    """A step and a share, by the mean and the variance of all places.
+
+    Of s own items among all and q negatives for each, at a step of a, the mean is about
+    -(q - 1) s a and the variance, above that of noise, ((q + 1) s + q^2 s^2) a^2 less its square.
+    """
+    place, share = places.values, _SHARE
+    mean = end * float(place.mean(dtype=np.float64))
+    excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
+    if negatives > 1 and mean < 0:
+        squares = (excess + mean**2) * (negatives - 1) ** 2 / mean**2 - negatives**2
+        share = float(np.clip((negatives + 1) / max(squares, _TINY), 0.1 * _SHARE, 5 * _SHARE))
+    step = float(np.sqrt(excess / (share * (1 + negatives))))
+    items = np.full(place.shape[1], logit(share))
+    return Mixture(end=end, step=step, variance=step**2, share=share, counts=_COUNTS, items=items)
+
+
+def fitted(places: Places, negatives: float, mixture: Mixture, *, learning: bool = False) -> Told:
+    """Each message's step and user's share, by the mixture; itself fitted where it is ``learning``.
+
+    A device draws ``negatives`` for each own item among the others. Missing information is counted
+    as by Louis (1982): what it leaves uncertain is part of how far users differ.
+    """
+    users, first, whose = np.unique(places.whose, return_index=True, return_inverse=True)
+    if not len(users):
+        none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
+        return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
+    place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
+    if negatives > 1:  # more rows move down than up: who surely is upside down is turned
+        sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
+        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
+        place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
+    steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
+    items = place.shape[1]
+    for turn in range(_STEPS + 1):
+        rate = negatives * shares / (1 - shares)
+        own, others = _densities(place, steps, rate[whose] if negatives else None)
+        mine, rest = (_total(parts) for parts in (own, others))
+        ratio = np.add.reduceat(np.log(mine / rest), first, axis=0)
+        prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
+        odds = ratio + prior.astype(np.float32)
+        if turn == _STEPS:
+            break
+        met = expit(odds)
+        weight, moved = np.zeros(len(place)), np.zeros(len(place))
+        for parts, given in ((own, met[whose] / mine), (others, (1 - met)[whose] / rest)):
+            for times, density in parts.items():
+                if times:
+                    weight += times**2 * np.einsum("tm,tm->t", given, density)
+                    moved += times * np.einsum("tm,tm,tm->t", given, density, place)
+        held = met.sum(axis=1, dtype=np.float64)
+        share = float(held.mean()) / items if learning else mixture.share
+        step, variance, counts = mixture.step, mixture.variance, mixture.counts
+        if learning and turn < _ALIKE:
+            step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
+            variance = step**2
+            steps[:], shares[:] = step, share
+        else:
+            sure = weight + 1 / (variance + _TINY)
+            steps = np.maximum((moved + step / (variance + _TINY)) / sure, 0)
+            shares = np.clip((held + counts * share) / (items + counts), _LEAST, 0.5)
+            if learning:
+                step = float(steps.mean())
+                variance = float(np.mean((steps - step) ** 2 + 1 / sure))
+                doubt = np.mean(met * (1 - met), axis=1) / (share * (1 - share))
+                known = counts + items * np.clip(1 - doubt, 0, 1)
+                apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / known)
+                counts = max(share * (1 - share) / float(apart) - 1, 0.5)
+        if learning:
+            each = (met.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
+            mixture = replace(
+                mixture,
+                step=step,
+                variance=variance,
+                share=share,
+                counts=counts,
+                items=logit(np.clip(each, _LEAST, 1 - _LEAST)),
+            )
+    given = expit(prior).astype(np.float32)
+    fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
+    fit += np.log(rest).sum(dtype=np.float64)
+    return Told(mixture=mixture, users=users, ratio=ratio, shares=shares, fit=float(fit))
+
+
+def _densities(
+    place: NDArray[np.float32], steps: NDArray[np.float64], rate: NDArray[np.float64] | None
+) -> tuple[Parts, Parts]:
+    """Of own items and of others, by how many steps up they went, each (T, M), times its chance.
+
+    Others are drawn ``rate`` (T,) times in the mean; None where only own items move, either way.
+    """
+
+    def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
+        middle, height = (times * steps).astype(np.float32), np.asarray(chance, dtype=np.float32)
+        return np.exp(-((place - middle[:, None]) ** 2) / 2) * height.reshape(-1, 1)
+
+    if rate is None:
+        return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
+    drawn = np.stack([rate**k / factorial(k) for k in range(_MOST + 1)])
+    drawn /= drawn.sum(axis=0)
+    return {1: normal(1, 1.0)}, {-k: normal(-k, chance) for k, chance in enumerate(drawn)}
+
+
+def _total(parts: Parts) -> NDArray[np.float32]:
+    return np.sum(list(parts.values()), axis=0) + np.float32(_TINY)
