@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _CLIP = 5.0
+_UNHEARD = 1e-3  # of the weight of the heaviest reading
 _KEPT = 1 << 23
 _BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which caches hold
 _TINY = 1e-15
@@ -128,6 +129,29 @@ class Input:
         if not np.trace(self.products.inner) > 0:
             return "The messages are the same of every user."
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Several readings of the same ``users`` (n,) as one: inner products of their columns."""
+
+    users: NDArray[np.integer[Any]]
+    products: Products
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
+        """All columns beside each other, the squares of each reading scaled to its weight."""
+        parts = [
+            inputs[name].products.divided(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
+            for name, w in weights.items()
+            if w > _UNHEARD
+        ]
+        return cls(next(iter(inputs.values())).users, Products.beside(parts))
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self.products.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

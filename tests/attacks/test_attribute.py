@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeBayes,
     AttributeKnn,
     AttributeLogistic,
     AttributeMlp,
@@ -21,7 +22,14 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
 
-ATTACKS = [AttributeMlp(), AttributeTree(), AttributeSvc(), AttributeKnn(), AttributeLogistic()]
+ATTACKS = [
+    AttributeMlp(),
+    AttributeTree(),
+    AttributeSvc(),
+    AttributeKnn(),
+    AttributeLogistic(),
+    AttributeBayes(),
+]
 
 
 def everybody(view: View) -> np.ndarray:
