@@ -309,8 +309,8 @@ def _row(
         said = ", ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " Of what the uploads give it weighs most what tells the known users apart best, each "
-            "by the others; where cross-validation among them favours no upload, it guesses classes "
-            f"without. In draws: {said}."
+            "by the others; where cross-validation among them favours no upload, it guesses "
+            f"classes without. In draws: {said}."
         )
     return game.row(
         f"{key} {MACRO} ({share:.0%} known{of})",
