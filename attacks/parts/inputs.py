@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_name, model_message
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, of_kind, senders
+from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, senders
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -195,8 +195,9 @@ def condense(view: View) -> Condensed:
     ``RAW``: all changes of the model as they are, the paper's input (Theta^(t-1) - Theta^t) / mu of
     section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
     row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions, as readers tell
-    them (``reading``). And where messages have several groups of components, the summary of each
-    by itself, "user only".
+    them (``reading``), interactions by one scale: an item that few users met then weighs little.
+    And where messages have several groups of components, the summary of each by itself, "user
+    only".
 
     Reports and bits, randomized afresh every round, and what messages would change in the model,
     are averaged over the rounds that are read (``uploads.kept``).
@@ -224,7 +225,10 @@ def condense(view: View) -> Condensed:
             ]
             if norms:
                 inputs[NORMS] = Input(users, norms)
-        inputs |= {name: Input(users, [part]) for name, part in _recovered(view, users, parts)}
+        inputs |= {
+            name: Input(users, [part], scaled=name != ITEMS)
+            for name, part in _recovered(view, users)
+        }
         for group in view.groups if len(view.groups) > 1 else ():
             inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
     return Condensed(
@@ -290,18 +294,14 @@ def _summary(view: View) -> list[_Part]:
     ]
 
 
-def _recovered(
-    view: View, users: NDArray[np.integer[Any]], summary: list[_Part]
-) -> Iterator[tuple[str, _Part]]:
-    """User vectors and interaction sets, where a reader tells them, unless the summary does."""
+def _recovered(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
+    """User vectors and interaction sets, where a reader tells them."""
     if not reading.reading(view) or not len(users):
         return
     sample = reading.evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
         yield VECTORS, (sample.vectors.shape[1], partial(_vectors, view))
-    bits = of_kind(view, Kind.BITS, Kind.RATINGS) is not None
-    alone = bits or (len(summary) == 1 and getattr(summary[0][1], "func", None) is _interactions)
-    if sample.log_ratio is not None and not alone:
+    if sample.log_ratio is not None:
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 
