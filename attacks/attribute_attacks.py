@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.parts.decision_tree import DecisionTree, Part, SortedColumns
 from fedrec_auditor.attacks.parts.inputs import Input
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
+from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack
 
+_ALIKE = 6  # decimals of scores that all processors agree on
+_LEAST = 1e-9  # users of a class: below is rounding
 HIDDEN = (100, 30)
 """Units of the perceptron's hidden layers."""
 _ZHANG = (
@@ -42,19 +45,56 @@ class AttributeKnn(SupervisedAttack):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttributeBayes(SupervisedAttack):
+    """Attribute inference with naive Bayes, which users of unknown class teach as well.
+
+    Columns are normal, of variance 1: of bits that is Bernoulli's naive Bayes where classes differ
+    little, and it needs inner products alone. ``steps`` of expectation maximisation then guess the
+    users of unknown class and learn from all, each user from the others alone, if that tells the
+    known users apart better.
+    """
+
+    reference = (
+        "Nigam, McCallum, Thrun and Mitchell, Text Classification from Labeled and Unlabeled "
+        "Documents using EM, 2000"
+    )
+    steps: int = 3
+
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+        """Log-likelihoods of the classes, each user's from all others."""
+        from scipy.special import log_softmax, softmax
+
+        k, everybody = len(problem.known), np.concatenate([problem.known, problem.unknown])
+        inner = problem.inner(everybody, everybody)
+        inner *= _variance_1(inner)
+        truth = np.eye(problem.classes)[problem.codes]
+        learned = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
+        taught = learned
+        for _ in range(self.steps):
+            shares = softmax(taught + np.log(truth.mean(axis=0)), axis=1)
+            shares[:k] = truth
+            taught = _bayes(inner, shares)
+        both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (learned, taught)]
+        scores = max(both, key=lambda found: auc_of_classes(problem.codes, found[:k]))[k:]
+        return Guess(scores.argmax(axis=1), scores)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
-    With a squared penalty, classes weighted by their inverse frequency. The weights that minimise
-    the loss lie in the span of the known users' rows (representer theorem), so k coordinates in
-    that span give the same decisions as all columns.
+    With a squared penalty, classes weighted by their inverse frequency. The penalty is that of the
+    ridge regression that tells the known users apart best, each by the others
+    (``Problem.penalty``), where both losses curve alike. The weights that minimise the loss lie in
+    the span of the known users' rows (representer theorem), so k coordinates in that span give the
+    same decisions as all columns.
     """
 
     reference = (
         "scikit-learn's logistic regression (Pedregosa et al. 2011), which the paper on attribute "
         "inference (Zhang et al.) does not try"
     )
-    penalty: float = 1.0
+    inverse_penalty: float | None = None
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """scikit-learn's classifier in the span of the known users' rows."""
@@ -62,11 +102,15 @@ class AttributeLogistic(SupervisedAttack):
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
-        model = LogisticRegression(C=self.penalty, class_weight="balanced", tol=1e-6, max_iter=1000)
+        size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
+        inverse = self.inverse_penalty or _inverse_penalty(problem, size)
+        model = LogisticRegression(
+            C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(known, problem.codes)
-        scores = _by_class(model.decision_function(others))
+            model.fit(known / np.sqrt(size), problem.codes)
+        scores = model.predict_log_proba(others / np.sqrt(size))
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -87,12 +131,14 @@ class AttributeMlp(SupervisedAttack):
     epochs: int = 200
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are the perceptron's logits."""
+        """Scores are log-probabilities: a logit by itself says nothing beside the others."""
+        from scipy.special import log_softmax
+
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = Perceptron(HIDDEN, epochs=self.epochs, seed=seed)
         network.fit((known / scale).astype(np.float32), problem.codes)
-        scores = network.scores((others / scale).astype(np.float32))
+        scores = log_softmax(network.scores((others / scale).astype(np.float32)), axis=1)
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -145,6 +191,44 @@ class AttributeTree(SupervisedAttack):
         tree = DecisionTree([known for known, _ in parts], problem.codes, seed)
         shares = tree.shares([others for _, others in parts])
         return Guess(shares.argmax(axis=1), shares)
+
+
+def _variance_1(inner: NDArray[np.float64]) -> float:
+    """What makes inner products (n, n) those of independent columns of variance 1.
+
+    Of d such columns two rows have products of variance d, and a row with itself d: correlated
+    columns count as often as there are directions in which rows differ.
+    """
+    n, own = len(inner), np.diag(inner)
+    square = (float(np.vdot(inner, inner)) - float(own @ own)) / max(1, n - 1)
+    return float(own.sum()) / square if square > 0 else 1.0
+
+
+def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-likelihoods of the classes for each row, from the means of all others: (n, C).
+
+    ``inner`` (n, n) are the rows' inner products, ``shares`` (n, C) how much each belongs to each
+    class. The noise of a mean makes it longer, the more the fewer are of
+    its class: its square is the mean product of two different members.
+    """
+    own, squared = np.diag(inner)[:, None], shares**2
+    sums, others = inner @ shares, shares.sum(axis=0) - shares
+    pairs = others**2 - (squared.sum(axis=0) - squared)
+    products = (shares * sums - squared * own).sum(axis=0) - 2 * shares * (sums - shares * own)
+    return _ratio(sums - shares * own, others) - _ratio(products, pairs) / 2
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """part / whole, 0 where there is nothing."""
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
+
+
+def _inverse_penalty(problem: Problem, size: float) -> float:
+    """What scikit-learn's logistic regression is given as ``C``, of rows of mean square ``size``.
+
+    Where all C classes are as likely the loss curves by (C - 1) / C^2, a squared error by 1.
+    """
+    return problem.classes**2 / ((problem.classes - 1) * size * problem.penalty())
 
 
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:

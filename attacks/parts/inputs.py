@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,14 @@ from fedrec_auditor.attacks.parts.model_messages import item_name, model_message
 from fedrec_auditor.attacks.parts.moves import Moves, moves
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, of_kind, senders
+from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, senders
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _CLIP = 5.0
+_UNHEARD = 1e-3  # of the weight of the heaviest reading
 _KEPT = 1 << 23
 _BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which caches hold
 _TINY = 1e-15
@@ -130,6 +131,29 @@ class Input:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Several readings of the same ``users`` (n,) as one: inner products of their columns."""
+
+    users: NDArray[np.integer[Any]]
+    products: Products
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
+        """All columns beside each other, the squares of each reading scaled to its weight."""
+        parts = [
+            inputs[name].products.divided(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
+            for name, w in weights.items()
+            if w > _UNHEARD
+        ]
+        return cls(next(iter(inputs.values())).users, Products.beside(parts))
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self.products.width
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condensed(View):
     """A view and its readings by name, shared by all who are given it.
@@ -171,8 +195,9 @@ def condense(view: View) -> Condensed:
     ``RAW``: all changes of the model as they are, the paper's input (Theta^(t-1) - Theta^t) / mu of
     section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
     row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions, as readers tell
-    them (``reading``). And where messages have several groups of components, the summary of each
-    by itself, "user only".
+    them (``reading``), interactions by one scale: an item that few users met then weighs little.
+    And where messages have several groups of components, the summary of each by itself, "user
+    only".
 
     Reports and bits, randomized afresh every round, and what messages would change in the model,
     are averaged over the rounds that are read (``uploads.kept``).
@@ -200,7 +225,10 @@ def condense(view: View) -> Condensed:
             ]
             if norms:
                 inputs[NORMS] = Input(users, norms)
-        inputs |= {name: Input(users, [part]) for name, part in _recovered(view, users, parts)}
+        inputs |= {
+            name: Input(users, [part], scaled=name != ITEMS)
+            for name, part in _recovered(view, users)
+        }
         for group in view.groups if len(view.groups) > 1 else ():
             inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
     return Condensed(
@@ -266,18 +294,14 @@ def _summary(view: View) -> list[_Part]:
     ]
 
 
-def _recovered(
-    view: View, users: NDArray[np.integer[Any]], summary: list[_Part]
-) -> Iterator[tuple[str, _Part]]:
-    """User vectors and interaction sets, where a reader tells them, unless the summary does."""
+def _recovered(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
+    """User vectors and interaction sets, where a reader tells them."""
     if not reading.reading(view) or not len(users):
         return
     sample = reading.evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
         yield VECTORS, (sample.vectors.shape[1], partial(_vectors, view))
-    bits = of_kind(view, Kind.BITS, Kind.RATINGS) is not None
-    alone = bits or (len(summary) == 1 and getattr(summary[0][1], "func", None) is _interactions)
-    if sample.log_ratio is not None and not alone:
+    if sample.log_ratio is not None:
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 

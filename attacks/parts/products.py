@@ -7,7 +7,7 @@ attributes and draws of known users.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -44,6 +44,14 @@ class Products:
                 block = columns[:, start : start + _BLOCK].astype(kind)
                 inner += block @ block.T
         return cls(inner if rows <= _MANY else inner.astype(np.float32), sums, width)
+
+    @classmethod
+    def beside(cls, parts: Sequence[Self]) -> Self:
+        """Those of the rows of several tables as one."""
+        inner, sums = parts[0].inner, parts[0].sums
+        for part in parts[1:]:
+            inner, sums = inner + part.inner, sums + part.sums
+        return cls(inner, sums, sum(part.width for part in parts))
 
     def divided(self, scale: float) -> Self:
         """Those of the rows divided by ``scale``."""

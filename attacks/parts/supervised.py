@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.class_f1 import macro_f1, tally_of
-from fedrec_auditor.attacks.parts.inputs import Input, condense
+from fedrec_auditor.attacks.parts.inputs import Input, Mixed, condense
 from fedrec_auditor.attacks.parts.products import KnownProducts
 from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.attacks.parts.uploads import names, unread
@@ -31,7 +31,10 @@ NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class fr
 _FOLDS = 3
 _GUESSES = 32  # repetitions of random guesses, so that they are compared by their mean
 _CHECKED = 600
-_PENALTY = 0.1  # of the mean squared length of the known rows
+_PENALTY = 1.0  # of the mean squared length of the known rows
+_PENALTIES = np.geomspace(0.1, 300.0, 8)
+_TELLING = 0.02  # of area under ROC, by which a reading is e times the weight of another
+_ALIKE = 9  # decimals of a guess of size 1 that all processors agree on
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Problem:
     drown: ``side`` is scaled to the same total variance.
     """
 
-    read: Input | None
+    read: Input | Mixed | None
     known: NDArray[np.int64]
     unknown: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -58,24 +61,28 @@ class Problem:
     @cached_property
     def products(self) -> KnownProducts:
         """Inner products of all columns, of the known with each other and with the others."""
-        k, m = len(self.known), len(self.unknown)
-        among, across, sizes = np.zeros((k, k)), np.zeros((m, k)), np.zeros(m)
-        total, width = 0.0, 0
+        total, width, sizes = 0.0, 0, np.zeros(len(self.unknown))
         if self.read is not None:
-            inner, sums = self.read.products.inner, self.read.products.sums
-            (asked, known), (answered, others) = self.rows(self.known), self.rows(self.unknown)
-            among[np.ix_(asked, asked)] = inner[np.ix_(known, known)]
-            across[np.ix_(answered, asked)] = inner[np.ix_(others, known)]
-            sizes[answered] = np.diag(inner)[others]
-            total, width = float(sums[known].sum()), self.read.width
-        beside = self.beside
-        if beside is not None:
-            mine, theirs = beside[self.known], beside[self.unknown]
-            among += mine @ mine.T
-            across += theirs @ mine.T
-            sizes += np.square(theirs).sum(axis=1)
-            total, width = total + float(mine.sum()), width + mine.shape[1]
+            read = self.read.products
+            total, width = float(read.sums[self.rows(self.known)[1]].sum()), read.width
+            answered, others = self.rows(self.unknown)
+            sizes[answered] = np.diag(read.inner)[others]
+        if self.beside is not None:
+            total += float(self.beside[self.known].sum())
+            width += self.beside.shape[1]
+            sizes += np.square(self.beside[self.unknown]).sum(axis=1)
+        among, across = (self.inner(users, self.known) for users in (self.known, self.unknown))
         return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
+
+    def inner(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Inner products of all columns of ``users`` (a,) with those of ``others`` (b,): (a, b)."""
+        out = np.zeros((len(users), len(others)))
+        if self.read is not None:
+            (sent, rows), (asked, columns) = self.rows(users), self.rows(others)
+            out[np.ix_(sent, asked)] = self.read.products.inner[np.ix_(rows, columns)]
+        if self.beside is not None:
+            out += self.beside[users] @ self.beside[others].T
+        return out
 
     def columns(
         self, values: NDArray[np.floating[Any]] | None
@@ -94,24 +101,37 @@ class Problem:
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
-    def leave_one_out(self) -> float:
+    def leave_one_out(self, penalty: float = _PENALTY) -> float:
         """How well the known users are told apart by all others of them: a mean area under ROC.
 
         Ridge regression on the classes, with an intercept, whose guess of each known user from all
-        others has a closed form (Allen 1974): one inverse of k x k for all of them. Of more than
-        600 known users at most so many are asked, evenly among them.
+        others has a closed form (Allen 1974): one inverse of k x k for all of them. ``penalty`` is
+        a multiple of the mean squared length of their rows. Of more than 600 known users at most so
+        many are asked, evenly among them.
         """
+        return self._areas(np.array([penalty]))[0]
+
+    def penalty(self) -> float:
+        """The penalty of ``leave_one_out`` that tells the known users apart best; the largest."""
+        areas = self._areas(_PENALTIES[::-1])
+        return float(_PENALTIES[::-1][int(np.argmax(areas))])
+
+    def _areas(self, penalties: NDArray[np.float64]) -> list[float]:
+        """``leave_one_out`` of each penalty, from one decomposition."""
         every = -(-len(self.known) // _CHECKED)
         among, codes = self.products.among[::every, ::every], self.codes[::every]
-        k = len(among)
-        size = float(np.trace(among)) / k
+        size = float(np.trace(among)) / len(among)
         if not size > 0:
-            return 0.5
-        ridge = among / size + 1.0 + _PENALTY * np.eye(k)
-        inverse = np.linalg.inv(ridge)
+            return [0.5] * len(penalties)
         truth = np.eye(self.classes)[codes]
-        guessed = truth - inverse @ truth / np.diag(inverse)[:, None]
-        return auc_of_classes(codes, guessed)
+        values, vectors = np.linalg.eigh(among / size + 1.0)
+        along, squares = vectors.T @ truth, vectors**2
+        areas = []
+        for penalty in penalties:
+            shares = 1.0 / (values.clip(min=0) + penalty)
+            off = vectors @ (shares[:, None] * along) / (squares @ shares)[:, None]
+            areas.append(auc_of_classes(codes, np.round(truth - off, _ALIKE)))
+        return areas
 
     @cached_property
     def beside(self) -> NDArray[np.float64] | None:
@@ -144,10 +164,12 @@ class Guess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a member gives the classifier.
 
-    Of several readings of the uploads (``inputs.condense``) it takes the one that tells the known
-    users apart best, each by the others. Where the known users say that this classifier guesses no
-    better from it than without any upload, it guesses without: an upload of noise misleads a
-    classifier. Nothing of the users to be guessed is looked at.
+    Of several readings of the uploads (``inputs.condense``) it takes all, weighted by how well each
+    tells the known users apart, each user by the others: of few known users that is too uncertain
+    to take one. Where columns themselves are needed, it takes the heaviest. Where the known users
+    say that this classifier guesses no better from it than without any upload, it guesses classes
+    without: an upload of noise misleads a classifier. Scores are then the sum of both. Labels of
+    the users to be guessed are not looked at.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -184,7 +206,7 @@ class SupervisedAttack(ABC):
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = condense(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.problem}
-        problems = [_chosen(view, inputs, background) for background in backgrounds]
+        problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
             table = self.table(inputs[name]) if name in inputs else None
@@ -195,8 +217,37 @@ class SupervisedAttack(ABC):
                 if inputs and not whole.fixed:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
+                if way != name:
+                    told = self._guess(name, problem, table, seed)
+                    guess = replace(guess, scores=_of_size_1(guess) + _of_size_1(told))
                 labels[place] = _labels(problem, guess, backgrounds[place], way)
         return tuple(labels[place] for place in range(len(backgrounds)))
+
+    def _problem(
+        self, view: View, inputs: dict[str, Input], background: Background
+    ) -> tuple[str, Problem]:
+        """The name of the input that tells the known users apart best, and the problem."""
+        known, labels = background.known, background.labels
+        if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
+            raise InputError(
+                "Expected positions and labels of at least one known user in the background. "
+                "Give as many labels as known users."
+            )
+        among = background.subjects
+        unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
+        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        problem = Problem(None, known, unknown, codes, background.side)
+        problems = {name: replace(problem, read=read) for name, read in inputs.items()}
+        if not problems:
+            return "", problem
+        if len(problems) == 1:
+            return next(iter(problems.items()))
+        areas = {name: each.leave_one_out() for name, each in problems.items()}
+        best = max(areas, key=lambda name: areas[name])
+        if self.reads_columns:
+            return best, problems[best]
+        weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
+        return best, replace(problem, read=Mixed.of(inputs, weights))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
         """From what to guess: the reading of the problem, called ``name``, or without uploads.
@@ -263,21 +314,6 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
     )
 
 
-def _chosen(view: View, inputs: dict[str, Input], background: Background) -> tuple[str, Problem]:
-    """The input that tells the known users apart best, by name, and the problem on it."""
-    known, labels = background.known, background.labels
-    if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
-        raise InputError(
-            "Expected positions and labels of at least one known user in the background. "
-            "Give as many labels as known users."
-        )
-    among = background.subjects
-    unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
-    codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    readings: list[tuple[str, Input | None]] = [*inputs.items()] or [("", None)]
-    problems = {
-        name: Problem(read, known, unknown, codes, background.side) for name, read in readings
-    }
-    if len(problems) == 1:
-        return next(iter(problems.items()))
-    return max(problems.items(), key=lambda named: named[1].leave_one_out())
+def _of_size_1(guess: Guess) -> NDArray[np.float64]:
+    """The scores, divided by their standard deviation."""
+    return np.asarray(guess.scores / (guess.scores.std() or 1.0))

@@ -308,9 +308,9 @@ def _row(
     if not of and any(read):
         said = ", ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
-            " Of what the uploads give it reads what tells the known users apart best, each by the "
-            "others; where cross-validation among them favours no upload, it guesses without. In "
-            f"draws: {said}."
+            " Of what the uploads give it weighs most what tells the known users apart best, each "
+            "by the others; where cross-validation among them favours no upload, it guesses "
+            f"classes without. In draws: {said}."
         )
     return game.row(
         f"{key} {MACRO} ({share:.0%} known{of})",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeBayes,
     AttributeKnn,
     AttributeLogistic,
     AttributeMlp,
@@ -15,13 +16,20 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, Input, condense
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, condense
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
 
-ATTACKS = [AttributeMlp(), AttributeTree(), AttributeSvc(), AttributeKnn(), AttributeLogistic()]
+ATTACKS = [
+    AttributeMlp(),
+    AttributeTree(),
+    AttributeSvc(),
+    AttributeKnn(),
+    AttributeLogistic(),
+    AttributeBayes(),
+]
 
 
 def everybody(view: View) -> np.ndarray:
@@ -61,6 +69,14 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     condensed = condense(both)
     assert condense(condensed) is condensed
     np.testing.assert_array_equal(everybody(condensed), everybody(both))
+
+
+def test_interactions_are_read_by_one_scale() -> None:
+    """A column of what few users met is as small as it is there."""
+    bits = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
+    read = condense(bits).inputs[ITEMS].values()
+    centred = SKEWED - SKEWED.mean(axis=0)
+    np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
 
 
 def test_absent_users_have_the_mean() -> None:

@@ -8,19 +8,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
+from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeBayes,
     AttributeKnn,
     AttributeLogistic,
+    AttributeMlp,
     AttributeSvc,
     AttributeTree,
+    _bayes,
 )
-from fedrec_auditor.attacks.parts.inputs import table_input
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.parts.inputs import Mixed, table_input
 from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.supervised import Problem
+from fedrec_auditor.attacks.parts.ranking import auc_of_classes
+from fedrec_auditor.attacks.parts.supervised import MAJORITY, Problem, SupervisedAttack
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 
 SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 300), st.booleans())
 
@@ -48,9 +57,9 @@ def problem(
         (AttributeKnn(), KNeighborsClassifier(), "predict_proba", 1e-7),
         # both are within what their optimiser leaves open of the one minimum
         (
-            AttributeLogistic(),
+            AttributeLogistic(inverse_penalty=1.0),
             LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8),
-            "decision_function",
+            "predict_log_proba",
             1e-3,
         ),
     ],
@@ -114,13 +123,113 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
     assert dull < 0.7
 
 
+def test_mixed_readings_are_their_columns_beside_each_other() -> None:
+    rng = np.random.default_rng(0)
+    tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
+    inputs = {name: table_input(table, np.arange(60)) for name, table in tables.items()}
+    mixed = Mixed.of(inputs, {"a": 1.0, "b": 0.25})
+    scaled = [
+        np.sqrt(weight) * values / np.linalg.norm(values)
+        for weight, values in ((1.0, inputs["a"].values()), (0.25, inputs["b"].values()))
+    ]
+    whole = np.concatenate(scaled, axis=1)
+    np.testing.assert_allclose(mixed.products.inner, whole @ whole.T, atol=1e-7)
+    np.testing.assert_allclose(mixed.products.sums, whole.sum(axis=1), atol=1e-6)
+    assert mixed.width == 75
+
+
+def test_bayes_is_the_likelihood_of_normal_columns_of_variance_1() -> None:
+    """Of each row with the means of all others, pair by pair where a mean's length is asked."""
+    rng = np.random.default_rng(0)
+    table, codes = rng.normal(size=(30, 4)), rng.integers(3, size=30)
+    inner = table @ table.T
+    found = _bayes(inner, np.eye(3)[codes])
+    for asked in range(30):
+        for code in range(3):
+            members = np.flatnonzero((codes == code) & (np.arange(30) != asked))
+            mean = table[members].mean(axis=0)
+            pairs = [inner[i, j] for i in members for j in members if i != j]
+            expected = table[asked] @ mean - np.mean(pairs) / 2
+            assert found[asked, code] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("lean", "gain"), [(0.3, 0.02), (0.0, -0.04)])
+def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: float) -> None:
+    """Of two classes with rates of their own of each item, 60 of 600 users known."""
+    areas = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(2, size=600)
+        rates = expit(rng.normal(-1.5, 0.5, 300) + lean * rng.normal(size=(2, 300)))
+        held = rng.random((600, 300)) < rates[codes]
+        read = table_input(held.astype(float), np.arange(600))
+        known, unknown = np.arange(60), np.arange(60, 600)
+        case = Problem(read, known, unknown, codes[known], None)
+        areas.append(
+            [
+                auc_of_classes(codes[unknown], attack.guess(case, None, 0).scores)
+                for attack in (AttributeBayes(), AttributeBayes(steps=0))
+            ]
+        )
+    taught, learned = np.mean(areas, axis=0)
+    assert taught > learned + gain
+
+
+def test_the_penalty_is_large_where_little_is_told() -> None:
+    """And logistic regression with it ranks better than with that of one of size 1."""
+    gains, penalties = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(2, size=300)
+        table = rng.normal(size=(300, 200)) + 0.1 * (2 * codes[:, None] - 1)
+        known, unknown = np.arange(100), np.arange(100, 300)
+        read = table_input(table, np.arange(300))
+        case = Problem(read, known, unknown, codes[known], None)
+        penalties.append(case.penalty())
+        fitted, fixed = (
+            auc_of_classes(codes[unknown], attack.guess(case, None, 0).scores)
+            for attack in (AttributeLogistic(), AttributeLogistic(inverse_penalty=1.0))
+        )
+        gains.append(fitted - fixed)
+    assert np.mean(gains) > 0.02
+    assert np.median(penalties) > 1
+
+
+def test_what_cross_validation_does_not_favour_is_still_ranked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The classes are the most frequent one's for all; the order of users is the uploads'."""
+    rng = np.random.default_rng(1)
+    codes = (rng.random(200) < 0.25).astype(np.int64)
+    told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
+    uploads = Uploads(np.arange(200), {"update": Dense(told, Kind.CHANGE)})
+    public = Public(algorithm="any", n_users=200, n_items=7)
+    view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+    known = np.arange(0, 200, 3)
+    background = Background(known=known, labels=codes[known], n_classes=2)
+    monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)
+    for attack in (AttributeSvc(), AttributeMlp(), AttributeBayes()):
+        found = attack.infer(view, background, np.random.default_rng(0))
+        assert found.read == MAJORITY
+        assert not found.codes.any()
+        assert auc_of_classes(codes[found.users], found.scores) > 0.8
+
+
+@pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
+def test_scores_are_log_probabilities(attack: Any) -> None:
+    """One class's logit alone orders users by what the others' logits are, too."""
+    case, *_ = problem(0, 3, 20, True)
+    found = attack.guess(case, None, 0)
+    np.testing.assert_allclose(np.exp(found.scores).sum(axis=1), 1, atol=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
     """The closed form against as many fits as there are known users."""
     case, *_ = problem(seed, 3, 20, False)
     among = case.products.among
     k = len(among)
-    ridge = among / (np.trace(among) / k) + 1.0 + 0.1 * np.eye(k)
+    ridge = among / (np.trace(among) / k) + 1.0 + np.eye(k)
     truth = np.eye(case.classes)[case.codes]
     guessed = np.zeros_like(truth)
     for left in range(k):

@@ -10,6 +10,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
+    AttributeBayes,
     AttributeKnn,
     AttributeLogistic,
     AttributeSvc,
@@ -25,7 +26,7 @@ from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=60, n_items=40, profile=10, signal=1.0).load()
-ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree()]
+ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree(), AttributeBayes()]
 
 
 def view_of(parts: dict[str, np.ndarray], n: int = 60) -> View:
