@@ -168,4 +168,4 @@ def _densities(
 
 
 def _total(parts: Parts) -> NDArray[np.float32]:
-    return np.sum(list(parts.values()), axis=0) + np.float32(_TINY)
+    return np.asarray(np.sum(list(parts.values()), axis=0) + np.float32(_TINY), np.float32)
