@@ -252,6 +252,8 @@ class RoundView:
 class View:
     """What one vantage may see of a run, with the public knowledge. All that an attack is given.
 
+    ``memo`` keeps what was worked out of this very view, for the next attack that asks.
+
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
@@ -263,6 +265,7 @@ class View:
     vantage: Vantage
     public: Public
     rounds: tuple[RoundView, ...]
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def by_item(self) -> View:
         """The view as it is read by the public ``rows`` of items: tables have a row an item.

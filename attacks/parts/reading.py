@@ -20,6 +20,9 @@ from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.attacks.readers.base import Evidence, Reader
 from fedrec_auditor.targets.transcript import View
 
+KEPT = 2**23
+"""Users times items of whom evidence is kept: 64 MiB a table."""
+_MEMO = "evidence"
 logger = logging.getLogger(__name__)
 
 
@@ -57,7 +60,19 @@ def reading(view: View) -> tuple[Reader, ...]:
 
 
 def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
-    """What all readers together tell of ``users``, ascending positions; InputError if none does."""
+    """What all readers together tell of ``users``, ascending positions; InputError if none does.
+
+    That of all users is kept with the view, where it has at most ``KEPT`` numbers.
+    """
+    if view.public.n_users * view.public.n_items > KEPT:
+        return _evidence(view, users)
+    if _MEMO not in view.memo:
+        view.memo[_MEMO] = _evidence(view, np.arange(view.public.n_users))
+    found: Evidence = view.memo[_MEMO]
+    return found.of(users)
+
+
+def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     asked = reading(view)
     if not asked:
         raise InputError(f"Expected messages that can be read. {_unread(view)}")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from fedrec_auditor.attacks.parts.item_features import ItemFeatures, Numbers
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.targets.transcript import Broadcast, Client, Component, RoundView, View
+from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, View
 
 SHADOWS, FEWEST = 1_000, 100
 """Histories that are made up, of which each sends in every round that is read; and how few where a
@@ -36,7 +35,7 @@ _OFTEN = 0.02  # of the shadows that send a code which means something
 
 Bits = NDArray[np.bool_]
 Places = NDArray[np.intp]
-_LEARNED: WeakKeyDictionary[Client, tuple[tuple[RoundView, ...], _Learned]] = WeakKeyDictionary()
+_MEMO = "shadows"
 
 
 class ShadowReader:
@@ -60,16 +59,10 @@ class ShadowReader:
         return unread(view, "messages whose senders' code can be run")
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See ``Reader.read``; InputError where the code refuses histories that are made up.
-
-        What was learned for a view is kept as long as its client.
-        """
-        client = view.public.client
-        assert client is not None, "refused"
-        rounds, learned = _LEARNED.get(client, ((), None))
-        if learned is None or rounds is not view.rounds:
-            learned = _learned(view)
-            _LEARNED[client] = view.rounds, learned
+        """See ``Reader.read``; InputError where the code refuses histories that are made up."""
+        if _MEMO not in view.memo:
+            view.memo[_MEMO] = _learned(view)
+        learned: _Learned = view.memo[_MEMO]
         return learned.evidence(users)
 
 

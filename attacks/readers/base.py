@@ -8,7 +8,7 @@ messages were. A new kind of message is one file here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedrec_auditor.targets.transcript import View
 
 SURE = 30.0
 """The log-likelihood ratio of what is plain without being proved."""
+_OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,15 @@ class Evidence:
     vectors: NDArray[np.float64] | None = None
     ratings: NDArray[np.float32] | None = None
 
+    def of(self, users: NDArray[np.int64]) -> Evidence:
+        """That of ``users`` (k,), who are among these, in ascending order."""
+        rows = np.searchsorted(self.users, users)
+        parts = {name: getattr(self, name) for name in _OF_USERS}
+        taken = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return replace(self, users=users, **taken)
+
     def __post_init__(self) -> None:
-        for name in ("log_ratio", "vectors", "ratings", "activity"):
+        for name in _OF_USERS:
             part = getattr(self, name)
             if part is not None and len(part) != len(self.users):
                 raise InputError(

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SimulatedClient:
     """Calls ``target.upload`` with users who are nobody's: of ``data`` it has what is public.
 

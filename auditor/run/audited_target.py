@@ -55,7 +55,7 @@ from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Run, Target, Unscored, origin_of
-from fedrec_auditor.targets.transcript import Transcript
+from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 _NO_TRUTH = "No truth is given that guesses could be held against. Give it with --truth."
@@ -142,8 +142,7 @@ class AuditedTarget:
             rng = audit.rng(f"{task} {vantage}")
             messages = self._linked if vantage is Vantage.SERVER else None
             messages = messages or informative(run.transcript.view(vantage, rng))
-            view = messages.view.by_item()
-            view = replace(view, public=replace(view.public, client=self._client))
+            view = self._server_view if messages is self._linked else self._read(messages)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
@@ -185,6 +184,17 @@ class AuditedTarget:
                 reasons[vantage] = refusal
         skipped += _untold(task, public.route, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
+
+    @cached_property
+    def _server_view(self) -> View:
+        """What the server sees, the same for all attacks, so that they share what is read of it."""
+        assert self._linked is not None, "seen"
+        return self._read(self._linked)
+
+    def _read(self, messages: Informative) -> View:
+        """As attacks read it, which can run the devices' code."""
+        view = messages.view.by_item()
+        return replace(view, public=replace(view.public, client=self._client))
 
     @cached_property
     def _client(self) -> SimulatedClient | None:
