@@ -45,11 +45,11 @@ from fedrec_auditor.reports.words import (
     capitalized,
     claimed_guess_words,
     counted,
+    found_guess_words,
     guess_words,
     number,
     pair_scope_words,
     percent,
-    shown_guess_words,
     verdict_words,
 )
 
@@ -122,21 +122,18 @@ def claim_parts(
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
         notes = remarks([finding.note for finding, _ in judged])
+        promised = math.isfinite(claim.epsilon)
         facts = (
-            ("Claimed", say.claimed(claim) if math.isfinite(claim.epsilon) else ""),
+            ("Claimed", say.claimed(claim) if promised else ""),
             ("In our words", claim.statement),
             ("Source", claim.source),
-            ("For one person", claimed_guess_words(claim) if plain else ""),
+            ("For one person", claimed_guess_words(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
                 "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
                 (
-                    *(
-                        [Paragraph(shown_guess_words(finding.shown))]
-                        if plain and finding.shown
-                        else []
-                    ),
+                    *([Paragraph(found_guess_words(finding))] if plain else []),
                     _numbers(finding, note),
                     *_witness(finding, page=page),
                 ),
@@ -147,7 +144,6 @@ def claim_parts(
             )
             for (finding, place), note in zip(judged, notes, strict=True)
         )
-        promised = math.isfinite(claim.epsilon)
         title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"
         yield Passage(title, (_facts(*facts), *parts))
 

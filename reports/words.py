@@ -318,6 +318,18 @@ def shown_guess_words(measured: Bound) -> str:
     return f"{how}: by the most revealing message the guess is right {right}."
 
 
+def found_guess_words(finding: Finding) -> str:
+    """How often a guess is right by the proof, where nothing is claimed, and as shown."""
+    said, proof = [], finding.accounted
+    if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
+        right = often("up to", guess_probability(proof.epsilon, proof.delta))
+        assumed = assumption_words(proof)
+        said.append(f"Proved: the guess is right {right}{f', {assumed}' if assumed else ''}.")
+    if finding.shown is not None:
+        said.append(shown_guess_words(finding.shown))
+    return " ".join(said)
+
+
 def guess_words(finding: Finding) -> str:
     """What is claimed and what is shown, as how often a guess at one bit is right."""
     shown = "" if finding.shown is None else shown_guess_words(finding.shown)

@@ -70,7 +70,7 @@ class Channel(Protocol):
         ...
 
 
-class Client(Protocol):
+class DeviceCode(Protocol):
     """What a device does, by code that everybody has: it can be run on histories made up."""
 
     @property
@@ -109,7 +109,7 @@ class Public:
     parties: int | None = None
     features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
-    client: Client | None = field(default=None, compare=False, repr=False)
+    client: DeviceCode | None = field(default=None, compare=False, repr=False)
 
 
 class Wire(Component):

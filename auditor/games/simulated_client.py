@@ -31,7 +31,7 @@ class SimulatedClient:
     def __call__(
         self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
     ) -> Uploads:
-        """See ``Client``."""
+        """See ``DeviceCode``."""
         data, count = self.data, len(met)
         ratings = sparse.csr_array(met.astype(np.float32))
         ratings.data[:] = rng.choice(np.unique(data.ratings.data), ratings.nnz)

@@ -249,7 +249,7 @@ def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
     words = ("verify", "noise:noise", "--epsilon", "1", "--samples", "1000")
     command = (sys.executable, "-B", "-m", "fedrec_auditor", *words)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
 
 

@@ -188,14 +188,16 @@ def test_what_hides_nothing_is_said_with_the_reason(event: str, note: str) -> No
     found = account(event=event, delta=1e-5)
     assert bounds(found.total) == (math.inf, math.inf)
     assert note in found.total.note
-    assert "no epsilon holds" in " ".join(str(found).split())
+    assert "right every time" in " ".join(str(found).split())
 
 
 def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> None:
     """A pure epsilon may be far from spent: what is proved stands alone in the sentence."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.shown is None
-    assert "epsilon is at most 1.5" in " ".join(str(found).split())
+    assert "Proved: the guess is right up to 81.8% of the time. Proved:" in " ".join(
+        str(found).split()
+    )
     assert "if what PureDpEvent stands for is randomized response" in " ".join(str(found).split())
 
 
@@ -342,13 +344,14 @@ def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPat
 # --- Words --------------------------------------------------------------------------------------
 
 
-def test_each_finding_says_its_number_first_and_what_is_run_is_said_once(base: Account) -> None:
+def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base: Account) -> None:
     lines = str(base).splitlines()
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
-    said, *_ = " ".join(" ".join(lines).split()).partition("Proved: ")
+    said, *_ = " ".join(" ".join(lines).split()).partition("Proved: ≤")
     assert said.endswith(
-        "No number is claimed per user over the whole training behind secure aggregation (delta "
-        "1e-06): epsilon is 1.753, if the adversary does not learn who was drawn. "
+        "Proved: the guess is right up to 85.2% of the time, if the adversary does not learn who "
+        "was drawn. Computed exactly: by the most revealing message the guess is right at least "
+        "85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice the norm"):

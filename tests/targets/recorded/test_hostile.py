@@ -234,7 +234,10 @@ def test_rows_that_do_not_fit_are_refused(
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),
         ({"channel": {"name": "bit-flip", "p": 2.0, "q": 0.1}}, "p in [0, 1]"),
         ({"channel": {"name": "bit-flip", "p": 0.5, "shape": 1}}, "the numbers p, q"),
-        ({"channel": {"name": "report", "epsilon": -1}}, "epsilon in [0, inf), got epsilon=-1"),
+        (
+            {"channel": {"name": "report", "epsilon": -1}},
+            "where doubles hold its rates, got epsilon=-1",
+        ),
         (
             {"channel": {"name": "report", "epsilon": 1.0, "dimension": 0}},
             "dimension to be a whole number",
