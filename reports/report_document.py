@@ -14,7 +14,7 @@ from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import reasons, system_document
 from fedrec_auditor.reports.words import OVER, counted
 
-HEADS = ("Severity", "System", "Claim", "Leak", "Utility")
+HEADS = ("Severity", "System", "Claim", "What an attacker got", "Utility")
 IN_FULL = (
     "report.html has more: every figure of attacks and of utility with its interval, drawings, the "
     "pairs of inputs that tell most, and answers for those who file a report. report.json has all."
@@ -48,7 +48,7 @@ def report_document(record: Contents) -> Passage:
                 glance.severity.value,
                 glance.section.target,
                 glance.verdict,
-                glance.learned,
+                glance.got_words,
                 glance.shortfall,
             )
             for glance in seen
