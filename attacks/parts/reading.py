@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts.shadow_reader import ShadowReader
-from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.parts.uploads import names, unread
 from fedrec_auditor.attacks.readers.base import Evidence, Reader
 from fedrec_auditor.targets.transcript import View
 
@@ -92,4 +92,9 @@ def refusal(view: View) -> str:
 
 
 def _unread(view: View) -> str:
-    return unread(view, "bits, ratings and reports of items, and what moves an item table")
+    known = unread(view, "bits, ratings and reports of items, and what moves an item table")
+    if not names(view):
+        return known
+    if view.public.client is None:
+        return f"{known} Of any other form it needs the client's code."
+    return f"{known} {ShadowReader().refusal(view)}"

@@ -24,6 +24,9 @@ SHADOWS, FEWEST = 1_000, 100
 message takes long."""
 SECONDS = 60.0
 """What their messages may take beyond the fewest, as the client says what one takes."""
+HELD = 2**26
+"""Numbers of shadows' messages in a round: 256 MiB to 512 MiB."""
+_HISTORIES = 2**23  # shadows times items: a few tables of 64 MiB
 _USERS = 500  # whose first reading says what shadows are to have met
 _PARTS = 5  # of the shadows: one tells how far to believe what is learned on the others
 _LONGEST = 1 / 3  # of the catalogue in a history
@@ -54,9 +57,11 @@ class ShadowReader:
 
     def refusal(self, view: View) -> str:
         """What is missing, the code of the devices or messages of users; empty where it reads."""
-        if view.public.client is not None and view.public.rows is None and names(view):
-            return ""
-        return unread(view, "messages whose senders' code can be run")
+        if view.public.client is None or view.public.rows is not None or not names(view):
+            return unread(view, "messages whose senders' code can be run")
+        if (numbers := _numbers(view)) * FEWEST > HELD:
+            return f"{FEWEST} messages of {numbers:,} numbers are more than are simulated at once."
+        return ""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """See ``Reader.read``; InputError where the code refuses histories that are made up."""
@@ -72,7 +77,8 @@ def _learned(view: View) -> _Learned:
     assert client is not None, "refused"
     seen = _chosen(view)
     messages = 2 * len(seen) * max(1e-9, client.seconds)
-    count = int(np.clip(SECONDS / messages, FEWEST, SHADOWS))
+    most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
+    count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
     first = _Learned.of(view, seen, _anybody(count, n_items, rng), rng)
     among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
     chance = posterior(first.evidence(among))
@@ -80,6 +86,13 @@ def _learned(view: View) -> _Learned:
         [_alike(count // 2, chance, rng), _anybody(-(-count // 2), n_items, rng)]
     )
     return _Learned.of(view, seen, rng.permutation(alike), rng)
+
+
+def _numbers(view: View) -> int:
+    """Of a message of the last round that is read."""
+    uploads = _chosen(view)[-1].uploads
+    assert uploads is not None, "chosen"
+    return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
 
 
 def _anybody(count: int, n_items: int, rng: np.random.Generator) -> Bits:
@@ -202,7 +215,7 @@ class _Linear:
     row: Numbers
     middle: Numbers
     spread: Numbers
-    weights: Numbers
+    halves: tuple[tuple[Numbers, Numbers], ...]
 
     @classmethod
     def of(cls, blocks: Iterator[tuple[Places, ItemFeatures]], met: Bits) -> Self:
@@ -211,9 +224,8 @@ class _Linear:
         for some, made in blocks:
             others.append(_others(made))
             if made.rows:
-                rows = np.concatenate(made.rows, axis=2).reshape(
-                    -1, sum(r.shape[2] for r in made.rows)
-                )
+                rows = np.concatenate(made.rows, axis=2)
+                rows = rows.reshape(-1, rows.shape[2])
                 square = square + rows.T @ rows
                 towards = towards + rows.T @ (met[some].ravel() - overall)
         damped = square + _RIDGE * np.diag(np.diag(square))
@@ -223,8 +235,8 @@ class _Linear:
         spread[(x != 0).mean(axis=0) < _OFTEN] = np.inf
         spread = np.where(spread > 0, spread, 1.0)
         x = (x - middle) / spread
-        weights = [_ridge(x[half::2], met[half::2]) for half in (0, 1)]
-        return cls(row, middle, spread, np.stack(weights))
+        halves = tuple((x[half::2], _ridge(x[half::2], met[half::2])) for half in (0, 1))
+        return cls(row, middle, spread, halves)
 
     def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
         """What is told of each item, some arrays (n, M)."""
@@ -233,18 +245,17 @@ class _Linear:
             found.append(np.concatenate(made.rows, axis=2) @ self.row)
         x = (_others(made) - self.middle) / self.spread
         if x.shape[1]:
-            by = x @ self.weights
+            by = [(x @ fitted.T) @ weights for fitted, weights in self.halves]
             odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
             found.append((1 - odd) * by[0] + odd * by[1])
         return found
 
 
 def _ridge(x: Numbers, met: Bits) -> Numbers:
-    """Weights (d, M) of the numbers (n, d), by the smaller one of two systems."""
+    """Weights (n, M) of the rows of numbers (n, d), by which others' inner products with them add
+    up to what they tell: there are fewer rows than numbers, or about as many."""
     y = met - met.mean(axis=0)
-    if len(x) > x.shape[1]:
-        return np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
-    return np.asarray(x.T @ np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y))
+    return np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y)
 
 
 def _features(

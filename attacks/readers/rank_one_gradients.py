@@ -69,10 +69,10 @@ class RankOneGradients(MessageReader):
     def reads(self, view: View) -> bool:
         """Whether they are linked to users, and what was broadcast is there.
 
-        A loss with sampled negatives is none over all items.
+        A loss with sampled negatives is none over all items, nor is one beside pseudo items.
         """
         rounds = item_messages(view, (Kind.GRADIENT,))
-        drawn = view.public.settings.get("negatives")
+        drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and downhill(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,29 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedClient:
-    """Calls ``target.upload`` with users who are nobody's: of ``data`` it has what is public.
+    """Calls ``target.upload`` with users who are nobody's. It holds nothing that a user has.
 
-    That are the catalogue, the values that ratings, times and attributes have, and no user's.
+    ``nobody`` is the catalogue without users, ``values`` are those that ratings have, ``times`` the
+    first and the last one; attributes are drawn from their categories.
     """
 
     target: Target
-    data: Interactions
+    nobody: Interactions
+    values: NDArray[np.float32]
+    times: tuple[int, int]
+
+    @classmethod
+    def of(cls, target: Target, data: Interactions) -> Self:
+        """By what is public of ``data``."""
+        times = data.timestamps
+        return cls(
+            target=target,
+            nobody=data.take(np.arange(0)),
+            values=np.unique(data.ratings.data),
+            times=(0, 0) if times is None else (int(times.min()), int(times.max())),
+        )
 
     @property
     def seconds(self) -> float:
@@ -32,20 +47,17 @@ class SimulatedClient:
         self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
     ) -> Uploads:
         """See ``DeviceCode``."""
-        data, count = self.data, len(met)
         ratings = sparse.csr_array(met.astype(np.float32))
-        ratings.data[:] = rng.choice(np.unique(data.ratings.data), ratings.nnz)
-        times = data.timestamps
+        ratings.data[:] = rng.choice(self.values, ratings.nnz)
+        timed = self.nobody.timestamps is not None
         profiles = replace(
-            data,
-            users=data.users.max(initial=-1) + 1 + np.arange(count),
+            self.nobody,
+            users=np.arange(len(met)),
             ratings=ratings,
-            timestamps=None
-            if times is None
-            else rng.integers(times.min(), times.max(), ratings.nnz, endpoint=True),
+            timestamps=rng.integers(*self.times, ratings.nnz, endpoint=True) if timed else None,
             attributes={
-                name: replace(each, codes=rng.integers(len(each.categories), size=count))
-                for name, each in data.attributes.items()
+                name: replace(each, codes=rng.integers(len(each.categories), size=len(met)))
+                for name, each in self.nobody.attributes.items()
             },
         )
         return self.target.upload(profiles, broadcast, rng)

@@ -200,7 +200,8 @@ class AuditedTarget:
     def _client(self) -> SimulatedClient | None:
         """The devices' code for adversaries to run, where it is at hand."""
         target = as_trained(self._audit.targets[self.name], self._audit.plan)
-        return SimulatedClient(target, self.trained[0].train) if origin_of(target).at_hand else None
+        at_hand = origin_of(target).at_hand
+        return SimulatedClient.of(target, self.trained[0].train) if at_hand else None
 
     @cached_property
     def _linked(self) -> Informative | None:

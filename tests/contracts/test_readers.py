@@ -49,16 +49,7 @@ def test_who_else_is_asked_about_changes_nothing(target: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
-UNCALIBRATED = pytest.mark.xfail(
-    reason="RankOneGradients reads clipped gradients of FedGNN and is surer than it is right",
-    strict=True,
-)
-
-
-@pytest.mark.parametrize(
-    "target",
-    [pytest.param(name, marks=UNCALIBRATED if name == "fedgnn" else ()) for name in TARGETS],
-)
+@pytest.mark.parametrize("target", TARGETS)
 def test_evidence_beside_the_true_prior_lowers_no_ranking(target: str) -> None:
     """Items' own shares rank each user's pairs; ratios added may not make it worse, but by chance.
 

@@ -148,6 +148,19 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
     assert shown.epsilon >= float(least)
 
 
+def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
+    rows: dict[str, CatalogueRow],
+) -> None:
+    finding = rows["24"].finding
+    assert finding is not None
+    assert finding.shown is not None
+    system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
+    mechanism = system.mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
+    shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    assert shown.epsilon == pytest.approx(finding.shown.epsilon, rel=1e-3)
+    assert shown.epsilon == pytest.approx(1702, rel=1e-3)
+
+
 def test_a_replacement_has_more_than_twice_the_delta() -> None:
     (number,) = of("27")
     assert number.claimed == pytest.approx(2e-5)
