@@ -23,7 +23,7 @@ from fedrec_auditor.targets.transcript import Kind, RoundView, View
 
 ROUNDS = 2
 """Most rounds before the last that are read."""
-_PRIOR = 10.0  # deviation of weights
+_LUCK = 2.0  # deviations by which chance may speak for a fingerprint: what a unit of weight costs
 _LEAST = 1e-6  # of a deviation of cosines
 
 
@@ -89,7 +89,7 @@ def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     """Of each fingerprint, by linking the last of these rounds to those before; empty if none.
 
     Conditional logistic regression (McFadden 1974) of who sent a message on its cosines with the
-    candidates, in their deviations; weights are not negative, with a normal prior.
+    candidates, in their deviations. Weights are not negative, and cost what chance would gain.
     """
     *before, (whose, sent) = batches
     both = np.isin(
@@ -102,12 +102,13 @@ def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
     true = x[:, np.arange(x.shape[1]), whose[both]]
+    price = _LUCK * np.sqrt(x.shape[1])
 
     def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scores = np.tensordot(weights, x, 1)
         excess = np.einsum("knc,nc->k", x, softmax(scores, axis=1)) - true.sum(axis=1)
         value = (logsumexp(scores, axis=1) - weights @ true).sum()
-        return value + weights @ weights / (2 * _PRIOR**2), excess + weights / _PRIOR**2
+        return value + price * weights.sum(), excess + price
 
     bounds = [(0.0, None)] * len(names)
     fitted = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B", bounds=bounds)
