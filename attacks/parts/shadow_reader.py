@@ -82,6 +82,11 @@ class ShadowReader:
         return replace(known, log_ratio=ratio, items=None, activity=None)
 
 
+def ran_on_shadows(view: View) -> bool:
+    """Whether what was read of this very view was learned on shadows."""
+    return view.memo.get(_MEMO) is not None
+
+
 def _learned(view: View, beside: tuple[Reader, ...]) -> _Learned | None:
     """What is learned on shadows that are anybody, and then on such as users seem to be.
 

@@ -18,6 +18,7 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.attacks.parts.inputs import Condensed
+from fedrec_auditor.attacks.parts.shadow_reader import ran_on_shadows
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow
@@ -112,6 +113,8 @@ class Game:
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
             note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
+        if ran_on_shadows(self.view):
+            note = f"{note} Learns on users made up, by the devices' code.".lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,

@@ -251,6 +251,7 @@ def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> 
     record = audited(recommends, (), attacks=["interaction-reconstruction"], quick=True)
     (sets,) = (row for row in record.attacks if row.metric == "interaction F1")
     assert sets.value >= 0.99
+    assert "by the devices' code" in sets.note
 
 
 def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
