@@ -6,14 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> float:
+def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over classes of the area under each one's ROC against all others; 1/2 without any.
 
-    ``codes`` (n,) and ``scores`` (n, C), larger for likelier classes; classes that none or all
-    have do not count.
+    ``codes`` (n,) and ``scores`` (n, ..., C), larger for likelier classes; classes that none or all
+    have do not count. Of shape (...).
     """
-    areas = [area for area, _ in placements(codes, scores)]
-    return float(np.mean(areas)) if areas else 0.5
+    from scipy.stats import rankdata
+
+    n, classes = len(codes), np.arange(scores.shape[-1])
+    members = codes[:, None] == classes
+    k = members.sum(axis=0)
+    told = (k > 0) & (k < n)
+    if not told.any():
+        return np.full(scores.shape[1:-1], 0.5)
+    sums = np.einsum("n...c,nc->...c", rankdata(scores[..., told], axis=0), members[:, told])
+    k = k[told]
+    return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
 def placements(
