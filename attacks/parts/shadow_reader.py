@@ -31,7 +31,7 @@ _HISTORIES = 2**23  # shadows times items: a few tables of 64 MiB
 _USERS = 500  # whose first reading says what shadows are to have met
 _PARTS = 5  # of the shadows: one tells how far to believe what is learned on the others
 _LONGEST = 1 / 3  # of the catalogue in a history
-_ROUNDS = 4
+_ROUNDS, _SLOW_ROUNDS = 8, 4
 _BLOCK = 2**22  # numbers of messages and features that are held at once
 _PAIRS = 100_000  # of shadows and items that are learned from, half of them met
 _RIDGE = 0.01  # of a number's variance
@@ -345,8 +345,14 @@ def _features(
 
 
 def _chosen(view: View) -> list[RoundView]:
-    """A few of the rounds that are read, the last and the first ones, of messages alike."""
-    rounds = [seen for seen, _, _ in kept(view, names(view)[0], _ROUNDS)][-_ROUNDS:]
+    """Some of the rounds that are read, the last and the first ones, of messages alike.
+
+    Fewer where a message takes long.
+    """
+    client = view.public.client
+    assert client is not None, "refused"
+    most = _ROUNDS if 2 * _ROUNDS * FEWEST * client.seconds <= SECONDS else _SLOW_ROUNDS
+    rounds = [seen for seen, _, _ in kept(view, names(view)[0], most)][-most:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 

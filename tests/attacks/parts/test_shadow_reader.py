@@ -84,6 +84,15 @@ def with_decoys(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"values": sent}
 
 
+def touched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Rows of one's own items and of twice as many others, drawn anew for each message."""
+    others = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))[: 2 * len(items)]
+    table = np.zeros((ITEMS, 3))
+    rows = np.concatenate([items, others])
+    table[rows] = rng.normal(size=(len(rows), 3))
+    return {"item": table}
+
+
 def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"noise": rng.normal(size=(ITEMS, 3)), "more": rng.normal(size=5)}
 
@@ -109,6 +118,16 @@ def test_plain_histories_are_read_in_any_form(
     assert isinstance(reader, ShadowReader)
     guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
     assert metrics.set_f1(guess, histories()).mean() >= least
+
+
+def test_messages_of_several_rounds_are_intersected() -> None:
+    seen = view(Device(touched, seconds=0.0), rounds=6)
+    in_all = np.ones((USERS, ITEMS), np.bool_)
+    for _, sent in seen.component("item"):
+        in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)
+    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    reached = metrics.set_f1(in_all, histories()).mean()
+    assert metrics.set_f1(guess, histories()).mean() > reached - 0.04
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
