@@ -30,7 +30,7 @@ class UserMembership:
     can compute by the joint solve for who is in their sum (``joint_solve``), which needs no
     reference where all profiles are known. FCF, MovieLens 100K, 20 rounds, 4 trainings, as another
     client, AUC: models' fit .779, with the joint solve 1.0000; with 500 of 943 profiles known .78,
-    and .87 (``benchmarks/user_membership.py``).
+    and .89 (``benchmarks/user_membership.py``).
 
     What the reference models tell of the same profile is where it lies without the user, and how
     far it moves with it: the online attack of Carlini et al. 2022. With few references the shift
