@@ -1,4 +1,4 @@
-"""Who of these known profiles was trained on: ``python -m benchmarks.user_membership [TARGET ...]``.
+"""Who of known profiles was trained on: ``python -m benchmarks.user_membership [TARGET ...]``.
 
 MovieLens 100K, 20 rounds, four trainings on random halves of the users, seen as another client.
 AUC over all trainings, of profiles as likely in as out, and seconds of one core for all four, by
