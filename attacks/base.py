@@ -26,6 +26,7 @@ class AttackFamily(StrEnum):
     USER_MEMBERSHIP = "user-level membership inference"
     RECONSTRUCTION = "reconstruction"
     LINKAGE = "linkage"
+    ACTIVITY = "activity inference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +36,12 @@ class Background:
     For attribute inference: ``known`` are positions of users whose label is known, ``labels``
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
-    ones among them, by default all. ``candidates`` are (user, item) pairs, (m, 2), to
-    be told apart in membership inference. ``profiles`` (n, n_items) are the ratings of whole users
-    to be told apart; ``references`` are views of trainings by the adversary, of some of these users
-    each, and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are
-    items known to be some user's, where a message is to be found again by them.
+    ones among them, by default all. Of activity, labels are numbers of items. ``candidates`` are
+    (user, item) pairs, (m, 2), to be told apart in membership inference. ``profiles`` (n, n_items)
+    are the ratings of whole users to be told apart; ``references`` are views of trainings by the
+    adversary, of some of these users each, and ``included`` (len(references), n) who is in which.
+    ``met`` (n_users, n_items) are items known to be some user's, where a message is to be found
+    again by them.
     """
 
     known: NDArray[np.int64] | None = None
@@ -73,7 +75,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """A score for every candidate, larger for likelier members: (m,)."""
+    """A score for every candidate, larger for likelier members, or more active users: (m,)."""
 
     values: NDArray[np.float64]
 

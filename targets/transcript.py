@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
@@ -84,11 +85,15 @@ class DeviceCode(Protocol):
         ...
 
     def __call__(
-        self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
+        self,
+        met: NDArray[np.bool_] | sparse.csr_array,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
     ) -> Uploads:
         """Messages of devices of users who ``met`` these items, (n, n_items), and heard a model.
 
-        What else they hold (ratings, attributes, times) is drawn at random.
+        Ratings are those of a sparse array, or else drawn at random, as is all that devices hold
+        besides (attributes, times).
         """
         ...
 

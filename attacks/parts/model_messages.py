@@ -133,8 +133,12 @@ def spread(
     return whole
 
 
+def part_of(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
+    """What the part of the model is called that messages of this name and shape speak of."""
+    alike = [key for key, part in (broadcast or {}).items() if np.shape(part) == shape]
+    return name if name in alike else alike[0] if len(alike) == 1 else None
+
+
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
-    alike = {key: part for key, part in (broadcast or {}).items() if np.shape(part) == shape}
-    if name in alike or len(alike) == 1:
-        return np.asarray(alike.get(name, next(iter(alike.values()))))
-    return None
+    key = part_of(name, shape, broadcast)
+    return None if broadcast is None or key is None else np.asarray(broadcast[key])

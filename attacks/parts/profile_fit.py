@@ -6,16 +6,11 @@ follow
 
 1. the share of y that V explains, y'Vx / y'y;
 2. the share of the profile's ratings that a vector fitted to them alone explains;
-3. the mean logarithm of the lengths of the profile's rows;
-4. where the model has rows of users, the best cosine of y and what any of them predicts;
-5. where models follow each other, for each step D the inner product with the gradient of the loss
-   of the profile, sum_i (y_i - x.v_i) x.D_i, summed over rounds: whoever took part moved the model
-   along it. Of messages that a vantage sees but cannot link, D is what they add up to; of parties'
-   messages the one of the largest product counts.
+3. where the model has rows of users, the best cosine of y and what any of them predicts.
 
 Where similarities of items are published, it is the mean similarity within the profile. None of
 them is compared with a threshold: how each differs between members and others is learned from
-reference models. Source: least squares and the matched filter.
+reference models. Source: least squares.
 """
 
 from __future__ import annotations
@@ -25,7 +20,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.parts.item_steps import (
-    item_steps,
     item_table,
     last_model,
     similarities,
@@ -60,13 +54,10 @@ def fits(view: View, profiles: sparse.csr_array) -> Floats:
         assert similarity is not None, "refused"
         pairs = np.asarray((held @ similarity).multiply(held).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(held.sum(axis=1), 1))[:, None]
-    columns = [_explained(table, held), _rated(table, profiles), _lengths(table, held)]
+    columns = [_explained(table, held), _rated(table, profiles)]
     users = user_table(model, table)
     if users is not None:
         columns.append(_nearest(table, users, held))
-    moved = _filtered(view, held)
-    if moved is not None:
-        columns.append(moved)
     return np.stack(columns, axis=1)
 
 
@@ -102,26 +93,9 @@ def _rated(table: Floats, profiles: sparse.csr_array) -> Floats:
     return np.asarray(explained / np.maximum(squared, _TINY))
 
 
-def _lengths(table: Floats, held: sparse.csr_array) -> Floats:
-    lengths = np.log(np.linalg.norm(table, axis=1) + _TINY)
-    return np.asarray(held @ (lengths - lengths.mean()) / np.maximum(held.sum(axis=1), 1))
-
-
 def _nearest(table: Floats, users: Floats, held: sparse.csr_array) -> Floats:
     """Largest cosine of a profile and what a row of users predicts of all items."""
     gram = table.T @ table
     lengths = np.sqrt(np.maximum(np.einsum("nd,de,ne->n", users, gram, users), _TINY))
     scores = np.asarray(held @ table) @ (users / lengths[:, None]).T
     return np.asarray(scores.max(axis=1) / np.sqrt(np.maximum(held.sum(axis=1), 1)))
-
-
-def _filtered(view: View, held: sparse.csr_array) -> Floats | None:
-    """Matched filter over all steps, of the largest source; None where no step is seen."""
-    total: Floats | None = None
-    for table, sources in item_steps(view):
-        vectors = _vectors(table, held)
-        inner = vectors @ table.T @ np.stack(sources)
-        own = np.stack([np.asarray(held @ source) for source in sources])
-        products = np.einsum("snd,nd->ns", own - inner, vectors)
-        total = products if total is None or total.shape != products.shape else total + products
-    return None if total is None else np.asarray(total.max(axis=1))

@@ -115,6 +115,31 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
+def user_rows(view: View) -> list[list[NDArray[np.float64]]]:
+    """Tables with a row a user, by where they are seen, each in every round: lists of (n_users, k).
+
+    As a party sends them, or as they are broadcast to all.
+    """
+    found: dict[tuple[str, int], list[NDArray[np.float64]]] = {}
+    for seen in view.rounds:
+        sent = seen.uploads if view.public.parties is not None else None
+        for name, table in (seen.broadcast or {}).items():
+            if _of_users(view, name, np.shape(table)):
+                found.setdefault((name, -1), []).append(np.asarray(table, np.float64))
+        for name, part in () if sent is None else sent.components.items():
+            if _of_users(view, name, part.shape):
+                for at, party in enumerate(sent.users if sent else ()):
+                    table = np.asarray(part.dense(np.array([at]))[0], np.float64)
+                    found.setdefault((name, int(party)), []).append(table)
+    return list(found.values())
+
+
+def _of_users(view: View, name: str, shape: tuple[int, ...]) -> bool:
+    public = view.public
+    rows = len(shape) == 2 and shape[0] == public.n_users
+    return rows and (public.n_users != public.n_items or name.startswith("user"))
+
+
 def takes_turns(view: View) -> bool:
     """Whether sums are seen over groups that change from round to round."""
     groups = _groups(view)

@@ -49,19 +49,26 @@ class SimulatedClient:
         return origin_of(self.target).others
 
     def __call__(
-        self, met: NDArray[np.bool_], broadcast: Broadcast | None, rng: np.random.Generator
+        self,
+        met: NDArray[np.bool_] | sparse.csr_array,
+        broadcast: Broadcast | None,
+        rng: np.random.Generator,
     ) -> Uploads:
         """See ``DeviceCode``."""
-        ratings = sparse.csr_array(met.astype(np.float32))
-        ratings.data[:] = rng.choice(self.values, ratings.nnz)
+        if isinstance(met, np.ndarray):
+            ratings = sparse.csr_array(met.astype(np.float32))
+            ratings.data[:] = rng.choice(self.values, ratings.nnz)
+        else:
+            ratings = met
+        count: int = ratings.shape[0]
         timed = self.nobody.timestamps is not None
         profiles = replace(
             self.nobody,
-            users=np.arange(len(met)),
+            users=np.arange(count),
             ratings=ratings,
             timestamps=rng.integers(*self.times, ratings.nnz, endpoint=True) if timed else None,
             attributes={
-                name: replace(each, codes=rng.integers(len(each.categories), size=len(met)))
+                name: replace(each, codes=rng.integers(len(each.categories), size=count))
                 for name, each in self.nobody.attributes.items()
             },
         )

@@ -1,0 +1,101 @@
+"""Who of known profiles was trained on: ``python -m benchmarks.user_membership [TARGET ...]``.
+
+MovieLens 100K, 20 rounds, four trainings on random halves of the users, seen as another client.
+AUC over all trainings, of profiles as likely in as out, and seconds of one core for all four, by
+what the adversary computes: the joint solve for whose messages add up to the models' steps, how
+models fit profiles against reference models (LiRA online, and RMIA of the first statistic), and
+the attack, which has both. Once with all profiles known, and once with 500 of 943.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.parts import joint_solve, profile_fit
+from fedrec_auditor.attacks.user_membership import UserMembership
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.sources import load_data
+from fedrec_auditor.targets.compute import DEFAULT, one_thread
+from fedrec_auditor.targets.transcript import DeviceCode, View
+
+TARGETS, ROUNDS, TRAININGS, KNOWN = ("fcf", "fcf-meta", "dplcf-ap", "fmf-ldp"), 20, 4, (943, 500)
+Told = Callable[[View, Background], NDArray[np.float64]]
+"""Scores of the background's profiles."""
+
+
+def attacked(view: View, background: Background) -> NDArray[np.float64]:
+    """Those of the attack."""
+    return UserMembership().infer(view, background, np.random.default_rng(0)).values
+
+
+def solved(view: View, background: Background) -> NDArray[np.float64]:
+    """The joint solve alone, which needs no references."""
+    assert background.profiles is not None
+    return joint_solve.shares(view, background.profiles)
+
+
+def compared(view: View, background: Background) -> NDArray[np.float64]:
+    """RMIA at gamma = 1: a profile's fit over its mean over references, as a rank."""
+    assert background.profiles is not None
+    fit, *others = (
+        profile_fit.fits(each, background.profiles)[:, 0] for each in (view, *background.references)
+    )
+    return np.asarray(rankdata(fit / np.mean(others, axis=0)))
+
+
+def lines(name: str) -> Iterator[str]:
+    """The table of one system, a line at a time."""
+    data = load_data("ml-100k")
+    target = FAMILIES["targets"].member(name)().shortened(ROUNDS)
+    rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)
+    halves = Halves.of(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
+    shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
+
+    def views(client: DeviceCode | None) -> list[View]:
+        return [
+            replace(view, public=replace(view.public, client=client))
+            for view in halves.views[shown]
+        ]
+
+    def line(way: str, known: NDArray[np.int64], seen: list[View], told: Told) -> str:
+        start, scores, included = time.process_time(), [], halves.included[:, known]
+        profiles = data.ratings[known]
+        for k, view in enumerate(seen):
+            background = Background(
+                profiles=profiles,
+                references=(*seen[:k], *seen[k + 1 :]),
+                included=np.delete(included, k, axis=0),
+            )
+            scores.append(told(view, background))
+        seconds = time.process_time() - start
+        area = metrics.auc(np.concatenate(scores), included.ravel())
+        return f"| {name} ({shown}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"
+
+    for count in KNOWN:
+        known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
+        client = SimulatedClient.of(target, data)
+        if joint_solve.solves(views(client)[0]):
+            yield line("joint solve", known, views(client), solved)
+        yield line("RMIA, first statistic", known, views(None), compared)
+        yield line("LiRA, models' fit", known, views(None), attacked)
+        yield line("both", known, views(client), attacked)
+
+
+if __name__ == "__main__":
+    print("| system | attack | profiles known | AUC | seconds |\n|---|---|---|---|---|")
+    with one_thread():
+        for target in sys.argv[1:] or TARGETS:
+            for text in lines(target):
+                print(text, flush=True)
