@@ -167,6 +167,8 @@ class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
+    ``gain`` is how far the figure is above it, with the interval of the difference, where both are
+    of the same subjects; the row then beats guessing as far as the gain is above 0.
     ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
     upload may tell less, or more. ``further`` are other figures of the same guesses by name,
     ``roc`` the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
@@ -180,9 +182,10 @@ class AttackRow(Row):
     value: float
     ci_low: float
     ci_high: float
-    confidence: float
+    confidence: float = Field(gt=0.0, le=1.0)
     baseline: float | None
     baselines: dict[str, float]
+    gain: FurtherFigure | None = None
     from_interactions: float | None = None
     further: dict[str, FurtherFigure] = {}
     roc: RocRow | None = None
@@ -225,7 +228,7 @@ class UtilityRow(Row):
     value: float
     ci_low: float
     ci_high: float
-    confidence: float
+    confidence: float = Field(gt=0.0, le=1.0)
     random: float
     baseline: Baseline | None = None
     n: int

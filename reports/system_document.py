@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Verdict, refutes
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import plots, say
-from fedrec_auditor.reports.attack_map import AttackMap, beating
+from fedrec_auditor.reports.attack_map import AttackMap
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
@@ -182,12 +182,13 @@ def _attacks(
     record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
     """What beats guessing in full, how many figures do not, and how many have no guessing."""
-    leaking, tried = _varied(glance.leaking), len(comparable(record))
+    leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"{len(leaking)} of {glance.rows:,} figures beat guessing, corrected for all {tried:,} "
-            f"of this audit{but}."
+            f"{len(leaking)} of {glance.rows:,} figures beat guessing by {percent(LEAK_MARGIN)} or "
+            f"more of what it leaves open and {len(glance.little)} by less, corrected for all of "
+            f"this system{but}."
         )
     ]
     if leaking:
@@ -198,10 +199,13 @@ def _attacks(
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
         blocks.append(Passage(title, (_briefly(more),), folded=True, detail=True))
+    if glance.little:
+        title = f"{counted(len(glance.little), 'figure')} little above guessing"
+        blocks.append(Passage(title, (_briefly(glance.little),), folded=bool(leaking), detail=True))
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
-    blocks.append(_map(glance, [leak.row for leak in leaking]))
+    blocks.append(_map(glance))
     return Passage("Attacks", tuple(blocks))
 
 
@@ -280,11 +284,11 @@ def _notes(rows: Sequence[AttackRow]) -> tuple[tuple[str, str], ...]:
 
 def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
     """How many figures of which attack do not beat guessing, or cannot be held against it."""
-    beaten = {id(leak.row) for leak in glance.leaking}
+    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
     kinds = (
-        ("do not beat guessing", [row for row in others if id(row) in compared]),
+        ("are not shown to beat guessing", [row for row in others if id(row) in compared]),
         ("have no figure for guessing", [row for row in others if id(row) not in compared]),
     )
     return tuple(
@@ -296,16 +300,17 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
     )
 
 
-def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
+def _map(glance: Glance) -> Passage:
     """Every figure, by the part of the upload that it reads."""
     attacks = AttackMap.of(glance.section.attacks)
+    leaking, little = ({id(leak.row) for leak in x} for x in (glance.leaking, glance.little))
 
     def cell(row: AttackRow | None, *, beside: bool) -> Cell:
         if row is None:
             return ""
         guess = f" / {brief(row.baseline)}" if beside and row.baseline is not None else ""
-        above = beating(row, leaking)
-        mark = " ↑" if above else ""
+        above = id(row) in leaking
+        mark = " ↑" if above else " ↗" if id(row) in little else ""
         return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "")
 
     rows = tuple(
@@ -318,13 +323,13 @@ def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
         for line in attacks.rows
     )
     table = Grid(
-        "By part of the upload. ↑: above guessing, corrected for all that were tried. Behind a "
-        "stroke: what is guessed without the uploads. Intervals: report.json",
+        "By part of the upload. ↑: above guessing, ↗: little above, corrected for all that were "
+        "tried. Behind a stroke: what is guessed without the uploads. Intervals: report.json",
         ("Attack, who looks", "Figure", *attacks.parts, "Guessed without"),
         rows,
     )
     count = counted(len(glance.section.attacks), "figure")
-    title = f"All {count}, {len(leaking)} of them above guessing"
+    title = f"All {count}, {len(leaking) + len(little)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
 

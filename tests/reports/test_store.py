@@ -223,7 +223,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
 ) -> None:
     raw = json.loads(store.encode(record))
     assert raw["severity"] == {
-        "rule": 2,
+        "rule": 3,
         "targets": {
             "dplcf-ap": "Critical",
             "dplcf-sp": "High",
@@ -234,7 +234,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
     del raw["severity"]
     (tmp_path / "report.json").write_text(json.dumps(raw))
     assert Record.read(tmp_path) == record
-    raw["severity"] = {"rule": 3, "targets": {"fcf": "Low"}}
+    raw["severity"] = {"rule": 2, "targets": {"fcf": "Low"}}
     (tmp_path / "report.json").write_text(json.dumps(raw))
     assert Record.read(tmp_path) == record
 
