@@ -194,6 +194,14 @@ class AttackRow(Row):
     reference: str
     note: str = ""
 
+    @property
+    def ahead(self) -> FurtherFigure | None:
+        """How far above the baseline: the gain, or else as if the baseline were known exactly."""
+        if self.gain is not None or self.baseline is None:
+            return self.gain
+        value, low, high = (x - self.baseline for x in (self.value, self.ci_low, self.ci_high))
+        return FurtherFigure(value=value, ci_low=low, ci_high=high)
+
 
 class SkippedRow(Row):
     """An attack that did not run on a target, and why."""

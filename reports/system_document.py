@@ -222,6 +222,7 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
                 brief(row.value),
                 _all(
                     f"{ends_words(row)} at {percent(row.confidence)}",
+                    "" if row.gain is None else f"above guessing by {ends_words(row.gain)}",
                     f"at least {brief(leak.low)}, corrected",
                     further_words(row),
                 ),
@@ -246,13 +247,14 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
 def _briefly(leaking: Sequence[Leak]) -> Grid:
     return Grid(
         "With intervals, and the best guess",
-        ("Attack, who looks", "Figure", "Value", "Guessed without"),
+        ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
         tuple(
             (
                 f"{row.attack}, {row.vantage}",
                 row.metric,
                 f"{brief(row.value)} {ends_words(row)}",
                 brief(leak.baseline),
+                ends_words(row.ahead) if row.ahead else "",
             )
             for leak in leaking
             for row in (leak.row,)
