@@ -32,7 +32,7 @@ from fedrec_auditor.reports.document import (
     Said,
     Text,
 )
-from fedrec_auditor.reports.figures import drawn_curves, system_figures
+from fedrec_auditor.reports.figures import hit_row, system_figures
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.remarks import remarks
@@ -73,17 +73,17 @@ def system_document(
     of figures by attack, what could not run.
     """
     section, page = glance.section, anchor is not None
-    headline, curves = section.headline_finding, drawn_curves(glance)
+    headline = section.headline_finding
     facts = (
         ("What to do", glance.todo),
         ("For one person", guess_words(headline) if headline else ""),
-        ("Most at risk", next((risk_words(r.roc) for r in curves if r.roc and r.roc.users), "")),
+        ("Most at risk", "" if (hit := hit_row(glance)) is None else risk_words(hit)),
         ("Training", capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
     )
     figures = list(system_figures(glance)) if page else []
     pictures = [Picture(each.svg, each.title, each.caption) for each in figures]
-    apart = [each.kind == "roc" for each in figures]
+    apart = [each.kind in ("roc", "users") for each in figures]
     places = ("",) * len(section.findings) if anchor is None else anchor.findings
     placed = zip(section.findings, places, strict=True)
     ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *worst_first(pair[0])))

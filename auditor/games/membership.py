@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, further_figure
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)
 """Rates of accused non-members: of a row of its own, and of its further figures."""
 PAIRS = 20
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MET = 5
 """Items of each user that are known where whole messages are seen without their senders."""
 
@@ -112,20 +111,20 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             for rate, one in found.tpr.items()
             if rate != fpr
         },
-        "roc": curve(found.band, {f"{q:.0%}": float(np.nanquantile(alone, q)) for q in _QUANTILES}),
+        "roc": curve(found.band),
+        "users": who_is_hit(game, np.unique(users), alone, "AUC of a user's candidates"),
         "note": area.note + unresolved,
     }
     return area.model_copy(update=more), caught
 
 
-def curve(band: metrics.RocBand, users: Mapping[str, float] | None = None) -> RocRow:
-    """The curve as it is kept in the record, with quantiles over users where there are some."""
+def curve(band: metrics.RocBand) -> RocRow:
+    """The curve as it is kept in the record."""
     return RocRow(
         fpr=tuple(band.fpr),
         tpr=tuple(band.tpr),
         low=tuple(band.low),
         high=tuple(band.high),
-        users=dict(users or {}),
     )
 
 

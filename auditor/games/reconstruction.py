@@ -14,6 +14,7 @@ from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import log_odds
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
@@ -42,7 +43,10 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     held = ratings != 0
     rows = []
     if guess.items is not None:
-        rows += _sets(game, guess.items, held)
+        whole, exact = _sets(game, guess.items, held)
+        success = metrics.set_f1(guess.items, held)
+        hit = who_is_hit(game, guess.users, success, "F1 of a user's items")
+        rows += [whole.model_copy(update={"users": hit}), exact]
     if guess.certain is not None and guess.items is not None:
         rows.append(_proved(game, guess.certain, guess.items != held))
     if guess.ratings is not None and guess.items is not None:

@@ -119,7 +119,7 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     assert area.value == height.value == 1.0
     assert 0.5 < area.baselines["popularity"] < 1
     assert area.roc is not None
-    assert set(area.roc.tpr) == set(area.roc.users.values()) == {1.0}
+    assert set(area.roc.tpr) == {one.value for one in area.users.quantiles.values()} == {1.0}
     assert area.further["TPR at FPR 0.1"].value == 1.0
     assert "TPR at FPR 0.001 cannot be resolved" in area.note
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
