@@ -31,7 +31,9 @@ def placements(
     """Of each class that some but not all have: its area, and each row's influence on it (n,).
 
     The sum of the squared influences is the variance of the area (DeLong, DeLong and
-    Clarke-Pearson 1988, from each row's share of the other kind that it outranks).
+    Clarke-Pearson 1988, from each row's share of the other kind that it outranks), without bias. A
+    single member or non-member says nothing of how its kind varies: it counts as far from the mean
+    as the area leaves room for, sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -48,5 +50,8 @@ def placements(
         beaten = ranks - within  # of the other kind, ties by half
         area = float(beaten[members].sum()) / (k * (n - k))
         share = np.where(members, beaten / (n - k), 1 - beaten / k)
-        classes.append((area, (share - area) / np.where(members, k, n - k)))
+        sizes = np.where(members, k, n - k)
+        off = (share - area) * np.sqrt(sizes / np.maximum(sizes - 1, 1))
+        off = np.where(sizes == 1, np.sqrt(area * (1 - area)), off)
+        classes.append((area, off / sizes))
     return classes

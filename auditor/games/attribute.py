@@ -32,7 +32,8 @@ from fedrec_auditor.auditor.games.class_metrics import (
     stratified_guess_f1,
 )
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
@@ -317,7 +318,16 @@ def _row(
         note,
         from_interactions=from_interactions,
         further=found,
-    )
+    ).model_copy(update={} if of else {"users": _hit(game, guesses, question)})
+
+
+def _hit(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
+    """Of how many of the draws in which it is not known each user's class is guessed rightly."""
+    asked = guesses.guessed != NOT_ASKED
+    right = np.count_nonzero(asked & (guesses.guessed == guesses.truth), axis=0)
+    often = np.count_nonzero(asked, axis=0)
+    share = np.divide(right, often, out=np.full(len(often), np.nan), where=often > 0)
+    return who_is_hit(game, question.subjects, share, "share of right guesses of a user's class")
 
 
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:

@@ -162,4 +162,4 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
     view, told = run.transcript.view(Vantage.SERVER), run.user_vectors
     rng = np.random.default_rng(0)
     rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=told)
-    assert any(row.baseline is not None and row.ci_low > row.baseline for row in rows)
+    assert any(row.ahead is not None and row.ahead.ci_low > 0.0 for row in rows)
