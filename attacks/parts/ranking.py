@@ -12,8 +12,16 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> flo
     ``codes`` (n,) and ``scores`` (n, C), larger for likelier classes; classes that none or all
     have do not count.
     """
-    areas = [area for area, _ in placements(codes, scores)]
-    return float(np.mean(areas)) if areas else 0.5
+    from scipy.stats import rankdata
+
+    members = codes[:, None] == np.arange(scores.shape[1])
+    held = members.sum(axis=0)
+    some = (held > 0) & (held < len(codes))
+    if not some.any():
+        return 0.5
+    members, held = members[:, some], held[some]
+    beaten = (rankdata(scores[:, some], axis=0) * members).sum(axis=0) - held * (held + 1) / 2
+    return float(np.mean(beaten / (held * (len(codes) - held))))
 
 
 def placements(
