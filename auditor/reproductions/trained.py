@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES

@@ -374,8 +374,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     tmp_path: Path, redirect: str, said: str
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
-    small = "min_user = 70\nruns = 100\npopulation = [4, 10]\n"
-    plan.write_text(f'targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\n{small}')
+    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ngames = []\ndata = "synthetic"\n')
     words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
     done = subprocess.run(
         ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],

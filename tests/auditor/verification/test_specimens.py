@@ -16,7 +16,6 @@ from tests.points import later
 from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
-
 MORE = {
     "Laplace in doubles": 20_000,
     "Gaussian in doubles": 20_000,
