@@ -41,8 +41,8 @@ class Background:
     interactions that are known without the messages: of each candidate (m,), or, where there are
     none, of each item (n_items,). ``profiles`` (n, n_items) are the ratings of whole users to be
     told apart; ``references`` are views of trainings by the adversary, of some of these users each,
-    and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are items known
-    to be some user's, where a message is to be found again by them.
+    and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are items that
+    are known to be some user's, where a message is to be found again by them.
     """
 
     known: NDArray[np.int64] | None = None

@@ -55,7 +55,7 @@ def data() -> Interactions:
 
 
 @pytest.mark.parametrize(
-    "name", ["fcf", "dplcf-sp", "fmf-ldp", later("fedrec"), later("lfl-sgdmf"), later("local-only")]
+    "name", ["fcf", "dplcf-sp", *map(later, ("fmf-ldp", "fedrec", "lfl-sgdmf", "local-only"))]
 )
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str
