@@ -119,7 +119,7 @@ _LEVELS = {
 FOUND, INCOMPLETE = 1, 3
 """Exit codes: a finding at the level asked for; an audit from which nothing follows."""
 LEAK_MARGIN = 0.05
-"""By how much an attack's figure must be above its baseline, both in [0, 1], to be a leak."""
+"""The share of what guessing leaves open, 1 - baseline, that an attack must win to be a leak."""
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 """What a caller allows so that an INCONCLUSIVE verdict is no failure."""
 

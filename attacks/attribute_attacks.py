@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.decision_tree import DecisionTree, Part, SortedColumns
 from fedrec_auditor.attacks.parts.inputs import Input
 from fedrec_auditor.attacks.parts.perceptron import Perceptron
 from fedrec_auditor.attacks.parts.ranking import auc_of_classes
@@ -174,22 +174,24 @@ class AttributeSvc(SupervisedAttack):
 class AttributeTree(SupervisedAttack):
     """Attribute inference with a decision tree on the uploads.
 
-    Table IV's decision tree, grown until its leaves are pure.
+    Table IV's decision tree, scikit-learn's, grown until its leaves are pure.
     """
 
     reference = f"{_ZHANG} 5.8 (decision tree)"
     reads_columns = True
 
-    def table(self, read: Input) -> SortedColumns:
-        """All columns, sorted: 6 bytes a number."""
-        return SortedColumns.of(read.values())
+    def table(self, read: Input) -> NDArray[np.floating[Any]]:
+        """All columns."""
+        return read.values()
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """The shares of classes in the leaf that each of the unknown comes to."""
-        assert table is None or isinstance(table, SortedColumns)
-        parts = _parts(problem, table)
-        tree = DecisionTree([known for known, _ in parts], problem.codes, seed)
-        shares = tree.shares([others for _, others in parts])
+        from sklearn.tree import DecisionTreeClassifier
+
+        assert table is None or isinstance(table, np.ndarray)
+        known, others = problem.columns(table)
+        tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.codes)
+        shares = tree.predict_proba(others)
         return Guess(shares.argmax(axis=1), shares)
 
 
@@ -234,19 +236,3 @@ def _inverse_penalty(problem: Problem, size: float) -> float:
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """scikit-learn's scores (m,) of the second of two classes as (m, 2); of more as they are."""
     return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
-
-
-def _parts(problem: Problem, table: SortedColumns | None) -> list[tuple[Part, Part]]:
-    """The columns of the known and of the unknown: those of uploads, and those beside."""
-    groups = (problem.known, problem.unknown)
-    (sent, known), (asked, others) = (problem.rows(users) for users in groups)
-    if len(sent) + len(asked) < sum(map(len, groups)) and table is not None:  # some sent nothing
-        whole = np.concatenate(problem.columns(table.values))
-        k, again = len(problem.known), SortedColumns.of(whole)
-        return [(Part(again, np.arange(k)), Part(again, np.arange(k, len(whole))))]
-    parts = [] if table is None else [(Part(table, known), Part(table, others))]
-    if problem.beside is not None:
-        users = np.concatenate(groups)
-        k, side = len(problem.known), SortedColumns.of(problem.beside[users].astype(np.float32))
-        parts.append((Part(side, np.arange(k)), Part(side, np.arange(k, len(users)))))
-    return parts

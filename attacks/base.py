@@ -37,11 +37,12 @@ class Background:
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
     ones among them, by default all. Of activity, labels are numbers of items. ``candidates`` are
-    (user, item) pairs, (m, 2), to be told apart in membership inference. ``profiles`` (n, n_items)
-    are the ratings of whole users to be told apart; ``references`` are views of trainings by the
-    adversary, of some of these users each, and ``included`` (len(references), n) who is in which.
-    ``met`` (n_users, n_items) are items known to be some user's, where a message is to be found
-    again by them.
+    (user, item) pairs, (m, 2), to be told apart in membership inference. ``prior`` are log-odds of
+    interactions that are known without the messages: of each candidate (m,), or, where there are
+    none, of each item (n_items,). ``profiles`` (n, n_items) are the ratings of whole users to be
+    told apart; ``references`` are views of trainings by the adversary, of some of these users each,
+    and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are items that
+    are known to be some user's, where a message is to be found again by them.
     """
 
     known: NDArray[np.int64] | None = None
@@ -50,6 +51,7 @@ class Background:
     side: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
+    prior: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     references: tuple[View, ...] = ()
     included: NDArray[np.bool_] | None = None

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
+from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.targets.transcript import View
 
 
@@ -19,12 +21,14 @@ from fedrec_auditor.targets.transcript import View
 class InteractionMembership:
     """Score of each candidate (user, item): its log-odds, by what a reader tells of the uploads.
 
-    That is the log-likelihood ratio of what was seen, and the log-odds of the item's popularity,
-    which all uploads tell together. (The user's activity is left out: it says how many of all items
-    were met, nothing on a sample of as many members as non-members.)
+    That is the log-likelihood ratio of what was seen, and the log-odds of the item's popularity:
+    what is known of it without the uploads, or else what they all tell together. (The user's
+    activity is left out: it says how many of all items were met, nothing on a sample of as many
+    members as non-members.)
 
     Where whole messages are seen without their senders, some items of each user are ``met``, known:
-    a pair's score is its probability in each message, weighted by how likely that is the user's.
+    a pair's score is its probability in each message, weighted by how likely that is the user's. Of
+    its log-odds those of the item's popularity are replaced by what is known of them.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
@@ -50,8 +54,11 @@ class InteractionMembership:
             evidence = reading.evidence(hidden, np.arange(hidden.public.n_users))
             chance = posterior(evidence)
             mine = found_again(chance, background.met[users])
-            return Scores(values=(mine @ chance)[rows, pairs[:, 1]])
-        evidence = reading.evidence(view, users)
-        assert evidence.log_ratio is not None
-        scores = evidence.log_ratio[rows, pairs[:, 1]] + prior(evidence)[0][pairs[:, 1]]
-        return Scores(values=scores.astype(np.float64))
+            odds = logit((mine @ chance)[rows, pairs[:, 1]]).clip(-SURE, SURE)
+            ratio = odds - prior(evidence)[0][pairs[:, 1]]
+        else:
+            evidence = reading.evidence(view, users)
+            assert evidence.log_ratio is not None
+            ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
+        known = background.prior
+        return Scores(values=ratio + (prior(evidence)[0][pairs[:, 1]] if known is None else known))

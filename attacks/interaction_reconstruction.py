@@ -28,6 +28,8 @@ _RANKING = (FeatureNetwork, Popularity, UserRows)
 class InteractionReconstruction:
     """What a reader tells of the uploads, and the popularity of items and activity of users.
 
+    Popularity is what is known of it without the uploads, or else what they all tell together.
+
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
     entries more probable than not makes the fewest mistakes, but is close to empty under strong
@@ -63,7 +65,7 @@ class InteractionReconstruction:
         evidence = reading.evidence(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = best_f1_sets(posterior(evidence))
+            sets = best_f1_sets(posterior(evidence, background.prior))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,

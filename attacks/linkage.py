@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
 from fedrec_auditor.attacks.parts.fingerprints import (
@@ -13,7 +16,6 @@ from fedrec_auditor.attacks.parts.fingerprints import (
     fingerprints,
     likeness,
     margin,
-    reciprocal_rank,
     whole,
 )
 from fedrec_auditor.attacks.parts.uploads import unread
@@ -21,21 +23,24 @@ from fedrec_auditor.targets.transcript import Kind, RoundView, View
 
 ROUNDS = 2
 """Most rounds before the last that are read."""
+_LUCK = 2.0  # deviations by which chance may speak for a fingerprint: what a unit of weight costs
+_LEAST = 1e-6  # of a deviation of cosines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The nearest neighbour by the fingerprint that identifies users best (``fingerprints``).
+    """The nearest neighbour by all fingerprints of messages (``fingerprints``), weighted.
 
     It knows who sent what in earlier rounds and not who sends in the last one: a server whose
-    clients change their pseudonyms, or hide behind a proxy from then on. Behind a proxy it knows no
-    sender at all. Which fingerprint is best is tried on earlier rounds.
+    clients change their pseudonyms, or hide behind a proxy from then on. How much each fingerprint
+    tells is learned on earlier rounds. Behind a proxy it knows no sender at all, and goes by the
+    fingerprint by which one message stands out most.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "nearest neighbour by cosine of what messages tell of their senders; derived in "
+        "nearest neighbour by weighted cosines of what messages tell of their senders; derived in "
         "attacks/parts/fingerprints.py"
     )
 
@@ -73,15 +78,19 @@ class Linkage:
                 for users, seen in sent
             ]
         likeliest = likeness(fingerprints(view, last), batches, len(candidates))
-        merit = _tried(batches, len(candidates)) or {
-            name: margin(cosines) for name, cosines in likeliest.items()
-        }
-        best = max(sorted(likeliest), key=lambda name: merit[name])
-        return Links(scores=likeliest[best], candidates=candidates.astype(np.int64))
+        weights = _weights(batches, len(candidates))
+        if not weights:
+            weights = {max(sorted(likeliest), key=lambda name: margin(likeliest[name])): 1.0}
+        scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
+        return Links(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
 
 
-def _tried(batches: list[Batch], candidates: int) -> dict[str, float]:
-    """How well each fingerprint links the last of these rounds to those before; empty if none."""
+def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
+    """Of each fingerprint, by linking the last of these rounds to those before; empty if none.
+
+    Conditional logistic regression (McFadden 1974) of who sent a message on its cosines with the
+    candidates, in their deviations. Weights are not negative, and cost what chance would gain.
+    """
     *before, (whose, sent) = batches
     both = np.isin(
         whose, np.concatenate([np.zeros(0, dtype=np.intp), *(users for users, _ in before)])
@@ -89,7 +98,21 @@ def _tried(batches: list[Batch], candidates: int) -> dict[str, float]:
     if not both.any():
         return {}
     cosines = likeness({name: part[both] for name, part in sent.items()}, before, candidates)
-    return {name: reciprocal_rank(of_users, whose[both]) for name, of_users in cosines.items()}
+    names = sorted(cosines)
+    deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
+    x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
+    true = x[:, np.arange(x.shape[1]), whose[both]]
+    price = _LUCK * np.sqrt(x.shape[1])
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scores = np.tensordot(weights, x, 1)
+        excess = np.einsum("knc,nc->k", x, softmax(scores, axis=1)) - true.sum(axis=1)
+        value = (logsumexp(scores, axis=1) - weights @ true).sum()
+        return value + price * weights.sum(), excess + price
+
+    bounds = [(0.0, None)] * len(names)
+    fitted = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B", bounds=bounds)
+    return dict(zip(names, fitted.x / deviations, strict=True))
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:

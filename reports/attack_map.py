@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.reports.rows import AttackRow
@@ -51,11 +51,6 @@ class AttackMap:
                 for names, found in lines.items()
             ),
         )
-
-
-def beating(row: AttackRow, leaking: Collection[AttackRow]) -> bool:
-    """Whether a row is among those that beat guessing."""
-    return any(row is one for one in leaking)
 
 
 def _apart(metric: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UsersRow, UtilityRow
 from fedrec_auditor.reports.words import brief, percent
 
 GOT = {
@@ -107,25 +107,40 @@ def _share(value: float) -> str:
     return percent(value) if 0.0 <= value <= 1.0 else brief(value)
 
 
-def risk_words(roc: RocRow) -> str:
-    """How differently users are at risk, in quantiles over them; nobody is named."""
-    found = sorted((float(level.rstrip("%")), area) for level, area in roc.users.items())
+def risk_words(row: AttackRow) -> str:
+    """How differently users are at risk, in quantiles over them and by groups; nobody is named."""
+    assert row.users is not None
+    users = row.users
+    found = sorted((float(level.rstrip("%")), one) for level, one in users.quantiles.items())
+    if not found:
+        return ""
     (least, low), (most, high) = found[0], found[-1]
-    told = "the attacker tells an item they met from one they did not"
-    if low == high:
-        share = f"at least {brief(most - least)}%"
-        return f"For {share} of the users {told} {percent(low)} of the time."
-    half = next((area for level, area in found if level == 50.0), low)
-    few = "Each user is judged by few items: part of the spread is chance."
-    return (
-        f"For half of the users {told} {_or_more(half)} of the time; for the most exposed "
-        f"{brief(100 - most)}%, {_or_more(high)}; for the least exposed {brief(least)}%, at most "
-        f"{percent(low)}. {few}"
+    half = next((one for level, one in found if level == 50.0), low)
+    said = (
+        f"{users.success}: {brief(half.value)} or more for half of the users, {brief(high.value)} "
+        f"{ends_words(high)} or more for the most exposed {brief(100 - most)}%, "
+        f"{brief(low.value)} or less for the least exposed {brief(least)}%"
     )
+    if users.sure is not None:
+        said += f"; of {_share(users.sure.value)} of the users it is 0.9 or more"
+    chance = " Each user is judged by few items: part of the spread is chance."
+    few = chance if row.family in _TOLD_APART else ""
+    return f"{said}.{few}{_unequal(users)} ({row.attack}, {row.vantage})"
 
 
-def _or_more(share: float) -> str:
-    return percent(share) if share == 1.0 else f"at least {percent(share)}"
+def _unequal(users: UsersRow) -> str:
+    """The groups that are hit hardest and least, where their intervals are apart."""
+    named = [
+        (one, f"{alike}: {name} {brief(one.value)} {ends_words(one)}")
+        for alike, groups in users.groups.items()
+        for name, one in groups.items()
+    ]
+    if not named:
+        return ""
+    least, most = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
+    if least[0].ci_high >= most[0].ci_low:
+        return ""
+    return f" Hit hardest: {most[1]}; least: {least[1]}."
 
 
 def baseline_words(row: AttackRow) -> str:

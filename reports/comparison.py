@@ -8,9 +8,8 @@ What counts as a change, so that noise does not:
   accountants round; one that is sampled only beyond what is proved (``epsilon_changes``). The
   bounds of an audit hold together at its plan's confidence already;
 - an attack's or a utility's figure, if its intervals do not overlap, each widened for the number of
-  figures that are compared (``leaks.widening``). They are for one training, and know nothing of
-  what another seed would have trained: where the seeds differ, what moved is neither worse nor
-  better.
+  figures that are compared. They are for one training, and know nothing of what another seed would
+  have trained: where the seeds differ, what moved is neither worse nor better.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ from fedrec_auditor.reports.epsilon_changes import epsilon_changes, moved_sample
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
 from fedrec_auditor.reports.section import sections
+from fedrec_auditor.reports.usefulness import at_once
 from fedrec_auditor.reports.words import (
     WORDS,
     brief,
@@ -217,7 +217,9 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
     both = pairs(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         one, other = sorted((row, old), key=lambda each: each.value)
-        if corrected_high(one, len(both)) < corrected_low(other, len(both)):
+        _, most = at_once(one, len(both), one.confidence)
+        least, _ = at_once(other, len(both), other.confidence)
+        if most < least:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
             yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
 

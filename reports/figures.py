@@ -14,7 +14,7 @@ from fedrec_auditor.reports.anchor import distinct
 from fedrec_auditor.reports.curves import TradeOff
 from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
-from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import VIEWS, at_least, at_most, brief, brief_scope_words, percent
 
@@ -28,7 +28,7 @@ class Drawing:
     """One drawing: ``svg`` is a whole SVG element, ``title`` names it, ``caption`` explains it.
 
     ``name`` stays the same from audit to audit, is no other figure's and fits a file's name.
-    ``kind`` is who-learns, ladder, trade-off or roc. Colours are the CSS variables of
+    ``kind`` is who-learns, ladder, trade-off, users or roc. Colours are the CSS variables of
     templates/glance.css; there are no identifiers.
     """
 
@@ -57,6 +57,9 @@ def system_figures(glance: Glance) -> Iterator[Drawing]:
     finding = glance.section.headline_finding
     if finding is not None and (lines := trade_offs(finding)):
         yield _trade_off(glance, finding, lines)
+    hit = hit_row(glance)
+    if hit is not None and hit.users is not None:
+        yield _hit(glance, hit, hit.users)
     for row in drawn_curves(glance):
         if row.roc is not None:
             yield _curve(glance, row, row.roc)
@@ -115,6 +118,29 @@ def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
         f"pointwise band at {percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} are "
         "not resolved.",
         svg=curves.roc_curve(roc, *_read(glance.section, row)),
+    )
+
+
+def hit_row(glance: Glance) -> AttackRow | None:
+    """The most telling row that beats guessing and says how success is spread over users."""
+    above = (leak.row for leak in (*glance.leaking, *glance.little))
+    return next((row for row in above if row.users and row.users.quantiles), None)
+
+
+def _hit(glance: Glance, row: AttackRow, users: UsersRow) -> Drawing:
+    means = "; ".join(
+        f"{alike}: {', '.join(f'{name} {brief(one.value)}' for name, one in groups.items())}"
+        for alike, groups in users.groups.items()
+    )
+    return Drawing(
+        name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
+        kind="users",
+        title=f"Who is hit by {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: "
+        f"{users.success}. {means}".strip(),
+        caption=f"{users.success}. All users: dot the median, bar from the least exposed twentieth "
+        "to the most exposed, tick the most exposed hundredth. Groups: mean and its interval at "
+        f"{percent(row.confidence)}.",
+        svg=plots.spread(users),
     )
 
 

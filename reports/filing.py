@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.document import Facts, Paragraph, Passage, Text
@@ -48,15 +47,16 @@ def filing_part(record: Contents, glance: Glance) -> Passage:
 
 def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
     """The most that attacks of these families got, or what they would have shown."""
-    leaking = [leak.row for leak in glance.leaking if leak.row.family in families]
-    tried = comparable(record)
-    rows = [row for row in tried if row.target == glance.section.target and row.family in families]
-    if leaking:
-        best = leaking[0]
-        return f"Shown: {got_words(best)} ({best.attack}, {best.vantage})."
+    above = (*glance.leaking, *glance.little)
+    best = next((leak for leak in above if leak.row.family in families), None)
+    tried = [row for row in comparable(record) if row.target == glance.section.target]
+    rows = [row for row in tried if row.family in families]
+    if best is not None:
+        row, much = best.row, ", little more than is guessed" if best.little else ""
+        return f"Shown{much}: {got_words(row)} ({row.attack}, {row.vantage})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
-        return f"Not shown by {names}: {left_open(rows, len(tried), LEAK_MARGIN)}."
+        return f"Not shown by {names}: {left_open(rows, len(tried))}."
     return "Not tested."
 
 

@@ -17,8 +17,8 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 from fedrec_auditor.reports.anchor import anchors
-from fedrec_auditor.reports.attack_words import got_words, object_words
-from fedrec_auditor.reports.leaks import Leak, comparable, leaks, left_open
+from fedrec_auditor.reports.attack_words import ends_words, got_words, object_words
+from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
@@ -86,14 +86,16 @@ _TELLING = (
 class Glance:
     """One system: ``anchor`` is the place of its page in the report.
 
-    Of its ``rows`` of attacks that have a baseline, ``leaking`` beat it by the margin, corrected
-    for all rows of the record, the most telling first; ``unseen`` says how far the others may.
+    Of its ``rows`` of attacks that have a baseline, ``leaking`` beat it by the margin and
+    ``little`` by less, corrected for all of them, the most telling first; ``unseen`` says how far
+    they may.
     """
 
     section: Section
     anchor: str
     rows: int
     leaking: tuple[Leak, ...]
+    little: tuple[Leak, ...]
     unseen: str
 
     @property
@@ -210,13 +212,16 @@ class Glance:
         if self.leaking:
             return got_words(self.leaking[0].row)
         if self.rows:
-            said = f"0 of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
+            said = f"{len(self.little):,} of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
             if lost := len(self.section.unplayed):
                 said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
             said += f"; {self.unseen}"
             played = len({row.attack for row in self.section.attacks})
             tested = "hardly tested: " if len(self.section.unplayed) > played else ""
-            return f"{tested}no attack beat guessing ({said})"
+            if not self.little:
+                return f"{tested}no attack beat guessing ({said})"
+            told = got_words(self.little[0].row)
+            return f"{tested}little more than is guessed: {told} ({said})"
         return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
 
     @property
@@ -228,11 +233,14 @@ class Glance:
     @property
     def by(self) -> str:
         """The attack, the metric that got it and its interval; empty if none did."""
-        row = self.leaking[0].row if self.leaking else None
-        if row is None:
+        found = self.leaking or self.little
+        if not found:
             return ""
+        row = found[0].row
         ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
-        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence"
+        sure = f"at {percent(row.confidence)} confidence"
+        gain = "" if row.gain is None else f"; above guessing by {ends_words(row.gain)}"
+        return f"{row.attack}, {row.metric}: {ends} {sure}{gain}"
 
     @property
     def shown(self) -> str:
@@ -294,14 +302,15 @@ def _factor(finding: Finding) -> str:
 
 def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:
     """The systems by severity; within it contradictions and refuted claims, then the most won."""
-    tried, found, places = comparable(record), leaks(record, margin), anchors(record)
+    tried, found, places = comparable(record), above_guessing(record, margin), anchors(record)
     told = []
     for section in sections(record):
         rows = [row for row in tried if row.target == section.target]
-        leaking = sorted((x for x in found if x.row.target == section.target), key=_telling)
-        unseen = left_open(rows, len(tried), margin)
+        above = sorted((x for x in found if x.row.target == section.target), key=_telling)
+        leaking = tuple(leak for leak in above if not leak.little)
+        little = tuple(leak for leak in above if leak.little)
         page = places[section.target].page
-        told.append(Glance(section, page, len(rows), tuple(leaking), unseen))
+        told.append(Glance(section, page, len(rows), leaking, little, left_open(rows)))
     return tuple(sorted(told, key=_order))
 
 

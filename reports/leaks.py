@@ -1,45 +1,54 @@
 """Leaks: attacks that get more from the uploads than is guessed without them, whatever is claimed.
 
-Many rows are tried, so that some beat guessing by luck. Each row's lower limit is therefore moved
-down as Bonferroni's correction over all of them asks. The record holds one interval a row, not its
-sample; a limit at a higher confidence follows from it if the probability of an error larger than w
-falls at least exponentially in w (its logarithm is concave, as for normal and binomial estimates):
-then P(error > t w) <= P(error > w)^t / P(error > 0)^(t - 1), and half of all errors are above 0.
+Many rows are tried, so that some beat guessing by luck. Those of one system are therefore tested
+together, as Holm (1979) does, so that one of them beats guessing by luck with probability
+(1 - confidence) / 2 at most, whatever else the audit holds. The lower limits that are told hold
+for all rows of the system at once, by Bonferroni's correction.
+
+The record holds one interval a row, not its sample. Limits at other confidences, and so the test,
+are those of a share of as many subjects as would give this interval (the exact limits of Clopper
+and Pearson 1934, with the effective sample size of Korn and Graubard 1998).
+
+What is won is counted in parts of what guessing leaves open, 1 - baseline: .05 of it or more is a
+leak, and less is said to be little.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from scipy.special import betainc, betaincinv
+
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
-from fedrec_auditor.reports.rows import AttackRow, Contents, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Contents
 from fedrec_auditor.reports.words import at_most, brief, percent
+
+_SIZES = (1e-9, 1e9)
+"""The least and the largest effective sample size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An attack row whose corrected lower limit is above its baseline by more than the margin.
+    """An attack row that beats its baseline: by the margin, or ``little``.
 
-    ``low`` is that limit and holds for all ``rows`` rows tried at once, at the row's confidence.
+    ``low`` is a lower limit of its figure that holds for all ``rows`` rows of its system at once,
+    and for what was found to beat guessing, at the row's confidence.
     """
 
     row: AttackRow
     baseline: float
     low: float
     rows: int
-
-    @property
-    def excess(self) -> float:
-        """How far the corrected lower limit is above the baseline."""
-        return self.low - self.baseline
+    little: bool = False
 
     @property
     def share(self) -> float:
-        """How much of what guessing leaves open is won, at the corrected limit: at most 1."""
+        """How much of what guessing leaves open is won, at the lower limit: at most 1."""
         room = 1.0 - self.baseline
-        return min(self.excess / room, 1.0) if room > 0.0 else 1.0
+        return min((self.low - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
     def words(self) -> str:
@@ -48,81 +57,185 @@ class Leak:
         return (
             f"{row.attack} ({row.vantage}) reaches {row.metric} {brief(row.value)}, at least "
             f"{brief(self.low)} at {percent(row.confidence)} confidence corrected for "
-            f"{self.rows:,} rows, where {brief(self.baseline)} is guessed without the uploads"
+            f"{self.rows:,} rows of the system, where {brief(self.baseline)} is guessed without "
+            "the uploads"
         )
 
 
 def comparable(record: Contents) -> tuple[AttackRow, ...]:
-    """The attack rows that have a baseline, which is an adversary without the upload."""
+    """The attack rows that have a baseline, which is an adversary without the upload.
+
+    Their figures are at most 1, and 1 is the best.
+    """
     return tuple(
         row
         for row in record.attacks
         if row.baseline is not None
-        and all(map(math.isfinite, (row.value, row.ci_low, row.ci_high, row.baseline)))
+        and all(-1.0 <= x <= 1.0 + 1e-9 for x in (row.value, row.ci_low, row.ci_high, row.baseline))
     )
 
 
-def widening(confidence: float, rows: int) -> float:
-    """By what factor a half-width grows that is to hold for all of so many rows at once.
-
-    The limit of a two-sided interval fails with probability a / 2, a = 1 - confidence; one that
-    fails with a / (2 rows) is at most ln(a / rows) / ln(a) times as far from the estimate.
-
-    >>> round(widening(0.95, 52), 3)
-    2.319
-    """
-    failing = 1.0 - confidence
-    return 1.0 + math.log(rows) / -math.log(failing) if failing > 0.0 and rows > 1 else 1.0
-
-
-def corrected_low(row: AttackRow | UtilityRow, rows: int) -> float:
-    """The row's lower limit, moved down so that those of so many rows hold at once."""
-    return row.value - widening(row.confidence, rows) * max(0.0, row.value - row.ci_low)
-
-
-def corrected_high(row: AttackRow | UtilityRow, rows: int) -> float:
-    """The row's upper limit, moved up so that those of so many rows hold at once."""
-    return row.value + widening(row.confidence, rows) * max(0.0, row.ci_high - row.value)
+def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+    """The rows that beat guessing, by the ``margin`` or by less, the largest share won first."""
+    tried = comparable(record)
+    found = [
+        leak
+        for target in dict.fromkeys(row.target for row in tried)
+        for leak in _of_system([row for row in tried if row.target == target], margin)
+    ]
+    return tuple(sorted(found, key=lambda leak: -leak.share))
 
 
 def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The leaks of a record, the largest excess over guessing first."""
-    tried = comparable(record)
-    found = [
-        Leak(row, row.baseline, corrected_low(row, len(tried)), len(tried))
-        for row in tried
-        if row.baseline is not None
-    ]
-    return tuple(
-        sorted((leak for leak in found if leak.excess > margin), key=lambda leak: -leak.excess)
-    )
+    """The leaks of a record, the largest share won first; what is won is not little."""
+    return tuple(leak for leak in above_guessing(record, margin) if not leak.little)
 
 
-def left_open(rows: Sequence[AttackRow], tried: int, margin: float) -> str:
-    """How far above guessing the rows may still be, in words; of "no leak" what it leaves open.
-
-    That is the largest upper limit above its baseline, corrected for ``tried`` rows, and no less
-    than the margin, which is never called a leak.
-    """
-    most = margin
+def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
+    """The rows of one system that beat guessing."""
+    beating, much = _rejected(rows, 0.0), _rejected(rows, margin)
     for row in rows:
-        if row.baseline is not None:
-            most = max(most, min(corrected_high(row, tried), 1.0) - row.baseline)
+        if id(row) in beating:
+            baseline, little = row.baseline or 0.0, id(row) not in much
+            least = baseline + (0.0 if little else margin * (1.0 - baseline))
+            figure = _Figure.against_guessing(row)
+            low = max(baseline + figure.low_of(len(rows)) - figure.guessed, least)
+            yield Leak(row, baseline, low, len(rows), little)
+
+
+def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
+    """The rows, by identity, that beat guessing by more than ``margin``: Holm's procedure."""
+    found: set[int] = set()
+    tested = sorted(((_luck(row, margin), row) for row in rows), key=lambda pair: pair[0])
+    for left, (luck, row) in zip(range(len(rows), 0, -1), tested, strict=True):
+        if luck > (1.0 - row.confidence) / 2 / left:
+            break
+        found.add(id(row))
+    return found
+
+
+def _luck(row: AttackRow, margin: float) -> float:
+    """How likely so good a figure is for who wins no more than ``margin`` of what is left open."""
+    figure = _Figure.against_guessing(row)
+    return figure.luck(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
+
+
+def corrected_low(row: AttackRow, rows: int) -> float:
+    """The row's lower limit, moved down so that those of so many rows hold at once."""
+    return _Figure.of(row).low_of(rows)
+
+
+def corrected_high(row: AttackRow, rows: int) -> float:
+    """The row's upper limit, moved up so that those of so many rows hold at once."""
+    return _Figure.of(row).high_of(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure in [``least``, 1] with its limits, each of which fails with probability ``failing``.
+
+    ``guessed`` is what it is without the uploads.
+    """
+
+    value: float
+    low: float
+    high: float
+    guessed: float
+    least: float
+    failing: float
+
+    @classmethod
+    def of(cls, row: AttackRow) -> _Figure:
+        """The row's own."""
+        guessed = row.baseline or 0.0
+        least = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
+        failing = (1.0 - row.confidence) / 2
+        return cls(row.value, row.ci_low, row.ci_high, guessed, least, failing)
+
+    @classmethod
+    def against_guessing(cls, row: AttackRow) -> _Figure:
+        """The row's gain over its baseline where it has one of the same users, else its own."""
+        if row.gain is None:
+            return cls.of(row)
+        gain, failing = row.gain, (1.0 - row.confidence) / 2
+        return cls(gain.value, gain.ci_low, gain.ci_high, 0.0, -1.0, failing)
+
+    def luck(self, bar: float) -> float:
+        """The probability of so large a figure where ``bar`` is the truth: of a binomial share."""
+        value, low, bar = map(self._share, (self.value, self.low, bar))
+        if value <= bar:
+            return 1.0
+        size = _size(value, low, self.failing)
+        if math.isinf(size):
+            return 0.0
+        return float(betainc(value * size, (1.0 - value) * size + 1.0, max(bar, 0.0)))
+
+    def low_of(self, rows: int) -> float:
+        value, low = self._share(self.value), self._share(self.low)
+        return self._figure(_moved(value, low, self.failing, rows))
+
+    def high_of(self, rows: int) -> float:
+        value, high = self._share(self.value), self._share(self.high)
+        return self._figure(1.0 - _moved(1.0 - value, 1.0 - high, self.failing, rows))
+
+    def _share(self, figure: float) -> float:
+        return min((figure - self.least) / (1.0 - self.least), 1.0)
+
+    def _figure(self, share: float) -> float:
+        return self.least + share * (1.0 - self.least)
+
+
+def _moved(value: float, low: float, failing: float, rows: int) -> float:
+    """The lower limit of a share that fails with ``failing`` / ``rows`` instead of ``failing``."""
+    if rows <= 1 or low >= value or failing <= 0.0:
+        return min(low, value)
+    return min(low, _limit(value, _size(value, low, failing), failing / rows))
+
+
+def _limit(value: float, size: float, failing: float) -> float:
+    """The exact lower limit of the share ``value`` of ``size`` subjects."""
+    return float(betaincinv(value * size, (1.0 - value) * size + 1.0, failing))
+
+
+@functools.lru_cache(maxsize=4096)
+def _size(value: float, low: float, failing: float) -> float:
+    """Of how many subjects a share ``value`` has the lower limit ``low``; infinite if it is all."""
+    if low >= value or failing <= 0.0:
+        return math.inf
+    least, most = map(math.log, _SIZES)
+    for _ in range(60):
+        middle = 0.5 * (least + most)
+        if _limit(value, math.exp(middle), failing) < low:
+            least = middle
+        else:
+            most = middle
+    return math.exp(least)
+
+
+def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
+    """How far above guessing the rows of a system may still be, in words.
+
+    That is the largest upper limit above its baseline, corrected for all ``tried`` rows of the
+    system, by default these.
+    """
+    count = len(rows) if tried is None else tried
+    figures = map(_Figure.against_guessing, rows)
+    most = max((one.high_of(count) - one.guessed for one in figures), default=0.0)
+    if most <= 0.0:
+        return "none has an advantage"
     return f"an advantage of up to {at_most(most)} is not ruled out"
 
 
-def leak_line(record: Contents, found: Sequence[Leak], margin: float) -> str:
-    """The worst leak of ``found`` and how many there are, or over how many rows there is none."""
-    rows = comparable(record)
-    tried = len(rows)
+def leak_line(record: Contents, margin: float) -> str:
+    """The worst leak and how many there are, or over how many rows there is none."""
+    tried, above = len(comparable(record)), above_guessing(record, margin)
+    found = [leak for leak in above if not leak.little]
+    by = f"{percent(margin)} or more of what guessing leaves open"
+    little = f" {len(above) - len(found):,} beat it by less." if len(above) > len(found) else ""
     if not found:
-        but = f"; {left_open(rows, tried, margin)}" if rows else ""
-        return (
-            f"No leak: of {tried:,} attack rows with a baseline none is above it by more than "
-            f"{brief(margin)}{but}."
-        )
+        return f"No leak: of {tried:,} attack rows with a baseline none wins {by}.{little}"
     worst = found[0]
     return (
-        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(found):,} of {tried:,} rows, "
-        f"by more than {brief(margin)}."
+        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(found):,} of {tried:,} rows "
+        f"win {by}.{little}"
     )

@@ -82,6 +82,14 @@ def _from_second(raw: dict[str, Any]) -> None:
         trial["worlds"] = trial.get("worlds") or ["not recorded", "not recorded"]
 
 
+def _from_third(raw: dict[str, Any]) -> None:
+    """Quantiles over users stood with a curve, without intervals."""
+    for row in raw["attacks"]:
+        if users := (row.get("roc") or {}).pop("users", {}):
+            told = {k: {"value": x, "ci_low": x, "ci_high": x} for k, x in users.items()}
+            row["users"] = {"success": "AUC of a user's candidates", "quantiles": told}
+
+
 def _bounds(raw: dict[str, Any], *names: str) -> Iterator[dict[str, Any]]:
     rows = [*raw["findings"], *raw["measurements"], *_trials(raw)]
     yield from (row[name] for row in rows for name in names if row.get(name) is not None)
@@ -92,5 +100,9 @@ def _trials(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (row["violation"], row["control"])
 
 
-_STEPS: dict[int, Callable[[dict[str, Any]], None]] = {1: _from_first, 2: _from_second}
+_STEPS: dict[int, Callable[[dict[str, Any]], None]] = {
+    1: _from_first,
+    2: _from_second,
+    3: _from_third,
+}
 """What makes each version the next one."""

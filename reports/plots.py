@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
 from fedrec_auditor.reports import drawing
-from fedrec_auditor.reports.rows import AttackRow, Finding
-from fedrec_auditor.reports.words import at_least, brief, delta_words, number, proved_beside_claim
+from fedrec_auditor.reports.rows import AttackRow, Finding, UsersRow
+from fedrec_auditor.reports.words import (
+    at_least,
+    brief,
+    delta_words,
+    legal,
+    number,
+    proved_beside_claim,
+)
 
 _WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
 _LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
@@ -17,6 +25,7 @@ _EDGE = 340.0  # where infinity sits, beyond a break
 _ROW, _STEP, _FOOT = 70.0, 16.0, 26.0
 _ROOM = 44.0  # between infinity and the next label
 _LEAST = 0.01  # of the axis: whatever is less sits at its end
+_NAMES, _LONGEST = 130.0, 20  # of groups of users: room, and letters
 _VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
 
 
@@ -92,6 +101,41 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
         base = place(attack.baseline)
         drawn.append(drawing.line(base, 1, base, 17, "ink", 2))
     return drawing.svg(140, 18, drawn)
+
+
+def spread(users: UsersRow) -> str:
+    """Success over all users, and the means of groups of them, on an axis from 0 to 1, as SVG."""
+    quantiles = {level: one.value for level, one in users.quantiles.items()}
+
+    def place(value: float) -> float:
+        return _NAMES + min(max(value, 0.0), 1.0) * (_WIDTH - 56.0 - _NAMES)
+
+    def bar(y: float, low: float, value: float, high: float) -> list[str]:
+        return [
+            drawing.line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
+            drawing.line(place(low), y - 4, place(high), y - 4, "leak", 3),
+            drawing.dot(place(value), y - 4, "leak"),
+            drawing.text(place(1.0) + 8, y, brief(value)),
+        ]
+
+    some = quantiles or {"50%": 0.0}
+    middle = some.get("50%", min(some.values()))
+    low, high = some.get("5%", min(some.values())), some.get("95%", max(some.values()))
+    y = _STEP
+    drawn = [drawing.text(0, y, "all users", bold=True), *bar(y, low, middle, high)]
+    top = place(max(some.values()))
+    drawn.append(drawing.line(top, y - 10, top, y + 2, "ink", 2))
+    for alike, groups in users.groups.items():
+        y += _STEP + 6
+        drawn.append(drawing.text(0, y, escape(legal(alike)), bold=True))
+        for name, one in groups.items():
+            y += _STEP
+            cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+            drawn.append(drawing.text(8, y, escape(legal(cut))))
+            drawn += bar(y, one.ci_low, one.value, one.ci_high)
+    y += _STEP
+    drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
+    return drawing.svg(_WIDTH, y + 6, drawn)
 
 
 def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:

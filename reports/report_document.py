@@ -70,7 +70,7 @@ def report_document(record: Contents) -> Passage:
 
 def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
     """How many figures of which attack beat guessing, and of how many, by system."""
-    above = {id(leak.row) for glance in seen for leak in glance.leaking}
+    above = {id(x.row) for glance in seen for x in (*glance.leaking, *glance.little)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in seen for attack in g.section.unplayed}

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
 
 _DEEPEST = 32
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[4] = 4
 """``migrations`` says when it grows, and reads the versions before."""
 
 
@@ -152,24 +152,39 @@ class FurtherFigure(Row):
 class RocRow(Row):
     """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
 
-    ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries. ``users`` are quantiles of the area
-    under the curve of single users' candidates, by their level, such as 95%: who is most at risk.
+    ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries.
     """
 
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    users: dict[Annotated[str, Field(pattern=r"^\d{1,2}(\.\d+)?%$")], float] = {}
+
+
+class UsersRow(Row):
+    """How success is spread over the users behind a figure; nobody is named.
+
+    ``success`` says what it is of one user, in [0, 1]. ``quantiles`` are those over users by their
+    level, such as 99%: who is most at risk. ``sure`` is the share of users of whom it is .9 or
+    more, ``groups`` are means over users who are alike, by what they are alike in.
+    """
+
+    success: str
+    quantiles: dict[Annotated[str, Field(pattern=r"^\d{1,2}(\.\d+)?%$")], FurtherFigure]
+    sure: FurtherFigure | None = None
+    groups: dict[str, dict[str, FurtherFigure]] = {}
 
 
 class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
+    ``gain`` is how far the figure is above it, with the interval of the difference, where both are
+    of the same subjects; the row then beats guessing as far as the gain is above 0.
     ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
     upload may tell less, or more. ``further`` are other figures of the same guesses by name,
-    ``roc`` the curve of scores. ``n`` is the number of subjects, ``subject`` says what they are.
+    ``roc`` the curve of scores, ``users`` how success is spread over users. ``n`` is the number of
+    subjects, ``subject`` says what they are.
     """
 
     target: str
@@ -180,16 +195,26 @@ class AttackRow(Row):
     value: float
     ci_low: float
     ci_high: float
-    confidence: float
+    confidence: float = Field(gt=0.0, le=1.0)
     baseline: float | None
     baselines: dict[str, float]
+    gain: FurtherFigure | None = None
     from_interactions: float | None = None
     further: dict[str, FurtherFigure] = {}
     roc: RocRow | None = None
+    users: UsersRow | None = None
     n: int
     subject: str
     reference: str
     note: str = ""
+
+    @property
+    def ahead(self) -> FurtherFigure | None:
+        """How far above the baseline: the gain, or else as if the baseline were known exactly."""
+        if self.gain is not None or self.baseline is None:
+            return self.gain
+        value, low, high = (x - self.baseline for x in (self.value, self.ci_low, self.ci_high))
+        return FurtherFigure(value=value, ci_low=low, ci_high=high)
 
 
 class SkippedRow(Row):
@@ -225,7 +250,7 @@ class UtilityRow(Row):
     value: float
     ci_low: float
     ci_high: float
-    confidence: float
+    confidence: float = Field(gt=0.0, le=1.0)
     random: float
     baseline: Baseline | None = None
     n: int
@@ -356,7 +381,7 @@ class Contents(Row):
     ``reports.record.Record`` is this with what users do with it.
     """
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[4] = SCHEMA_VERSION
     plan: Annotated[dict[str, Any], AfterValidator(_shallow)]
     provenance: Provenance
     findings: tuple[Finding, ...]

@@ -15,7 +15,7 @@ from fedrec_auditor.reports.leaks import Leak
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 
-SEVERITY_RULE = 2
+SEVERITY_RULE = 3
 """The number of the rule; another rule has another."""
 MUCH, SOME = 0.5, 0.2
 """Of what guessing leaves open, the share that an attack must win to be critical, or high."""
@@ -46,7 +46,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Severity:
     """The worse of claim and leak; a refuted claim whose leak is high or worse is critical.
 
     Where neither was looked at, the system is not assessed. ``leaks`` are those of the section's
-    target, corrected for all rows of the record.
+    target; what beats guessing by less is none.
     """
     claim, leak = claim_severity(section.headline_finding), leak_severity(section, leaks)
     if section.violated and leak is not None and leak.place <= Severity.HIGH.place:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import Verdict, refutes
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import plots, say
-from fedrec_auditor.reports.attack_map import AttackMap, beating
+from fedrec_auditor.reports.attack_map import AttackMap
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
@@ -32,7 +32,7 @@ from fedrec_auditor.reports.document import (
     Said,
     Text,
 )
-from fedrec_auditor.reports.figures import drawn_curves, system_figures
+from fedrec_auditor.reports.figures import hit_row, system_figures
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.remarks import remarks
@@ -73,17 +73,17 @@ def system_document(
     of figures by attack, what could not run.
     """
     section, page = glance.section, anchor is not None
-    headline, curves = section.headline_finding, drawn_curves(glance)
+    headline = section.headline_finding
     facts = (
         ("What to do", glance.todo),
         ("For one person", guess_words(headline) if headline else ""),
-        ("Most at risk", next((risk_words(r.roc) for r in curves if r.roc and r.roc.users), "")),
+        ("Most at risk", "" if (hit := hit_row(glance)) is None else risk_words(hit)),
         ("Training", capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
     )
     figures = list(system_figures(glance)) if page else []
     pictures = [Picture(each.svg, each.title, each.caption) for each in figures]
-    apart = [each.kind == "roc" for each in figures]
+    apart = [each.kind in ("roc", "users") for each in figures]
     places = ("",) * len(section.findings) if anchor is None else anchor.findings
     placed = zip(section.findings, places, strict=True)
     ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *worst_first(pair[0])))
@@ -182,12 +182,13 @@ def _attacks(
     record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
     """What beats guessing in full, how many figures do not, and how many have no guessing."""
-    leaking, tried = _varied(glance.leaking), len(comparable(record))
+    leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"{len(leaking)} of {glance.rows:,} figures beat guessing, corrected for all {tried:,} "
-            f"of this audit{but}."
+            f"{len(leaking)} of {glance.rows:,} figures beat guessing by {percent(LEAK_MARGIN)} or "
+            f"more of what it leaves open and {len(glance.little)} by less, corrected for all of "
+            f"this system{but}."
         )
     ]
     if leaking:
@@ -198,10 +199,13 @@ def _attacks(
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
         blocks.append(Passage(title, (_briefly(more),), folded=True, detail=True))
+    if glance.little:
+        title = f"{counted(len(glance.little), 'figure')} little above guessing"
+        blocks.append(Passage(title, (_briefly(glance.little),), folded=bool(leaking), detail=True))
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
-    blocks.append(_map(glance, [leak.row for leak in leaking]))
+    blocks.append(_map(glance))
     return Passage("Attacks", tuple(blocks))
 
 
@@ -218,6 +222,7 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
                 brief(row.value),
                 _all(
                     f"{ends_words(row)} at {percent(row.confidence)}",
+                    "" if row.gain is None else f"above guessing by {ends_words(row.gain)}",
                     f"at least {brief(leak.low)}, corrected",
                     further_words(row),
                 ),
@@ -242,13 +247,14 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
 def _briefly(leaking: Sequence[Leak]) -> Grid:
     return Grid(
         "With intervals, and the best guess",
-        ("Attack, who looks", "Figure", "Value", "Guessed without"),
+        ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
         tuple(
             (
                 f"{row.attack}, {row.vantage}",
                 row.metric,
                 f"{brief(row.value)} {ends_words(row)}",
                 brief(leak.baseline),
+                ends_words(row.ahead) if row.ahead else "",
             )
             for leak in leaking
             for row in (leak.row,)
@@ -280,11 +286,11 @@ def _notes(rows: Sequence[AttackRow]) -> tuple[tuple[str, str], ...]:
 
 def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
     """How many figures of which attack do not beat guessing, or cannot be held against it."""
-    beaten = {id(leak.row) for leak in glance.leaking}
+    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
     kinds = (
-        ("do not beat guessing", [row for row in others if id(row) in compared]),
+        ("are not shown to beat guessing", [row for row in others if id(row) in compared]),
         ("have no figure for guessing", [row for row in others if id(row) not in compared]),
     )
     return tuple(
@@ -296,16 +302,17 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
     )
 
 
-def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
+def _map(glance: Glance) -> Passage:
     """Every figure, by the part of the upload that it reads."""
     attacks = AttackMap.of(glance.section.attacks)
+    leaking, little = ({id(leak.row) for leak in x} for x in (glance.leaking, glance.little))
 
     def cell(row: AttackRow | None, *, beside: bool) -> Cell:
         if row is None:
             return ""
         guess = f" / {brief(row.baseline)}" if beside and row.baseline is not None else ""
-        above = beating(row, leaking)
-        mark = " ↑" if above else ""
+        above = id(row) in leaking
+        mark = " ↑" if above else " ↗" if id(row) in little else ""
         return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "")
 
     rows = tuple(
@@ -318,13 +325,13 @@ def _map(glance: Glance, leaking: Sequence[AttackRow]) -> Passage:
         for line in attacks.rows
     )
     table = Grid(
-        "By part of the upload. ↑: above guessing, corrected for all that were tried. Behind a "
-        "stroke: what is guessed without the uploads. Intervals: report.json",
+        "By part of the upload. ↑: above guessing, ↗: little above, corrected for all that were "
+        "tried. Behind a stroke: what is guessed without the uploads. Intervals: report.json",
         ("Attack, who looks", "Figure", *attacks.parts, "Guessed without"),
         rows,
     )
     count = counted(len(glance.section.attacks), "figure")
-    title = f"All {count}, {len(leaking)} of them above guessing"
+    title = f"All {count}, {len(leaking) + len(little)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
 

@@ -71,10 +71,9 @@ def render(record: Contents, console: Console) -> None:
 def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
     """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
     failing, unknown = gated(record, gate)
-    if gate.fail_on is FailOn.LEAK:
-        found = leaks(record, gate.leak_margin)
-        if found or not (failing or unknown):
-            print_hanging(console, leak_line(record, found, gate.leak_margin))
+    told = leaks(record, gate.leak_margin) or not (failing or unknown)
+    if gate.fail_on is FailOn.LEAK and told:
+        print_hanging(console, leak_line(record, gate.leak_margin))
     for glance in failing:
         print_hanging(console, glance.exposed, "fails:", style="bold red")
     for glance in unknown:

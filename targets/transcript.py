@@ -79,6 +79,11 @@ class DeviceCode(Protocol):
         """What a message costs, where it is much; else 0."""
         ...
 
+    @property
+    def others(self) -> bool:
+        """Whether it is others' code: readers know the forms of messages, not what it puts in."""
+        ...
+
     def __call__(
         self,
         met: NDArray[np.bool_] | sparse.csr_array,

@@ -5,8 +5,8 @@ it (interactions, vectors, ratings) and, of each of its parts, the entries where
 sizes of the rows, and which rows moved. A round's mean is subtracted: what all users share tells
 none of them apart. Two messages are as like as the cosine of their fingerprints.
 
-Which fingerprint to go by is told by earlier rounds whose senders are known. Where none is, it
-shows all the same: by a fingerprint that identifies users, one message stands out from all others.
+How much each fingerprint tells is learned on earlier rounds whose senders are known. Where none
+is, it shows all the same: by one that identifies users, one message stands out from all others.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts import prior, reading
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
-from fedrec_auditor.attacks.readers.base import SURE
+from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Uploads, View
 
 Fingerprints = dict[str, NDArray[np.float32]]
@@ -59,10 +60,12 @@ def fingerprints(view: View, seen: RoundView) -> Fingerprints:
     prints: dict[str, NDArray[np.float32]] = {}
     if not reading.refusal(alone):
         evidence = reading.evidence(alone, everyone)
-        for name in ("log_ratio", "vectors", "ratings"):
+        if evidence.log_ratio is not None:
+            prints["interactions"] = _interactions(evidence)
+        for name in ("vectors", "ratings"):
             part = getattr(evidence, name)
             if part is not None:
-                prints[name] = np.clip(part, -SURE, SURE) if name == "log_ratio" else part
+                prints[name] = part
     moving = model_messages(alone)
     for name, component in sent.items():
         if name in moving:
@@ -88,13 +91,6 @@ def likeness(
     return cosines
 
 
-def reciprocal_rank(likeness: NDArray[np.floating[Any]], true: NDArray[np.intp]) -> float:
-    """Mean inverse rank of the ``true`` columns (n,); equals share the rank in their middle."""
-    value = np.take_along_axis(likeness, true[:, None], axis=1)
-    above, tied = (likeness > value).sum(axis=1), (likeness == value).sum(axis=1)
-    return float(np.mean(1 / (above + (tied + 1) / 2)))
-
-
 def margin(likeness: NDArray[np.floating[Any]]) -> float:
     """How much less the nearest of a row may be chance than the next: log-probabilities, mean.
 
@@ -109,6 +105,19 @@ def margin(likeness: NDArray[np.floating[Any]]) -> float:
     spread = max(float(likeness.var()), _LEAST)
     chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
     return float(np.minimum(chance[:, 1] - chance[:, 0], SURE).mean())
+
+
+def _interactions(evidence: Evidence) -> NDArray[np.float32]:
+    """Posteriors less priors, in deviations of an item: (n, M).
+
+    Two messages are one user's rather than two users' with odds, an item, of
+    q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p (1 - p)), where q and q' are the
+    posteriors and p is the prior: to first order the log of all items' odds is an inner product.
+    """
+    items, activity = prior.prior(evidence)
+    share = expit(items)
+    beyond = prior.posterior(evidence) - expit(items + activity[:, None])
+    return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
 def _of_model(name: str, messages: ModelMessages) -> Fingerprints:

@@ -21,18 +21,24 @@ _HALVINGS = 16  # down to the share of one user in 60,000
 _WEIGHT = 0.5  # observations of the overall share
 
 
-def posterior(evidence: Evidence) -> NDArray[np.float32]:
-    """Probability that each user met each item: (n, M)."""
+def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+    """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
     assert evidence.log_ratio is not None
-    items, activity = prior(evidence)
+    items, activity = prior(evidence, known)
     odds = evidence.log_ratio + items + activity[:, None]
     return np.asarray(expit(odds), dtype=np.float32)
 
 
-def prior(evidence: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log-odds of each item (M,), and what each user's activity adds to them (n,)."""
+def prior(
+    evidence: Evidence, known: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Log-odds of each item (M,), and what each user's activity adds to them (n,).
+
+    Those of items are the ``known`` ones (M,), where there are some: then evidence that says
+    nothing leaves them as they are.
+    """
     assert evidence.log_ratio is not None
-    items, activity = evidence.items, evidence.activity
+    items, activity = evidence.items if known is None else known, evidence.activity
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -SURE, SURE).astype(np.float32)
         overall = _share(ratio.reshape(1, -1), 0.5)

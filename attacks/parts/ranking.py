@@ -6,14 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> float:
+def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over classes of the area under each one's ROC against all others; 1/2 without any.
 
-    ``codes`` (n,) and ``scores`` (n, C), larger for likelier classes; classes that none or all
-    have do not count.
+    ``codes`` (n,) and ``scores`` (n, ..., C), larger for likelier classes; classes that none or all
+    have do not count. Of shape (...).
     """
-    areas = [area for area, _ in placements(codes, scores)]
-    return float(np.mean(areas)) if areas else 0.5
+    from scipy.stats import rankdata
+
+    n, classes = len(codes), np.arange(scores.shape[-1])
+    members = codes[:, None] == classes
+    k = members.sum(axis=0)
+    told = (k > 0) & (k < n)
+    if not told.any():
+        return np.full(scores.shape[1:-1], 0.5)
+    sums = np.einsum("n...c,nc->...c", rankdata(scores[..., told], axis=0), members[:, told])
+    k = k[told]
+    return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
 def placements(
@@ -22,7 +31,9 @@ def placements(
     """Of each class that some but not all have: its area, and each row's influence on it (n,).
 
     The sum of the squared influences is the variance of the area (DeLong, DeLong and
-    Clarke-Pearson 1988, from each row's share of the other kind that it outranks).
+    Clarke-Pearson 1988, from each row's share of the other kind that it outranks), without bias. A
+    single member or non-member says nothing of how its kind varies: it counts as far from the mean
+    as the area leaves room for, sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -39,5 +50,8 @@ def placements(
         beaten = ranks - within  # of the other kind, ties by half
         area = float(beaten[members].sum()) / (k * (n - k))
         share = np.where(members, beaten / (n - k), 1 - beaten / k)
-        classes.append((area, (share - area) / np.where(members, k, n - k)))
+        sizes = np.where(members, k, n - k)
+        off = (share - area) * np.sqrt(sizes / np.maximum(sizes - 1, 1))
+        off = np.where(sizes == 1, np.sqrt(area * (1 - area)), off)
+        classes.append((area, off / sizes))
     return classes

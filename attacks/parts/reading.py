@@ -6,9 +6,7 @@ import functools
 import importlib
 import logging
 import pkgutil
-from dataclasses import fields
 from importlib.metadata import entry_points
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts.shadow_reader import ShadowReader
 from fedrec_auditor.attacks.parts.uploads import names, unread
-from fedrec_auditor.attacks.readers.base import Evidence, Reader
+from fedrec_auditor.attacks.readers.base import Evidence, Reader, together
 from fedrec_auditor.targets.transcript import View
 
 KEPT = 2**23
@@ -53,10 +51,14 @@ def readers() -> tuple[Reader, ...]:
 def reading(view: View) -> tuple[Reader, ...]:
     """The readers that read this view; no two of them tell the same.
 
-    Messages of which none knows the form are read by what the devices' code makes of shadows.
+    Messages of others' devices, and those of which none knows the form, are read by what the
+    devices' code makes of shadows, beside those readers that know the form.
     """
     special = tuple(reader for reader in readers() if not reader.refusal(view))
-    return special or tuple(reader for reader in (ShadowReader(),) if not reader.refusal(view))
+    learned, client = ShadowReader(special), view.public.client
+    if (special and not (client and client.others)) or learned.refusal(view):
+        return special
+    return (learned,)
 
 
 def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -76,14 +78,7 @@ def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     asked = reading(view)
     if not asked:
         raise InputError(f"Expected messages that can be read. {_unread(view)}")
-    answers = [reader.read(view, users) for reader in asked]
-
-    def first(name: str) -> Any:
-        parts = (getattr(answer, name) for answer in answers)
-        return next((part for part in parts if part is not None), None)
-
-    rest = {field.name: first(field.name) for field in fields(Evidence) if field.name != "users"}
-    return Evidence(users=users, **rest)
+    return together(asked, view, users)
 
 
 def refusal(view: View) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from fedrec_auditor.attacks.parts.item_features import ItemFeatures, Numbers
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
-from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, View
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
+from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, Uploads, View
 
 SHADOWS, FEWEST = 1_000, 100
 """Histories that are made up, of which each sends in every round that is read; and how few where a
@@ -30,10 +31,11 @@ _HISTORIES = 2**23  # shadows times items: a few tables of 64 MiB
 _USERS = 500  # whose first reading says what shadows are to have met
 _PARTS = 5  # of the shadows: one tells how far to believe what is learned on the others
 _LONGEST = 1 / 3  # of the catalogue in a history
-_ROUNDS = 4
+_ROUNDS, _SLOW_ROUNDS = 8, 4
 _BLOCK = 2**22  # numbers of messages and features that are held at once
 _PAIRS = 100_000  # of shadows and items that are learned from, half of them met
 _RIDGE = 0.01  # of a number's variance
+_EXACT = 0.9999  # area under the curve of readers that make no mistake
 _OFTEN = 0.02  # of the shadows that send a code which means something
 
 Bits = NDArray[np.bool_]
@@ -41,14 +43,19 @@ Places = NDArray[np.intp]
 _MEMO = "shadows"
 
 
+@dataclass(frozen=True)
 class ShadowReader:
     """Learns on shadows what a message tells of an item: one rule for all items.
 
     The rule is boosted trees on what the message shows of an item (``ItemFeatures``), on what a
     ridge regression makes of the item's numbers, and another of all numbers that speak of no item.
     Evidence of several rounds is added up. How far to believe it is settled on shadows of which
-    nothing was learned, and no ratio is beyond what so many pairs can show.
+    nothing was learned, and no ratio is beyond what so many pairs can show. There it is weighed
+    against what readers ``beside`` tell, which know the form; where these read some shadows without
+    an error, nothing is learned.
     """
+
+    beside: tuple[Reader, ...] = ()
 
     reference: ClassVar[str] = (
         "messages of shadow users under the broadcasts that were seen, and a classifier of items "
@@ -66,26 +73,44 @@ class ShadowReader:
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """See ``Reader.read``; InputError where the code refuses histories that are made up."""
         if _MEMO not in view.memo:
-            view.memo[_MEMO] = _learned(view)
-        learned: _Learned = view.memo[_MEMO]
-        return learned.evidence(users)
+            view.memo[_MEMO] = _learned(view, self.beside)
+        learned: _Learned | None = view.memo[_MEMO]
+        known = together(self.beside, view, users)
+        if learned is None:
+            return known
+        ratio = learned.ratio(users)
+        return replace(known, log_ratio=ratio, items=None, activity=None)
 
 
-def _learned(view: View) -> _Learned:
-    """What is learned on shadows that are anybody, and then on such as users seem to be."""
+def ran_on_shadows(view: View) -> bool:
+    """Whether what was read of this very view was learned on shadows."""
+    return view.memo.get(_MEMO) is not None
+
+
+def _learned(view: View, beside: tuple[Reader, ...]) -> _Learned | None:
+    """What is learned on shadows that are anybody, and then on such as users seem to be.
+
+    None where those ``beside`` make no mistake.
+    """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
     seen = _chosen(view)
+    known = _Known(beside, replace(view, rounds=tuple(seen)))
+    if beside:
+        met = _anybody(FEWEST, n_items, rng)
+        sent = [client(met, each.broadcast, rng).components for each in seen]
+        if roc_auc_score(met.ravel(), known.of_shadows(sent, len(met)).ravel()) > _EXACT:
+            return None
     messages = 2 * len(seen) * max(1e-9, client.seconds)
     most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
-    first = _Learned.of(view, seen, _anybody(count, n_items, rng), rng)
+    first = _Learned.of(known, _anybody(count, n_items, rng), rng)
     among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
-    chance = posterior(first.evidence(among))
+    chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
     alike = np.concatenate(
         [_alike(count // 2, chance, rng), _anybody(-(-count // 2), n_items, rng)]
     )
-    return _Learned.of(view, seen, rng.permutation(alike), rng)
+    return _Learned.of(known, rng.permutation(alike), rng)
 
 
 def _numbers(view: View) -> int:
@@ -111,24 +136,59 @@ def _alike(count: int, chance: NDArray[np.float32], rng: np.random.Generator) ->
 
 
 @dataclass(frozen=True)
-class _Learned:
-    """A rule of features for all rounds, and the log-odds to believe of a sum of so many."""
+class _Known:
+    """What readers that know the form tell by the rounds of a ``view``."""
 
-    n_items: int
+    readers: tuple[Reader, ...]
+    view: View
+
+    def of_users(self, users: NDArray[np.int64]) -> Numbers:
+        """Log-likelihood ratios (n, M) of users; zeros where there is no reader."""
+        return self._ratio(self.view, users)
+
+    def of_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
+        """Those of ``count`` shadows who ``sent`` these in the rounds of the view."""
+        whose = np.arange(count)
+        rounds = tuple(
+            replace(seen, uploads=Uploads(whose, {n: parts[n] for n in seen.uploads.components}))
+            for seen, parts in zip(self.view.rounds, sent, strict=True)
+            if seen.uploads is not None
+        )
+        public = replace(self.view.public, n_users=count)
+        return self._ratio(replace(self.view, public=public, rounds=rounds), whose)
+
+    def _ratio(self, view: View, users: NDArray[np.int64]) -> Numbers:
+        told = together(self.readers, view, users).log_ratio
+        if told is None:
+            return np.zeros((len(users), view.public.n_items))
+        return np.asarray(np.clip(told, -SURE, SURE), np.float64)
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """A rule of features for all rounds, and the log-odds to believe of a sum of so many.
+
+    Beside what ``known`` readers tell.
+    """
+
+    known: _Known
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
     most: float
 
     @classmethod
-    def of(cls, view: View, seen: Sequence[RoundView], met: Bits, rng: np.random.Generator) -> Self:
-        place = np.arange(len(met))
+    def of(cls, known: _Known, met: Bits, rng: np.random.Generator) -> Self:
+        place, seen = np.arange(len(met)), known.view.rounds
         learned, held_out = place[place % _PARTS != 0], place[place % _PARTS == 0]
         fitted = _pairs(met, learned, _PAIRS // len(seen), rng)
         tried = _pairs(met, held_out, _PAIRS, rng)
-        known, truth = (met[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
-        made = [_Round.of(view, each, met, np.concatenate([fitted, tried]), rng) for each in seen]
-        numbers = [x for _, x in made]
+        labels, truth = (met[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
+        pairs = np.concatenate([fitted, tried])
+        made = [_Round.of(known.view, each, met, pairs, held_out, rng) for each in seen]
+        numbers = [x for _, x, _ in made]
+        told = known.of_shadows([sent for _, _, sent in made], len(held_out))
+        told = told[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
         rule = HistGradientBoostingClassifier(
             max_iter=60,
             max_leaf_nodes=15,
@@ -138,27 +198,31 @@ class _Learned:
         )
         with threadpool_limits(1):
             rule.fit(
-                np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(known, len(numbers))
+                np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(labels, len(numbers))
             )
             shown = np.cumsum([rule.decision_function(x[len(fitted) :]) for x in numbers], axis=0)
-        trust = tuple(LogisticRegression().fit(total[:, None], truth) for total in shown)
+        trust = tuple(
+            LogisticRegression().fit(np.stack([total, told], axis=1), truth) for total in shown
+        )
         most = float(np.log(max(2, len(tried)) / 2))
-        return cls(met.shape[1], tuple(each for each, _ in made), rule, trust, most)
+        return cls(known, tuple(each for each, _, _ in made), rule, trust, most)
 
-    def evidence(self, users: NDArray[np.int64]) -> Evidence:
-        """Of ``users`` (ascending); 0 of those who sent nothing."""
-        ratio = np.zeros((len(users), self.n_items))
+    def ratio(self, users: NDArray[np.int64]) -> Numbers:
+        """Log-likelihood ratios (n, M) of ``users`` (ascending); 0 of those who sent nothing."""
+        n_items = self.known.view.public.n_items
+        ratio = np.zeros((len(users), n_items))
         count = np.zeros(len(users), np.int64)
         with threadpool_limits(1):
             for each in self.rounds:
-                for places, x in each.of_users(users, self.n_items):
+                for places, x in each.of_users(users, n_items):
                     said = self.rule.decision_function(x.reshape(-1, x.shape[-1]))
                     ratio[places] += said.reshape(x.shape[:2])
                     count[places] += 1
+        told = self.known.of_users(users)
         for heard, model in enumerate(self.trust, 1):
-            mine = count == heard
-            ratio[mine] = model.intercept_[0] + model.coef_[0, 0] * ratio[mine]
-        return Evidence(users=users, log_ratio=np.clip(ratio, -self.most, self.most))
+            mine, (learned, known) = count == heard, model.coef_[0]
+            ratio[mine] = model.intercept_[0] + learned * ratio[mine] + known * told[mine]
+        return np.clip(ratio, -self.most, self.most)
 
 
 @dataclass(frozen=True)
@@ -172,9 +236,16 @@ class _Round:
 
     @classmethod
     def of(
-        cls, view: View, seen: RoundView, met: Bits, pairs: Places, rng: np.random.Generator
-    ) -> tuple[Self, Numbers]:
-        """And the features of ``pairs`` (k, 2) of a shadow and an item: (k, f)."""
+        cls,
+        view: View,
+        seen: RoundView,
+        met: Bits,
+        pairs: Places,
+        kept: Places,
+        rng: np.random.Generator,
+    ) -> tuple[Self, Numbers, Mapping[str, Component]]:
+        """And the features of ``pairs`` (k, 2) of a shadow and an item, (k, f), and the messages of
+        some shadows that are ``kept``."""
         client = view.public.client
         assert client is not None, "refused"
         assert seen.uploads is not None, "chosen"
@@ -188,7 +259,8 @@ class _Round:
             mine.append(np.flatnonzero(np.isin(pairs[:, 0], some)))
             x = found._all(each, some)
             parts.append(x[pairs[mine[-1], 0] - some[0], pairs[mine[-1], 1]])
-        return found, np.concatenate(parts)[np.argsort(np.concatenate(mine))]
+        some_sent = {name: part.take(kept) for name, part in shadows.items()}
+        return found, np.concatenate(parts)[np.argsort(np.concatenate(mine))], some_sent
 
     def of_users(self, users: NDArray[np.int64], n_items: int) -> Iterator[tuple[Places, Numbers]]:
         """Places among ``users`` and features (k, M, f) of those who sent, in blocks."""
@@ -273,8 +345,14 @@ def _features(
 
 
 def _chosen(view: View) -> list[RoundView]:
-    """A few of the rounds that are read, the last and the first ones, of messages alike."""
-    rounds = [seen for seen, _, _ in kept(view, names(view)[0], _ROUNDS)][-_ROUNDS:]
+    """Some of the rounds that are read, the last and the first ones, of messages alike.
+
+    Fewer where a message takes long.
+    """
+    client = view.public.client
+    assert client is not None, "refused"
+    most = _ROUNDS if 2 * _ROUNDS * FEWEST * client.seconds <= SECONDS else _SLOW_ROUNDS
+    rounds = [seen for seen, _, _ in kept(view, names(view)[0], most)][-most:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 

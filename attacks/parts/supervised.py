@@ -109,29 +109,26 @@ class Problem:
         a multiple of the mean squared length of their rows. Of more than 600 known users at most so
         many are asked, evenly among them.
         """
-        return self._areas(np.array([penalty]))[0]
+        return float(self._areas(np.array([penalty]))[0])
 
     def penalty(self) -> float:
         """The penalty of ``leave_one_out`` that tells the known users apart best; the largest."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
-    def _areas(self, penalties: NDArray[np.float64]) -> list[float]:
+    def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
         """``leave_one_out`` of each penalty, from one decomposition."""
         every = -(-len(self.known) // _CHECKED)
         among, codes = self.products.among[::every, ::every], self.codes[::every]
         size = float(np.trace(among)) / len(among)
         if not size > 0:
-            return [0.5] * len(penalties)
+            return np.full(len(penalties), 0.5)
         truth = np.eye(self.classes)[codes]
         values, vectors = np.linalg.eigh(among / size + 1.0)
         along, squares = vectors.T @ truth, vectors**2
-        areas = []
-        for penalty in penalties:
-            shares = 1.0 / (values.clip(min=0) + penalty)
-            off = vectors @ (shares[:, None] * along) / (squares @ shares)[:, None]
-            areas.append(auc_of_classes(codes, np.round(truth - off, _ALIKE)))
-        return areas
+        shares = 1.0 / (values.clip(min=0) + penalties[:, None])
+        off = vectors @ (shares[:, :, None] * along) / (shares @ squares.T)[:, :, None]
+        return auc_of_classes(codes, np.round(truth - off, _ALIKE).transpose(1, 0, 2))
 
     @cached_property
     def beside(self) -> NDArray[np.float64] | None:

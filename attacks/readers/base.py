@@ -8,7 +8,8 @@ messages were. A new kind of message is one file here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -80,6 +81,16 @@ class Reader(Protocol):
         Memory: some arrays of users times items.
         """
         ...
+
+
+def together(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
+    """What ``readers`` that read this view tell: of each kind of evidence what the first has."""
+    answers = [reader.read(view, users) for reader in readers]
+    parts: dict[str, Any] = {}
+    for name in (field.name for field in fields(Evidence) if field.name != "users"):
+        told = (getattr(answer, name) for answer in answers)
+        parts[name] = next((part for part in told if part is not None), None)
+    return Evidence(users=users, **parts)
 
 
 class MessageReader(ABC):

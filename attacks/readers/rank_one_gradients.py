@@ -170,7 +170,8 @@ def _bulk(
     ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
     width = max(1, int(_WINDOW * a.shape[1]))
     with np.errstate(invalid="ignore"):
-        gaps = np.nan_to_num(ratios[:, width:] - ratios[:, :-width], nan=np.inf)
+        gaps = ratios[:, width:] - ratios[:, :-width]
+    gaps[np.isnan(gaps)] = np.inf
     start = np.argmin(gaps, axis=1)
     square = np.take_along_axis(ratios, (start + width // 2)[:, None], axis=1)[:, 0]
     square = np.where(np.isfinite(square), square, 0.0).clip(min=0.0)

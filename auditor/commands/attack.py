@@ -35,6 +35,10 @@ def command(
     senders: Annotated[
         Path | None, typer.Option(help="A CSV of sender,user, where senders are pseudonyms.")
     ] = None,
+    client: Annotated[
+        str | None,
+        typer.Option(help="The devices' code: module:object, or the name of a target."),
+    ] = None,
     out: Out = Path("attack"),
     jobs: Jobs = None,
     memory: Memory = None,
@@ -56,6 +60,7 @@ def command(
             recording,
             truth=truth,
             senders=senders,
+            client=client,
             **said,
             out=out,
             jobs=jobs,

@@ -54,7 +54,7 @@ FailAtVerdict = Annotated[
 ]
 LeakMargin = Annotated[
     float,
-    typer.Option(help="leak: by how much an attack must beat guessing without the uploads."),
+    typer.Option(help="leak: the share of what guessing leaves open that an attack must win."),
 ]
 Allow = Annotated[
     list[Allowed] | None,

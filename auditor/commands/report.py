@@ -24,7 +24,7 @@ def command(
     ] = None,
     leak_margin: Annotated[
         float,
-        typer.Option(help="By how much an attack must beat guessing to be a leak."),
+        typer.Option(help="The share of what guessing leaves open that an attack must win."),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
     figures: Annotated[

@@ -32,7 +32,8 @@ from fedrec_auditor.auditor.games.class_metrics import (
     stratified_guess_f1,
 )
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
+from fedrec_auditor.reports.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
@@ -63,9 +64,9 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     those of the first and last rounds, and as many of them as an attack has memory for. An attack
     that learns is played at several shares of known users, and chooses itself what it reads, and
     whether; at the largest share each reading of the uploads, whole or of one group of components,
-    is attacked by itself as well (in a quick audit for one attribute), so that the leak can be
-    traced. An attack that does not learn is played once, with nobody known, and has a row of the
-    users whose attribute it reads for certain. What is not played has a row that says why.
+    is attacked by itself as well (not in a quick audit), so that the leak can be traced. An attack
+    that does not learn is played once, with nobody known, and has a row of the users whose
+    attribute it reads for certain. What is not played has a row that says why.
 
     The paper does not say how it averages F1 over classes; the macro average is used, because the
     others are near the majority class's share for an adversary who has learned nothing; they are
@@ -87,7 +88,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if whole is not None and whole.inputs:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
-    told, untold = False, list[str]()
+    untold = list[str]()
     for key in sorted(game.interactions.attributes, key=_first):
         why = _unplayable(game.interactions.attributes[key], subjects)
         if why:
@@ -97,9 +98,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             rows += found
             untold += [] if found else [key]
         else:
-            alone = not (game.quick and told)
-            rows += _learned(game, whole, subjects, key, alone=alone)
-            told = True
+            rows += _learned(game, whole, subjects, key)
     if untold:
         rows.append(game.skipped(f"{', '.join(untold)}: {_UNTOLD}"))
     return tuple(rows)
@@ -142,7 +141,7 @@ def _condensed(game: Game) -> Condensed:
 
 
 def _learned(
-    game: Game, whole: Condensed, subjects: NDArray[np.int64], key: str, *, alone: bool
+    game: Game, whole: Condensed, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """The rows of one attribute, of an attack that learns from known users."""
     usable = [name for name, one in whole.inputs.items() if not one.problem]
@@ -172,9 +171,7 @@ def _learned(
         baselines = _baselines(game, whole, question)
         from_interactions = _from_interactions(game, whole, question)
         yield _row(game, whole, question, "", baselines, from_interactions)
-        if share < shares[-1] or not alone:
-            continue
-        for name in usable if len(usable) > 1 else ():
+        for name in usable if share == shares[-1] and len(usable) > 1 and not game.quick else ():
             view = whole.reading(name)
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
@@ -312,6 +309,8 @@ def _row(
             "by the others; where cross-validation among them favours no upload, it guesses "
             f"classes without. In draws: {said}."
         )
+        if game.quick:
+            note += " An audit without --quick attacks each of these by itself as well."
     return game.row(
         f"{key} {MACRO} ({share:.0%} known{of})",
         found.pop(MACRO),
@@ -319,7 +318,16 @@ def _row(
         note,
         from_interactions=from_interactions,
         further=found,
-    )
+    ).model_copy(update={} if of else {"users": _hit(game, guesses, question)})
+
+
+def _hit(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
+    """Of how many of the draws in which it is not known each user's class is guessed rightly."""
+    asked = guesses.guessed != NOT_ASKED
+    right = np.count_nonzero(asked & (guesses.guessed == guesses.truth), axis=0)
+    often = np.count_nonzero(asked, axis=0)
+    share = np.divide(right, often, out=np.full(len(often), np.nan), where=often > 0)
+    return who_is_hit(game, question.subjects, share, "share of right guesses of a user's class")
 
 
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:

@@ -5,12 +5,17 @@ An interval covers both what is sampled: users, by a percentile bootstrap of the
 Student's t of the draws' figures. The two half-widths are added in squares, the square-and-add rule
 (Zou and Donner 2008). Draws are tested on users that partly differ, so the second includes some of
 the first: the interval errs on the wide side.
+
+Of a class with few users all may be guessed right, or wrong, and no replicate shows that others are
+not. The replicates of macro F1 are therefore drawn again with half a user more of each class, of
+whom a coin says whether the guess is right (for shares, Agresti and Coull 1998); the interval holds
+both. A class of which there is no user in the sample counts as 0 and as 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +27,7 @@ from fedrec_auditor.attacks.parts.ranking import placements
 from fedrec_auditor.auditor.games.metrics import Estimate, percentile_interval, resampled
 
 NOT_ASKED = -1
-MACRO, AUC, CERTAIN = "macro F1", "AUC", "read for certain"
+MACRO, BALANCED, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,7 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     MACRO: macro_f1,
     "micro F1": _micro_f1,
     "weighted F1": _weighted_f1,
-    "balanced accuracy": _balanced,
+    BALANCED: _balanced,
 }
 
 
@@ -86,13 +91,21 @@ def estimates(
     replicates = np.stack(
         [(weights @ one.reshape(n, -1)).reshape(-1, 3, classes) for one in tallies]
     )
+    seen = float((per_draw[:, 1] > 0).mean())
+    # Half a user more of each class, whom a coin says to be guessed right: (b, 3, C).
+    right = rng.integers(2, size=(len(weights), classes)) / 2
+    coins = np.stack([right, np.full(right.shape, 0.5), right], axis=1)
     out = {}
     for name, figure in _FIGURES.items():
         each = figure(per_draw)
-        users = percentile_interval(
-            float(each.mean()), figure(replicates).mean(axis=0), subjects, confidence
-        )
-        out[name] = _both(users, each)
+        value, drawn = float(each.mean()), [figure(replicates).mean(axis=0)]
+        if name == MACRO:
+            drawn.append(figure(replicates + coins).mean(axis=0))
+        if name == BALANCED:
+            drawn += [drawn[0] * seen, drawn[0] * seen + 1 - seen]
+        ends = [percentile_interval(value, one, subjects, confidence) for one in drawn]
+        low, high = min(one.low for one in ends), max(one.high for one in ends)
+        out[name] = _both(replace(ends[0], low=low, high=high), each)
     if found.scores is not None:
         out[AUC] = _auc(found, subjects, confidence)
     return out

@@ -18,6 +18,7 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.attacks.parts.inputs import Condensed
+from fedrec_auditor.attacks.parts.shadow_reader import ran_on_shadows
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow
@@ -105,13 +106,19 @@ class Game:
         note: str,
         *,
         pairs: int | None = None,
+        gain: Estimate | None = None,
         from_interactions: float | None = None,
         further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
-        """A row of the record; its subjects are users, or this many candidate ``pairs``."""
+        """A row of the record; its subjects are users, or this many candidate ``pairs``.
+
+        ``gain`` is that over the best of ``baselines``.
+        """
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
             note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
+        if ran_on_shadows(self.view):
+            note = f"{note} Learns on users made up, by the devices' code.".lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,
@@ -124,13 +131,16 @@ class Game:
             confidence=estimate.confidence,
             baseline=max(baselines.values(), default=None),
             baselines=baselines,
+            gain=None if gain is None else further_figure(gain),
             from_interactions=from_interactions,
-            further={
-                name: FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)
-                for name, one in further.items()
-            },
+            further={name: further_figure(one) for name, one in further.items()},
             n=estimate.n if pairs is None else pairs,
             subject="users" if pairs is None else "candidate pairs",
             reference=self.attack.reference,
             note=note,
         )
+
+
+def further_figure(one: Estimate) -> FurtherFigure:
+    """An estimate as a row of the record holds it beside its figure."""
+    return FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)

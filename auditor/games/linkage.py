@@ -12,6 +12,7 @@ from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import ROUNDS
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
@@ -52,7 +53,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "linkage MRR": ((harmonic[above + tied] - harmonic[above]) / tied, harmonic[n] / n),
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
-    return tuple(
+    top, *others = (
         game.row(
             metric,
             metrics.mean(values, confidence=game.confidence, rng=game.rng),
@@ -61,6 +62,9 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         )
         for metric, (values, random) in measured.items()
     )
+    linked = measured["linkage top-1"][0]
+    hit = who_is_hit(game, hidden.users[hidden.truth], linked, "top-1 of a user's message")
+    return top.model_copy(update={"users": hit}), *others
 
 
 def too_few(users: int, confidence: float) -> str:

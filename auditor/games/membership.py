@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, RocRow, SkippedRow
+from fedrec_auditor.auditor.games.game import Game, further_figure
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
+from fedrec_auditor.reports.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)
 """Rates of accused non-members: of a row of its own, and of its further figures."""
 PAIRS = 20
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MET = 5
 """Items of each user that are known where whole messages are seen without their senders."""
 
@@ -31,16 +30,17 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     Candidates: up to 20 of each kind a user, drawn evenly among the user's items and among all
     others; up to 2,000 users (``Game.most``). Members are popular and random non-members are not,
     so much can be guessed without the upload: the baseline ``popularity`` scores a pair by the
-    number of other users who have the item.
+    number of other users who have the item. The attack is given it as its prior, so that what it
+    gains over the baseline is what the upload tells; the interval of the gain is of the same users.
     """
     if game.attack.refusal(game.view):
         return ()
-    interactions, met, told = game.interactions, None, ""
+    interactions, met, known_of = game.interactions, None, ""
     if pseudonymous(game.view) is not None:
         if game.crowded:
             return (game.skipped(game.crowded),)
         met, interactions = known(interactions, game.rng)
-        told = f" Of each user {MET} items are known, by which to find the message."
+        known_of = f" Of each user {MET} items are known, by which to find the message."
     pairs, members = candidates(interactions, subjects(game.view), game.most, game.rng)
     if met is not None:
         new = ~np.asarray(met[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
@@ -53,74 +53,84 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
                 "either kind; 2 are needed."
             ),
         )
-    guess = game.guess(Scores, Background(candidates=pairs, met=met), game.view)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
-    others = popularity[pairs[:, 1]] - members
-    users = pairs[:, 0]
+    prior = log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
+    background = Background(candidates=pairs, prior=prior, met=met)
+    scores, users = game.guess(Scores, background, game.view).values, pairs[:, 0]
     # With few candidates the resolution is coarser than 1%: it is then what is reported.
     fpr = max(FPR, 1 / negatives)
     found = metrics.roc(
-        guess.values,
+        scores,
         members,
         users,
         fprs=sorted({fpr, *FURTHER}),
         confidence=game.confidence,
         rng=game.rng,
+        beside=prior,
     )
-    silent = (
-        " It found no signal: every pair scored the same."
-        if guess.values.min() == guess.values.max()
-        else ""
-    )
-    if not silent and _of_items(guess.values, pairs[:, 1]):
-        silent = " It tells items apart, and users not at all."
+    told = (scores, np.round(scores - prior, 6))  # which it may not have used
+    silent = ""
+    if any(np.ptp(each) == 0 for each in told):
+        silent = " It found no signal: the uploads change the order of no pairs."
+    elif any(_of_items(each, pairs[:, 1]) for each in told):
+        silent = " The uploads tell items apart, and users not at all."
     coarse = [rate for rate in FURTHER if rate not in found.tpr]
     unresolved = "".join(
         f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
         for rate in coarse
     )
     note = (
-        f"Knows the algorithm and what the server receives; up to {PAIRS} members and as "
-        f"many non-members of each of {found.auc.n} users; interval over users.{told}{silent}"
+        "Knows the algorithm, what the server receives, and how many other users have each item; "
+        f"up to {PAIRS} members and as many non-members of each of {found.auc.n} users; interval "
+        f"over users.{known_of}{silent}"
     )
-    alone = metrics.auc_of_users(guess.values, members, users)
+    alone = metrics.auc_of_users(scores, members, users)
     area, caught = (
         game.row(
-            metric, estimate, {"random": random, "popularity": popular}, note, pairs=len(pairs)
+            metric,
+            estimate,
+            {"random": random, "popularity": popular},
+            note,
+            pairs=len(pairs),
+            gain=gain if popular >= random else None,
         )
-        for metric, estimate, random, popular in (
-            ("AUC", found.auc, 0.5, metrics.auc(others, members)),
+        for metric, estimate, gain, random, popular in (
+            ("AUC", found.auc, found.auc_gain, 0.5, metrics.auc(prior, members)),
             (
                 f"TPR at FPR {fpr:.2g}",
                 found.tpr[fpr],
+                found.tpr_gain[fpr],
                 fpr,
-                metrics.tpr_at_fpr(others, members, fpr),
+                metrics.tpr_at_fpr(prior, members, fpr),
             ),
         )
     )
     more = {
         "further": {
-            f"TPR at FPR {rate:.2g}": FurtherFigure(
-                value=one.value, ci_low=one.low, ci_high=one.high
-            )
+            f"TPR at FPR {rate:.2g}": further_figure(one)
             for rate, one in found.tpr.items()
             if rate != fpr
         },
-        "roc": curve(found.band, {f"{q:.0%}": float(np.nanquantile(alone, q)) for q in _QUANTILES}),
+        "roc": curve(found.band),
+        "users": who_is_hit(game, np.unique(users), alone, "AUC of a user's candidates"),
         "note": area.note + unresolved,
     }
     return area.model_copy(update=more), caught
 
 
-def curve(band: metrics.RocBand, users: Mapping[str, float] | None = None) -> RocRow:
-    """The curve as it is kept in the record, with quantiles over users where there are some."""
+def curve(band: metrics.RocBand) -> RocRow:
+    """The curve as it is kept in the record."""
     return RocRow(
         fpr=tuple(band.fpr),
         tpr=tuple(band.tpr),
         low=tuple(band.low),
         high=tuple(band.high),
-        users=dict(users or {}),
     )
+
+
+def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
+    """Log-odds of what ``count`` of so many users did; half a user is added to both sides."""
+    return np.asarray(np.log((count + 0.5) / (users - count + 0.5)))
 
 
 def _of_items(scores: NDArray[np.float64], items: NDArray[np.int64]) -> bool:

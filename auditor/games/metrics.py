@@ -4,16 +4,16 @@ Every interval, but the exact one of a share, is a percentile bootstrap over use
 sampled: all replicates at once, as weights times per-user statistics. A bootstrap of n users is too
 narrow by the bias of its variance, (n - 1) / n, and by the quantiles of Student's t over those of
 the normal distribution: intervals are widened by both (Hesterberg 2015, What teachers should know
-about the bootstrap); of one user nothing is told. A statistic in [0, 1] that is
-0 or 1 for every user leaves the bootstrap nothing to vary; its interval then is the exact binomial
-one for n of n users (a mean m of values in [0, 1] makes n ones with probability at most m^n).
+about the bootstrap); of one user nothing is told. A statistic that is the same for every user
+leaves the bootstrap nothing to vary. Its interval then is the exact binomial one for n of n users:
+others may be as different as can be, but no more of them than are missed by n with probability a/2.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,15 @@ class RocBand:
 class Roc:
     """Area under the curve, shares of members found at chosen rates of accusation, and the curve.
 
-    ``tpr`` has those rates that are not below the resolution.
+    ``tpr`` has those rates that are not below the resolution. ``auc_gain`` and ``tpr_gain`` are how
+    far these are above those of other scores, if there are some.
     """
 
     auc: Estimate
     tpr: Mapping[float, Estimate]
     band: RocBand
+    auc_gain: Estimate | None = None
+    tpr_gain: Mapping[float, Estimate] = field(default_factory=dict)
 
 
 def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -140,8 +143,11 @@ def roc(
     confidence: float,
     rng: np.random.Generator,
     trainings: NDArray[np.integer[Any]] | None = None,
+    beside: NDArray[Any] | None = None,
 ) -> Roc:
     """``auc``, ``tpr_at_fpr`` at each of ``fprs`` and the curve, with intervals over users.
+
+    Those of the gain over the scores ``beside`` (m,) are paired: both are of the same users drawn.
 
     ``users`` (m,) says whose each candidate is: candidates of one user are drawn in or out
     together, and the thresholds are found anew in each replicate. So are those of one of several
@@ -160,32 +166,56 @@ def roc(
     )
     again = resampled(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
     step = max(1, _BLOCK // len(scores))
-    areas, heights = [], []
-    for start in range(0, REPLICATES, step):
-        some = slice(start, start + step)
-        curves = _curves(scores, members, weights[some][:, cluster] * again[some][:, group])
-        areas.append(_area(*curves))
-        heights.append(_heights(*curves, rates))
-    area, height = np.concatenate(areas), np.concatenate(heights)
+
+    def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
+        """Area and heights of each replicate."""
+        blocks = [slice(start, start + step) for start in range(0, REPLICATES, step)]
+        drawn_in = (weights[some][:, cluster] * again[some][:, group] for some in blocks)
+        return np.concatenate([_read(scored, members, rates, often) for often in drawn_in])
+
+    (value,), replicates = _read(scores, members, rates), drawn(scores)
     # A replicate without members or non-members has no curve.
-    whole = np.isfinite(area)
-    area, height = area[whole], height[whole]
-    n, k = len(names), len(asked)
-    reached = _heights(*_curves(scores, members), rates)[0]
-    low, high = _between(reached[k:], height[:, k:], n, confidence, 0.0)
+    whole = np.isfinite(replicates[:, 0])
+    n, k = len(names), 1 + len(asked)
+    figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
+    gains = []
+    if beside is not None:
+        gain = value - _read(beside, members, rates)[0]
+        gained = (replicates - drawn(beside))[whole, :k]
+        gains = _intervals(gain[:k], gained, n, confidence, -1.0)
+    low, high = _between(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
-        auc=percentile_interval(auc(scores, members), area, n, confidence),
-        tpr={
-            fpr: percentile_interval(float(reached[at]), height[:, at], n, confidence)
-            for at, fpr in enumerate(asked)
-        },
-        band=RocBand(
-            fpr=grid,
-            tpr=reached[k:],
-            low=low,
-            high=high,
-        ),
+        auc=figures[0],
+        tpr=dict(zip(asked, figures[1:], strict=True)),
+        band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
+        auc_gain=gains[0] if gains else None,
+        tpr_gain=dict(zip(asked, gains[1:], strict=False)),
     )
+
+
+def _read(
+    scores: NDArray[Any],
+    members: NDArray[np.bool_],
+    rates: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """The area under each curve and its heights at ``rates`` (k,): (b, 1 + k)."""
+    curves = _curves(scores, members, weights)
+    return np.column_stack([_area(*curves), _heights(*curves, rates)])
+
+
+def _intervals(
+    values: NDArray[np.float64],
+    replicates: NDArray[np.float64],
+    n: int,
+    confidence: float,
+    least: float,
+) -> list[Estimate]:
+    """The ``percentile_interval`` of each value, (k,) with (b, k)."""
+    return [
+        percentile_interval(float(value), some, n, confidence, least)
+        for value, some in zip(values, replicates.T, strict=True)
+    ]
 
 
 def _resolved(fpr: float, negatives: int) -> bool:
@@ -274,11 +304,11 @@ def percentile_interval(
     """Percentile interval in [``least``, 1], widened to the binomial one where nothing varies."""
     ends = _between(np.array([value]), replicates[:, None], n, confidence, least)
     low, high = (float(end[0]) for end in ends)
-    tail = (1 - confidence) / 2
-    if value >= 1 - 1e-9:
-        low = min(low, tail ** (1 / n))
-    if abs(value) <= 1e-9:
-        high = max(high, 1 - tail ** (1 / n))
+    missed = 1 - ((1 - confidence) / 2) ** (1 / n)
+    if value - low <= 1e-9:
+        low = value - missed * (value - least)
+    if high - value <= 1e-9:
+        high = value + missed * (1 - value)
     return Estimate(value=value, low=low, high=high, confidence=confidence, n=n)
 
 

@@ -13,20 +13,22 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.membership import log_odds
+from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
 
-_KNOWS = "Knows the algorithm and what the server receives."
+_KNOWS = "Knows the algorithm, what the server receives, and how many users have each item."
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Rows for F1 and exactness of the sets, entries proved, ratings, and user vectors.
 
     All are means over users: up to 2,000 of those whose messages are seen (``Game.most``), drawn
-    evenly. Baselines:
-    guessing every item for everybody (``all items``), and for everybody the popular items, as many
-    as serve the mean F1 best (``popular items``).
+    evenly. Baselines: guessing every item for everybody (``all items``), and for everybody the
+    popular items, as many as serve the mean F1 best (``popular items``). The attack is given how
+    popular items are; what it gains over the best baseline is a mean over the same users.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -34,12 +36,17 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return (game.skipped(game.crowded),) if game.crowded else _anonymous(game, hidden)
     users = subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.most])
-    guess = game.guess(Reconstruction, Background(subjects=users), game.view)
+    held_by = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
+    background = Background(subjects=users, prior=log_odds(held_by, game.interactions.n_users))
+    guess = game.guess(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     held = ratings != 0
     rows = []
     if guess.items is not None:
-        rows += _sets(game, guess.items, held)
+        whole, exact = _sets(game, guess.items, held)
+        success = metrics.set_f1(guess.items, held)
+        hit = who_is_hit(game, guess.users, success, "F1 of a user's items")
+        rows += [whole.model_copy(update={"users": hit}), exact]
     if guess.certain is not None and guess.items is not None:
         rows.append(_proved(game, guess.certain, guess.items != held))
     if guess.ratings is not None and guess.items is not None:
@@ -94,8 +101,8 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
             "interaction F1",
             metrics.set_f1(guess, truth),
             {
-                "all items": float(metrics.set_f1(np.ones_like(truth), truth).mean()),
-                "popular items": float(metrics.set_f1(chosen, truth).mean()),
+                "all items": metrics.set_f1(np.ones_like(truth), truth),
+                "popular items": metrics.set_f1(chosen, truth),
             },
             f"Mean over users; precision {precision.mean():.3f}, recall {recall.mean():.3f}.",
         ),
@@ -119,7 +126,7 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
         game,
         "ratings exact",
         _ratio(exact, held),
-        {"most frequent rating": float(_ratio((truth == usual).sum(axis=1), held).mean())},
+        {"most frequent rating": _ratio((truth == usual).sum(axis=1), held)},
         "Share of a user's ratings told without a mistake; the baseline is given which items.",
     )
 
@@ -128,13 +135,21 @@ def _row(
     game: Game,
     metric: str,
     values: NDArray[np.floating[Any]],
-    baselines: dict[str, float],
+    baselines: dict[str, NDArray[np.float64]],
     note: str,
     least: float = 0.0,
 ) -> AttackRow:
-    """The row of a mean over users of ``values`` (n_users,), each in [``least``, 1]."""
-    estimate = metrics.mean(values, confidence=game.confidence, rng=game.rng, least=least)
-    return game.row(metric, estimate, baselines, f"{_KNOWS} {note}")
+    """The row of a mean over users of ``values`` (n_users,), each in [``least``, 1].
+
+    So are ``baselines``; what is gained over the best of them has its interval, too.
+    """
+    means = {name: float(each.mean()) for name, each in baselines.items()}
+    best = baselines[max(means, key=lambda name: means[name])]
+    estimate, gain = (
+        metrics.mean(each, confidence=game.confidence, rng=game.rng, least=lowest)
+        for each, lowest in ((values, least), (values - best, least - 1.0))
+    )
+    return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=gain)
 
 
 def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
@@ -148,7 +163,7 @@ def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_])
         game,
         "entries proved",
         certain.mean(axis=1),
-        {"no upload": 0.0},
+        {"no upload": np.zeros(len(certain))},
         "Share of (user, item) entries that the upload settles, whatever the prior.",
     )
 
@@ -165,7 +180,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
         game,
         "user vector cosine",
         cosine,
-        {"mean vector": float(alike.mean())},
+        {"mean vector": alike},
         f"Median relative error of the vectors {np.median(errors):.1e}.",
         least=-1.0,
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
@@ -42,6 +42,11 @@ class SimulatedClient:
     def seconds(self) -> float:
         """What a message costs, where it is much."""
         return self.target.upload_seconds
+
+    @property
+    def others(self) -> bool:
+        """Whether the target is not one of the project's."""
+        return origin_of(self.target).others
 
     def __call__(
         self,

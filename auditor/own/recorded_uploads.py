@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import threadpoolctl
 
 from fedrec_auditor.accountants.errors import InputError
@@ -13,7 +15,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
-from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend
+from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.sources import in_memory, load_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
@@ -31,6 +33,7 @@ from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.recorded.truth import Truth
 from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.transcript import Uploads
 
 
 def record_uploads(
@@ -144,6 +147,7 @@ def attack_recording(
     truth: Any = None,
     columns: Mapping[str, str] | None = None,
     senders: str | Path | Mapping[Any, Any] | None = None,
+    client: str | Target | None = None,
     claim: Claims = (),
     out: str | Path | None = None,
     jobs: int | None = None,
@@ -162,6 +166,8 @@ def attack_recording(
         default what the recording itself has, if anything. Without it linkage alone is played.
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
+    client : the devices' code, as a system that ``wrap_system`` made, ``module:object``, or the
+        name of a target: messages of any form are then read by running it on users made up.
     claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
         uploads are one training.
     out : a directory for the reports; ``force`` replaces one of another plan that is there.
@@ -187,6 +193,8 @@ def attack_recording(
         user_vectors=None if known is None else known.user_vectors,
         notes=matched.notes + _blind(recording) + _itemless(recording),
     )
+    if client is not None:
+        system = replace(system, code=_code(client, plan, system, matched.interactions))
     plan = plan.model_copy(update={"targets": (system.name,), "data": source})
     with shown(progress) as observe:
         return run_plan(
@@ -199,6 +207,42 @@ def attack_recording(
             systems=(system,),
             force=force,
         )
+
+
+def _code(
+    client: str | Target, plan: Plan, system: RecordedSystem, interactions: Interactions
+) -> Target:
+    """The target whose clients send what is recorded, by a message of one of them."""
+    if not interactions.ratings.nnz:
+        raise InputError(
+            f"Expected a truth beside client={client!r}, got none: interactions are then not "
+            "attacked. Give the truth, or leave the client out."
+        )
+    code = make_target(client, plan) if isinstance(client, str) else client
+    if (tried := getattr(code, "tried", None)) is not None:
+        code, _ = tried(interactions)
+    rng = np.random.default_rng(0)
+    rounds = system.run(interactions, rng).transcript.rounds
+    if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:
+        return code
+    one = interactions.take(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
+    try:
+        sends = _forms(code.upload(one, first.broadcast, rng))
+    except InputError as error:
+        raise InputError(
+            f"Expected a message of client={code.name!r} to the first model that was recorded, "
+            f"got: {error}"
+        ) from error
+    if not sends.items() & (logged := _forms(first.uploads)).items():
+        raise InputError(
+            f"Expected parts of messages as they were recorded from client={code.name!r} (name, "
+            f"kind, shape: {logged}), got {sends}. Name its parts and kinds as the recording does."
+        )
+    return code
+
+
+def _forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (part.kind.value, part.shape) for name, part in sent.components.items()}
 
 
 def _blind(recording: Recording) -> tuple[str, ...]:

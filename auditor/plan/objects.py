@@ -128,5 +128,8 @@ def is_ours(target: Target) -> bool:
 
 def identity(target: Target) -> str:
     """What tells an object from another of its name: its digest, or that of code and values."""
+    code = origin_of(target).code
+    if code is not None:
+        return identity(replace(target, code=None)) + identity(code)  # type: ignore[type-var]
     own = getattr(target, "digest", None)
     return own if isinstance(own, str) else hashlib.sha256(cloudpickle.dumps(target)).hexdigest()

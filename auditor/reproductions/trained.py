@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -96,5 +95,6 @@ def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> In
     met = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     enough = np.flatnonzero(met >= 60)
     drawn = np.sort(rng.choice(enough, min(items, len(enough)), replace=False))
-    ratings = sparse.csr_array(interactions.ratings[:, drawn])
-    return Interactions.of(ratings, name=f"{interactions.name}, {items:,} items")
+    return Interactions.of(
+        interactions.ratings[:, drawn], name=f"{interactions.name}, {items:,} items"
+    )

@@ -200,8 +200,9 @@ class AuditedTarget:
     def _client(self) -> SimulatedClient | None:
         """The devices' code for adversaries to run, where it is at hand."""
         target = as_trained(self._audit.targets[self.name], self._audit.plan)
-        at_hand = origin_of(target).at_hand
-        return SimulatedClient.of(target, self.trained[0].train) if at_hand else None
+        origin = origin_of(target)
+        code = target if origin.at_hand else origin.code
+        return None if code is None else SimulatedClient.of(code, self.trained[0].train)
 
     @cached_property
     def _linked(self) -> Informative | None:

@@ -365,8 +365,8 @@ def alarms(case: AttackCase) -> Counter[str]:
         rows = rows_of(attack, empty, rng, interactions=case.interactions, **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
-            assert row.baseline is not None, f"{row.metric} without a baseline"
-            found[row.metric.partition(" (")[0]] += row.ci_low > row.baseline
+            assert row.ahead is not None, f"{row.metric} without a baseline"
+            found[row.metric.partition(" (")[0]] += row.ahead.ci_low > 0.0
     if not found:
         raise SkipTest("it tells nothing from these messages, and says so")
     return found

@@ -52,7 +52,7 @@ class Verification:
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-    >>> found = verify_ldp(BitFlip.symmetric(1.0), epsilon=0.5)
+    >>> found = verify_ldp(BitFlip.symmetric(1.0), epsilon=0.5, samples=10_000)
     >>> found.verdict, round(found.epsilon_lower, 6), found.exact
     (<Verdict.VIOLATED: 'VIOLATED'>, 1.0, True)
     >>> found.witness.input_a, found.witness.input_b, found.witness.output

@@ -86,11 +86,12 @@ class Interactions:
         if self.timestamps is not None:
             places = (self.timestamps, self.ratings.indices, self.ratings.indptr)
             times = sparse.csr_array(places, shape=self.ratings.shape)[users].data
+        ratings = sparse.csr_array(self.ratings[users])
         return replace(
             self,
             users=self.users[users],
             names=tuple(self.names[user] for user in users) if self.names else (),
-            ratings=sparse.csr_array(self.ratings[users]),
+            ratings=ratings,
             timestamps=times,
             attributes={
                 key: replace(each, codes=each.codes[users]) for key, each in self.attributes.items()

@@ -29,6 +29,7 @@ from fedrec_auditor.targets.systems.base import (
     Reported,
     ScopedClaim,
     Split,
+    Target,
     Unscored,
 )
 from fedrec_auditor.targets.systems.system import Calls, System, Trained, Training
@@ -45,19 +46,20 @@ class RecordedSystem(System):
 
     ``positions`` (n,) are the rows in the data of the recording's senders (``Recording.senders``,
     n), -1 of those that are not there, whose messages are left out. ``users`` are the identifiers
-    of the data's rows: on others it cannot be trained. ``stated`` is what is claimed of the system,
-    ``user_vectors`` those of the truth, ``rounds`` how many are read, from the first on.
+    of the data's rows: on others it cannot be trained. ``code`` is a system whose clients send such
+    messages, for adversaries to run. ``stated`` is what is claimed of the system, ``user_vectors``
+    those of the truth, ``rounds`` how many are read, from the first on.
     """
 
     recording: Recording
     positions: NDArray[np.int64]
     users: NDArray[np.int64]
+    code: Target | None = None
     rounds: int = 0
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
     paper: str = "a recording"
-    origin: ClassVar[Origin] = Origin(others=True, at_hand=False)
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
 
@@ -68,6 +70,11 @@ class RecordedSystem(System):
     def name(self) -> str:
         """What the manifest calls it."""
         return self.recording.manifest.algorithm
+
+    @property
+    def origin(self) -> Origin:
+        """Others' clients, of whom there are messages alone, or code as well."""
+        return Origin(others=True, at_hand=False, code=self.code)
 
     @property
     def digest(self) -> str:

@@ -144,11 +144,13 @@ class Origin:
 
     Claims on a system of ``others`` are numbers that somebody states, the same for any population,
     or for one of so many ``users``. Its clients are ``at_hand`` if they can be asked for messages:
-    of a recording there are those it holds. In a round a ``share`` of the users sends, drawn anew.
+    of a recording there are those it holds, and maybe ``code`` that makes such messages. In a round
+    a ``share`` of the users sends, drawn anew.
     """
 
     others: bool = False
     at_hand: bool = True
+    code: Target | None = None
     users: int | None = None
     share: float = 1.0
 

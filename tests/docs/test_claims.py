@@ -51,15 +51,10 @@ def stored() -> list[tuple[str, ...]]:
         return [tuple(line) for line in csv.reader(file)]
 
 
-@pytest.fixture(scope="module")
-def rows() -> tuple[CatalogueRow, ...]:
-    return judge(entries(), jobs=1)
-
-
-def test_every_statement_has_its_line(rows: tuple[CatalogueRow, ...]) -> None:
+def test_every_statement_has_its_line(judged: tuple[CatalogueRow, ...]) -> None:
     lines = stored()
-    assert lines[: len(rows) + 1] == [HEAD, *map(statement, rows)]
-    assert len(lines) == 1 + len(rows) + len(list(numbers.printed_epsilons()))
+    assert lines[: len(judged) + 1] == [HEAD, *map(statement, judged)]
+    assert len(lines) == 1 + len(judged) + len(list(numbers.printed_epsilons()))
 
 
 @pytest.mark.parametrize("step", [9, later(1)])
@@ -72,15 +67,15 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
     assert [lines[place] for place in places] == [printed(row) for row in made.rows]
 
 
-def test_the_page_counts_what_is_there(rows: tuple[CatalogueRow, ...]) -> None:
-    assert counts(rows) in PAGE.replace("\n", " ")
+def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
+    assert counts(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
-    rows: tuple[CatalogueRow, ...],
+    judged: tuple[CatalogueRow, ...],
 ) -> None:
     """As docs/command-line.md says: by ``repeats``, or ``number`` where that is empty."""
-    data = [row.model_dump(mode="json") for row in rows]
+    data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
     for basis in ("printed", "derived"):
         (told,) = re.findall(rf"\d+ {basis} statements[^.]*", PAGE.replace("\n", " "))
@@ -91,9 +86,9 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
             )
 
 
-def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) -> None:
+def test_the_summary_says_what_the_entries_do(judged: tuple[CatalogueRow, ...]) -> None:
     said = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
-    found = {row.number: row.verdict for row in rows}
+    found = {row.number: row.verdict for row in judged}
     named = {
         each
         for group in re.findall(r"\(((?:\d+[a-z]?(?:, )?)+)\)", PAGE)
@@ -104,16 +99,16 @@ def test_the_summary_says_what_the_entries_do(rows: tuple[CatalogueRow, ...]) ->
 
 
 def test_every_heading_with_a_violation_is_demonstrated_and_none_of_ours_is_unsound(
-    rows: tuple[CatalogueRow, ...],
+    judged: tuple[CatalogueRow, ...],
 ) -> None:
-    assert Verdict.UNSOUND not in {row.verdict for row in rows}
-    shown = {row.heading for row in rows if row.demonstration is not None}
-    assert {row.heading for row in rows if row.verdict is Verdict.VIOLATED} <= shown
+    assert Verdict.UNSOUND not in {row.verdict for row in judged}
+    shown = {row.heading for row in judged if row.demonstration is not None}
+    assert {row.heading for row in judged if row.verdict is Verdict.VIOLATED} <= shown
 
 
-def test_no_entry_of_a_paper_asks_beyond_its_threat_model(rows: tuple[CatalogueRow, ...]) -> None:
+def test_no_entry_of_a_paper_asks_beyond_its_threat_model(judged: tuple[CatalogueRow, ...]) -> None:
     """What a paper defends against is judged; whom it trusts is kept to the protocol."""
-    beyond = {row.number for row in rows if row.finding and row.finding.outside_model}
+    beyond = {row.number for row in judged if row.finding and row.finding.outside_model}
     assert beyond == {"20c", "20d", "20e"}  # laws and budgets that are not printed
 
 

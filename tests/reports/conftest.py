@@ -26,8 +26,10 @@ from fedrec_auditor.reports.rows import (
     RocRow,
     SkippedRow,
     TrialRow,
+    UsersRow,
     UtilityRow,
 )
+from tests.texts import LETTERS
 
 
 def scope(unit: str, horizon: str, vantage: str = "server", adjacency: str = "any pair") -> Scope:
@@ -86,13 +88,12 @@ def roc(area: float, negatives: int = 500, points: int = 60) -> RocRow:
         fpr=tuple(fpr), tpr=tuple(tpr),
         low=tuple(max(0.0, found - 0.05) for found in tpr),
         high=tuple(min(1.0, found + 0.05) for found in tpr),
-        users={"5%": area - 0.1, "50%": area, "95%": min(1.0, area + 0.1)},
     )  # fmt: skip
 
 
 def sample() -> Record:
     """FCF, FMF-LDP and both DPLCF: a claim of each kind of verdict, and two attacks on each."""
-    return Record.read(Path(__file__).with_name("record-3.json"))
+    return Record.read(Path(__file__).with_name("record-4.json"))
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +104,7 @@ def record() -> Record:
 EPSILONS = st.one_of(st.just(math.inf), st.just(0.0), st.floats(0, 1e12, allow_nan=False))
 DELTAS = st.one_of(st.just(0.0), st.floats(0, 0.999))
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from((math.inf, -math.inf))
-TEXTS = st.text(max_size=12) | st.sampled_from(
+TEXTS = st.text(LETTERS, max_size=12) | st.sampled_from(
     ("<script>alert(1)</script>", "a|b`c", "$x_1$", "]]>", "\x00\x1b[31m", "[bold]x", "&amp;")
 )
 PLANS = st.dictionaries(TEXTS, st.integers() | TEXTS | st.lists(st.floats(0, 9)), max_size=3)
@@ -182,8 +183,15 @@ def rocs(draw: Callable[..., Any]) -> RocRow:
     rates = st.floats(0, 1, allow_nan=False)
     fpr = sorted(draw(st.lists(rates, max_size=5)))
     rest = [draw(st.lists(rates, min_size=len(fpr), max_size=len(fpr))) for _ in range(3)]
-    users = draw(st.dictionaries(st.sampled_from(("5%", "50%", "95%")), rates, max_size=3))
-    return RocRow(fpr=fpr, tpr=rest[0], low=rest[1], high=rest[2], users=users)
+    return RocRow(fpr=fpr, tpr=rest[0], low=rest[1], high=rest[2])
+
+
+FIGURES = st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS)
+SPREADS = st.builds(
+    UsersRow, success=TEXTS, sure=st.none() | FIGURES,
+    quantiles=st.dictionaries(st.sampled_from(("5%", "50%", "95%")), FIGURES, max_size=3),
+    groups=st.dictionaries(TEXTS, st.dictionaries(TEXTS, FIGURES, max_size=2), max_size=2),
+)  # fmt: skip
 
 
 @st.composite
@@ -195,7 +203,7 @@ def records(draw: Callable[..., Any]) -> Record:
         confidence=st.floats(0.5, 0.999), baseline=st.none() | NUMBERS,
         baselines=st.dictionaries(TEXTS, NUMBERS, max_size=2), n=st.integers(0, 10**9),
         subject=TEXTS, reference=TEXTS, note=TEXTS, from_interactions=st.none() | NUMBERS,
-        roc=st.none() | rocs(),
+        roc=st.none() | rocs(), users=st.none() | SPREADS, gain=st.none() | FIGURES,
         further=st.dictionaries(
             TEXTS, st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
             max_size=2,

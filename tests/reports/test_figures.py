@@ -20,6 +20,14 @@ def test_a_curve_is_drawn_of_what_beats_guessing_alone(record: Record) -> None:
     assert found == [f"{name}-roc-membership-server" for name in ("dplcf-ap", "fcf", "dplcf-sp")]
 
 
+def test_who_is_hit_is_drawn_once_a_system(record: Record) -> None:
+    """A bar for all users and one a group, with names that are no markup."""
+    drawn = [figure for figure in figures(record) if figure.kind == "users"]
+    assert [each.name.partition("-users-")[0] for each in drawn] == ["dplcf-ap", "fcf", "dplcf-sp"]
+    text = list(ET.fromstring(drawn[1].svg).itertext())
+    assert {"all users", "gender", "F", "M", "0.91"} <= set(text)
+
+
 def test_a_promise_is_drawn_where_it_speaks_and_says_something(record: Record) -> None:
     upheld, of_user = record["dplcf-sp"].findings
     said = [(line.words, line.epsilon) for line in trade_offs(upheld)]

@@ -1,6 +1,7 @@
 """Records of older versions are read, and judged by today's rules.
 
-record-1.json and record-2.json are parts of audits that auditors of those versions wrote.
+record-1.json and record-2.json are parts of audits that auditors of those versions wrote;
+record-3.json is the second as the third version has it, with a curve.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def test_every_older_version_is_read_and_written_as_the_present_one(
     for rows in ("findings", "measurements", "attacks", "utility", "demonstrations"):
         assert len(getattr(record, rows)) == len(raw[rows]) > 0
     for finding, was in zip(record.findings, raw["findings"], strict=True):
-        assert finding.outside_model == was["beyond"]
+        assert finding.outside_model == was["beyond" if version < 3 else "outside_model"]
         assert finding.claim.statement == was["claim"]["statement"]
         for bound, told, side in (
             (finding.accounted, was["accounted"], Side.UPPER),
@@ -45,6 +46,13 @@ def test_every_older_version_is_read_and_written_as_the_present_one(
                 assert (bound.epsilon, bound.side) == (float(told["epsilon"]), side)
                 assert bound.source == told.get("method", told.get("source"))
     assert Record.read(record.save(tmp_path)) == record
+
+
+def test_quantiles_over_users_no_longer_stand_with_a_curve() -> None:
+    raw = json.loads((FOLDER / "record-3.json").read_text(encoding="utf-8"))
+    was, now = raw["attacks"][-1], Record.read(FOLDER / "record-3.json").attacks[-1]
+    assert now.roc is not None
+    assert {name: one.value for name, one in now.users.quantiles.items()} == was["roc"]["users"]
 
 
 def test_verdicts_are_made_again_with_their_reasons() -> None:

@@ -62,10 +62,10 @@ def test_nan_is_refused_with_its_place(record: Record) -> None:
 
 def test_a_quantile_of_no_level_is_refused(record: Record, tmp_path: Path) -> None:
     raw = json.loads(store.encode(record))
-    curve = next(row["roc"] for row in raw["attacks"] if row["roc"])
-    curve["users"] = {"evil": 0.5}
+    users = next(row["users"] for row in raw["attacks"] if row["users"])
+    users["quantiles"]["evil"] = users["quantiles"]["50%"]
     (tmp_path / store.RECORD).write_text(json.dumps(raw))
-    with pytest.raises(InputError, match=r"roc\.users\.evil"):
+    with pytest.raises(InputError, match=r"users\.quantiles\.evil"):
         Record.read(tmp_path)
 
 
@@ -165,7 +165,7 @@ def deep(raw: dict[str, Any]) -> None:
         (belittle, r"Expected severity \{.*'fcf': 'Critical'"),
         (negative, r"findings\.0\.claim: .* epsilon=-1"),
         (hidden_nan, "got NaN"),
-        (edited(schema_version=4), "schema_version=3 or an older one .* got 4.* or a newer one"),
+        (edited(schema_version=5), "schema_version=4 or an older one .* got 5.* or a newer one"),
         (edited(schema_version=None), "got None"),
         (edited(schema_version=0), "got 0"),
         (edited(schema_version=True), "got True"),
@@ -223,7 +223,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
 ) -> None:
     raw = json.loads(store.encode(record))
     assert raw["severity"] == {
-        "rule": 2,
+        "rule": 3,
         "targets": {
             "dplcf-ap": "Critical",
             "dplcf-sp": "High",
@@ -234,7 +234,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
     del raw["severity"]
     (tmp_path / "report.json").write_text(json.dumps(raw))
     assert Record.read(tmp_path) == record
-    raw["severity"] = {"rule": 3, "targets": {"fcf": "Low"}}
+    raw["severity"] = {"rule": 2, "targets": {"fcf": "Low"}}
     (tmp_path / "report.json").write_text(json.dumps(raw))
     assert Record.read(tmp_path) == record
 

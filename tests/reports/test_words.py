@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import attack_words, witness_words, words
-from fedrec_auditor.reports.rows import RocRow
+from fedrec_auditor.reports.record import Record
 from tests.reports.conftest import finding, scope, upper
 
 
@@ -79,18 +79,17 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     assert witness_words.ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
 
 
-def test_the_users_most_at_risk_are_told_by_shares_of_them() -> None:
-    roc = RocRow(
-        fpr=(0.1,), tpr=(0.1,), low=(0.1,), high=(0.1,),
-        users={"95%": 1.0, "5%": 0.625, "50%": 0.875},
-    )  # fmt: skip
-    said = attack_words.risk_words(roc)
-    assert said.startswith("For half of the users the attacker tells an item they met from one")
-    assert "at least 87.5% of the time; for the most exposed 5%, 100%; for the least" in said
-    assert "exposed 5%, at most 62.5%" in said
-    assert "part of the spread is chance" in said
-    alike = roc.model_copy(update={"users": {"5%": 1.0, "95%": 1.0}})
-    assert attack_words.risk_words(alike).startswith("For at least 90% of the users the attacker")
+def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Record) -> None:
+    row = next(row for row in record.attacks if row.users and row.users.groups)
+    said = attack_words.risk_words(row)
+    assert said.startswith("AUC of a user's candidates: 1 or more for half of the users, 1 [1, 1]")
+    assert "or more for the most exposed 1%, 0.9 or less for the least exposed 5%" in said
+    assert "of 96% of the users it is 0.9 or more" in said
+    assert "part of the spread is chance. Hit hardest: gender: M 0.99 [0.98, 1]" in said
+    assert "least: gender: F 0.91 [0.89, 0.93]" in said
+    (one, *_) = row.users.groups.values()
+    alike = row.users.model_copy(update={"groups": {"gender": {**one, "F": one["M"]}}})
+    assert "Hit" not in attack_words.risk_words(row.model_copy(update={"users": alike}))
 
 
 @pytest.mark.parametrize(

@@ -135,13 +135,12 @@ def revealed(rate: float, noise: float) -> Exact:
             return math.inf
         k = np.arange(1, n + 1)
         share, mu, normal = stats.binom.pmf(k, n, rate), np.sqrt(k) / noise, stats.norm.cdf
-        return _root(
-            lambda eps: float(
-                share @ (normal(mu / 2 - eps / mu) - math.exp(eps) * normal(-mu / 2 - eps / mu))
-            ),
-            delta,
-            n / noise**2 / 2 + 12 * math.sqrt(n) / noise,
-        )
+
+        def delta_at(eps: float) -> float:
+            apart = normal(mu / 2 - eps / mu) - math.exp(eps) * normal(-mu / 2 - eps / mu)
+            return float(share @ apart)
+
+        return _root(delta_at, delta, n / noise**2 / 2 + 12 * math.sqrt(n) / noise)
 
     return exact
 

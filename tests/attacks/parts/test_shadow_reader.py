@@ -30,6 +30,7 @@ class Device:
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
     seconds: float = 0.1
     kind: Kind = Kind.CHANGE
+    others: bool = True
     sent: list[int] = field(default_factory=list)
 
     def __call__(
@@ -67,6 +68,31 @@ def flipped(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"bits": bits.astype(np.int8)}
 
 
+def named_beside(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """A table whose own rows move a little less than noise does, and own items first in a list."""
+    table = rng.normal(size=(ITEMS, 4))
+    table[items] += 1.0
+    return {"item": table} | listed(items, rng)
+
+
+def with_decoys(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Ratings of one's own items, and of as many others, which are better."""
+    sent = np.zeros(ITEMS)
+    sent[items] = rng.random(len(items)) + 0.1
+    decoys = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))[: len(items)]
+    sent[decoys] = rng.random(len(items)) + 1.2
+    return {"values": sent}
+
+
+def touched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Rows of one's own items and of twice as many others, drawn anew for each message."""
+    others = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))[: 2 * len(items)]
+    table = np.zeros((ITEMS, 3))
+    rows = np.concatenate([items, others])
+    table[rows] = rng.normal(size=(len(rows), 3))
+    return {"item": table}
+
+
 def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"noise": rng.normal(size=(ITEMS, 3)), "more": rng.normal(size=5)}
 
@@ -94,6 +120,16 @@ def test_plain_histories_are_read_in_any_form(
     assert metrics.set_f1(guess, histories()).mean() >= least
 
 
+def test_messages_of_several_rounds_are_intersected() -> None:
+    seen = view(Device(touched, seconds=0.0), rounds=6)
+    in_all = np.ones((USERS, ITEMS), np.bool_)
+    for _, sent in seen.component("item"):
+        in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)
+    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    reached = metrics.set_f1(in_all, histories()).mean()
+    assert metrics.set_f1(guess, histories()).mean() > reached - 0.04
+
+
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_what_is_learned_is_the_likelihood_ratio(rounds: int) -> None:
     """Of bits it is known: that of each round, added up."""
@@ -106,6 +142,33 @@ def test_what_is_learned_is_the_likelihood_ratio(rounds: int) -> None:
     assert 0.8 < slope < 1.25
     assert abs(offset) < 0.35
     assert np.corrcoef(exact.ravel(), found.ravel())[0, 1] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"), [(named_beside, Kind.GRADIENT), (with_decoys, Kind.RATINGS)]
+)
+def test_others_devices_are_read_beyond_what_their_form_tells(
+    message: Callable[[NDArray[np.intp], np.random.Generator], Parts], kind: Kind
+) -> None:
+    def f1(others: bool) -> float:
+        seen = view(Device(message, kind=kind, others=others))
+        assert isinstance(reading.reading(seen)[0], ShadowReader) == others
+        guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+        return float(metrics.set_f1(guess, histories()).mean())
+
+    assert f1(others=False) < 0.8
+    assert f1(others=True) > 0.95
+
+
+def test_where_a_reader_makes_no_mistake_nothing_is_learned() -> None:
+    def bits(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+        return {"bits": np.isin(np.arange(ITEMS), items).astype(np.int8)}
+
+    device = Device(bits, kind=Kind.BITS)
+    told = reading.evidence(view(device), np.arange(USERS)).log_ratio
+    assert told is not None
+    assert ((told > 0) == histories()).all()
+    assert device.sent[1:] == [FEWEST]
 
 
 def test_noise_tells_nothing() -> None:

@@ -78,7 +78,7 @@ def test_messages_of_others_do_not_beat_popularity() -> None:
     rng = np.random.default_rng(3)
     other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
     row = played(SKEWED, shuffled(other, rng, 0.01), membership.play)
-    assert row.ci_low <= row.baseline
+    assert row.ahead.ci_low <= 0.0
     assert "Of each user 5 items are known" in row.note
     assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
 

@@ -327,12 +327,15 @@ def test_help_lists_every_command() -> None:
         assert f" {command} " in out
 
 
-CLAIMS = [*COMMAND, "claims", "dplcf-sp"]
+LIST = [*COMMAND, "list", "targets"]
 
 
 def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
     done = subprocess.run(
-        CLAIMS, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+        [*COMMAND, "claims", "dplcf-sp"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert b"<= 1 (delta 0" in done.stdout
     assert b"<= 1,682" in done.stdout
@@ -342,7 +345,7 @@ def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
 def test_a_reader_that_goes_away_is_no_finding() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(CLAIMS, stdout=writing, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(LIST, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -350,10 +353,10 @@ def test_a_reader_that_goes_away_is_no_finding() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_output_that_cannot_be_written_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(CLAIMS, stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(LIST, stdout=full, stderr=subprocess.PIPE, check=False)
         assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
         assert b"No space" in done.stderr
-        assert subprocess.run([*CLAIMS, "x"], stderr=full, check=False).returncode == 2
+        assert subprocess.run([*LIST, "x"], stderr=full, check=False).returncode == 2
 
 
 LOST = [
@@ -371,8 +374,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     tmp_path: Path, redirect: str, said: str
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
-    small = "min_user = 70\nruns = 100\npopulation = [4, 10]\n"
-    plan.write_text(f'targets = ["dplcf-ap"]\nattacks = []\ndata = "synthetic"\n{small}')
+    plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ngames = []\ndata = "synthetic"\n')
     words = [*COMMAND, "run", "--jobs", "1", "--plan", str(plan), "--out", str(out)]
     done = subprocess.run(
         ["bash", "-c", f'{redirect}; exec "$@"', "bash", *words],

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
-    few = Synthetic(n_users=80, n_items=60).load()
+    few = Synthetic(n_users=40, n_items=20, profile=6).load()
     monkeypatch.setattr(Synthetic, "load", lambda *_: few)
     yield tmp_path
     for name in ("my_own", "test_my_own"):

@@ -17,11 +17,13 @@ from fedrec_auditor.attacks.base import (
     Reconstruction,
     Scores,
 )
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 from tests.auditor.games.played import game
 
@@ -117,13 +119,36 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     assert area.value == height.value == 1.0
     assert 0.5 < area.baselines["popularity"] < 1
     assert area.roc is not None
-    assert set(area.roc.tpr) == set(area.roc.users.values()) == {1.0}
+    assert set(area.roc.tpr) == {one.value for one in area.users.quantiles.values()} == {1.0}
     assert area.further["TPR at FPR 0.1"].value == 1.0
     assert "TPR at FPR 0.001 cannot be resolved" in area.note
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
     assert area.value == 0.5
     assert height.value == pytest.approx(height.baselines["random"])
     assert "no signal" in area.note
+
+
+def test_an_attack_is_given_popularity_and_held_against_it() -> None:
+    """Of one that adds nothing to it the gain is 0; of one that adds a little it is that little."""
+    held = DATA.ratings.toarray() != 0
+
+    def nothing(view: View, background: Background, rng: np.random.Generator) -> Scores:
+        return Scores(values=background.prior)
+
+    def little(view: View, background: Background, rng: np.random.Generator) -> Scores:
+        told = 0.05 * held[tuple(background.candidates.T)]
+        return Scores(values=background.prior + told + rng.normal(0, 0.03, len(told)))
+
+    for row in play(membership, Scripted(AttackFamily.MEMBERSHIP, nothing)):
+        assert row.value == row.baseline == row.baselines["popularity"]
+        assert row.gain.value == 0.0
+        assert row.gain.ci_low < 0.0 < row.gain.ci_high < 0.1
+        assert "found no signal" in row.note
+    (area, *_) = play(membership, Scripted(AttackFamily.MEMBERSHIP, little))
+    assert area.gain.value == pytest.approx(area.value - area.baseline)
+    assert area.gain.ci_low > 0.0
+    assert area.ci_low < area.baseline  # which alone would show nothing
+    assert area.ahead == area.gain
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -177,6 +202,20 @@ def test_reconstruction_rows() -> None:
     sizes = held.sum(axis=1)
     assert everything == pytest.approx((2 * sizes / (sizes + DATA.n_items)).mean())
     assert rows["interaction F1"].baselines["popular items"] >= everything
+    row = rows["interaction F1"]
+    assert row.gain.value == pytest.approx(row.value - row.baseline)
+    assert row.gain.ci_low > 0.0
+
+
+def test_where_nothing_is_told_the_popular_items_are_guessed() -> None:
+    """Not all items, as a flat prior has it: the F1 is that of the best list for everybody."""
+    view = view_of(DATA)
+    channel = BitFlip(0.5, 0.5)
+    blind = replace(view, public=replace(view.public, channel=channel))
+    (row, *_) = reconstruction.play(game(InteractionReconstruction(), blind, DATA))
+    assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
+    assert row.value == pytest.approx(row.baseline, abs=0.01)
+    assert row.gain.ci_low <= 0.0 <= row.gain.ci_high + 0.01
 
 
 @pytest.mark.parametrize("play_one", [reconstruction, membership])

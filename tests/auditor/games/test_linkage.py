@@ -183,3 +183,28 @@ def test_it_weakens_as_noise_grows(vantage: Vantage) -> None:
     assert found[0].ci_low > 0.95
     assert found[0].ci_low > found[1].ci_high
     assert found[1].ci_low > found[2].ci_high
+
+
+def test_parts_that_tell_of_a_user_are_weighed_and_others_ignored() -> None:
+    """Two parts alike, one apart from the other, and ten of noise, in three rounds."""
+    rng, users = np.random.default_rng(0), np.arange(120)
+    own = rng.standard_normal((2, 120, 20))
+
+    def top_1(told: int, noise: int) -> float:
+        rounds = []
+        for seed in range(3):
+            drawn = np.random.default_rng(seed)  # the same noise of a part, whatever is beside it
+            sent = {f"own {k}": own[k] + 1.5 * drawn.standard_normal(own[k].shape) for k in (0, 1)}
+            parts = dict(list(sent.items())[:told])
+            parts |= {f"noise {k}": drawn.standard_normal((120, 20)) for k in range(noise)}
+            dense = {name: Dense(values, Kind.CHANGE, 1.0) for name, values in parts.items()}
+            rounds.append(Round(None, Uploads(users, dense)))
+        public = Public(algorithm="planted", n_users=120, n_items=7)
+        view = Transcript(public=public, rounds=tuple(rounds)).view(SERVER)
+        return float(play(view)["linkage top-1"].value)
+
+    alone, both = top_1(1, 0), top_1(2, 0)
+    assert both > alone + 0.2
+    assert top_1(1, 10) > alone - 0.05
+    assert top_1(2, 10) > both - 0.05
+    assert top_1(0, 10) < 0.05

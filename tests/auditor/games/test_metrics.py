@@ -77,6 +77,26 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
     assert covered(height, 150)
 
 
+def test_a_gain_is_of_the_same_users() -> None:
+    """Of scores that differ by little it is far surer than either area; of equal ones it is 0."""
+    rng = np.random.default_rng(4)
+    users, members = np.repeat(np.arange(60), 10), np.tile([True, False], 300)
+    scores = members + rng.normal(size=600) + rng.normal(size=60)[users]
+    better = scores + 0.2 * members
+    asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng}
+    found = metrics.roc(better, members, users, beside=scores, **asked)
+    areas = [metrics.auc(each, members) for each in (better, scores)]
+    heights = [metrics.tpr_at_fpr(each, members, 0.1) for each in (better, scores)]
+    assert found.auc_gain.value == pytest.approx(areas[0] - areas[1])
+    assert found.tpr_gain[0.1].value == pytest.approx(heights[0] - heights[1])
+    assert 0.0 < found.auc_gain.low < found.auc_gain.high
+    narrower = (found.auc.high - found.auc.low) / (found.auc_gain.high - found.auc_gain.low)
+    assert narrower > 3
+    same = metrics.roc(scores, members, users, beside=scores, **asked).auc_gain
+    assert same.low < same.value == 0.0 < same.high
+    assert metrics.roc(scores, members, users, **asked).auc_gain is None
+
+
 def test_interval_over_trainings_covers_what_they_share() -> None:
     """Members of one training share a shift that is nobody's: intervals over users miss it."""
     rng = np.random.default_rng(8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from tests.points import later
 from tests.targets.recorded.test_hostile import declared
 
@@ -54,7 +55,7 @@ def data() -> Interactions:
 
 
 @pytest.mark.parametrize(
-    "name", ["fcf", "dplcf-sp", "fmf-ldp", later("fedrec"), later("lfl-sgdmf"), later("local-only")]
+    "name", ["fcf", "dplcf-sp", *map(later, ("fmf-ldp", "fedrec", "lfl-sgdmf", "local-only"))]
 )
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str
@@ -350,3 +351,45 @@ def test_parties_are_numbered(tmp_path: Path) -> None:
         else:
             with pytest.raises(InputError, match="parties 0 to 1"):
                 attack(tmp_path / str(sender))
+
+
+def recommended(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """All items in any order, with a score each: one's own have the higher ones."""
+    ids = rng.permutation(history.n_items)
+    return {"ids": ids, "scores": np.isin(ids, history.items) + 0.5 * rng.random(len(ids))}
+
+
+def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
+    tmp_path: Path, data: Interactions
+) -> None:
+    system = wrap_system(recommended)
+    folder = record_uploads(system, data=data, out=tmp_path / "run", with_truth=True)
+    asked: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
+    bare = attack_recording(folder, **asked)
+    assert not bare.attacks
+    assert "needs the client's code" in bare.skipped[0].reason
+    read = attack_recording(folder, client=system, **asked)
+    (sets,) = (row for row in read.attacks if row.metric == "interaction F1")
+    assert sets.value > 0.95
+    assert "by the devices' code" in sets.note
+    with pytest.raises(InputError, match="client='fcf' to the first model that was recorded"):
+        attack_recording(folder, client="fcf", **asked)
+    with pytest.raises(InputError, match="as they were recorded from client='dplcf-sp'"):
+        attack_recording(folder, client="dplcf-sp", **asked)
+    (folder / TRUTH).unlink()
+    with pytest.raises(InputError, match="a truth beside client"):
+        attack_recording(folder, client=system, **asked)
+
+
+def test_a_recording_beside_another_code_is_another_audit(
+    tmp_path: Path, data: Interactions
+) -> None:
+    folder = record_uploads("fcf", data=data, out=tmp_path / "run", quick=True, with_truth=True)
+    users = data.users
+    bare = RecordedSystem(
+        recording=Recording.open(folder), positions=np.arange(len(users)), users=users
+    )
+    codes = (None, wrap_system(recommended), wrap_system(lambda history, model, rng: 0.0))
+    made = [identity(replace(bare, code=code)) for code in codes]
+    assert len(set(made)) == 3
+    assert identity(replace(bare, code=codes[1])) == made[1]

@@ -19,7 +19,7 @@ def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.
         Sampler.of(randomizer),
         strategy,
         claim=ldp_claim(epsilon, delta),
-        samples=240_000,
+        samples=60_000,
         seed=np.random.SeedSequence(3),
     )
 
@@ -63,7 +63,7 @@ def test_the_search_is_the_same_twice_and_bounded() -> None:
         return laplace(x, rng, size)
 
     first = pair(counted, st.floats(0, 5))
-    assert 0 < drawn <= 120 * 4_000
+    assert 0 < drawn <= 120 * 1_000
     assert pair(counted, st.floats(0, 5)) == first
 
 
@@ -80,4 +80,4 @@ def test_bad_strategies_and_callables_are_refused() -> None:
     with pytest.raises(InputError, match="2 different inputs"):
         pair(laplace, st.just(0.5))
     with pytest.raises(InputError, match="TypeError"):
-        pair(laplace, st.text(min_size=1))
+        pair(laplace, st.sampled_from(["a", "b"]))

@@ -76,7 +76,7 @@ EVENTS = {
     "a number's spelling": "output = '0.5",
     "values behind commas": "output piece 1 = ",
     "a query": "output piece 3 = ",
-    "a line of a log": "output piece 4 = ",
+    "a line of a log": "output piece ",  # 4 from the front, or the last one
     "XML": "output piece 5 = ",
     "text in a dictionary": "output.message piece 1 = ",
     "hexadecimal digits": "output piece 9 = ",
@@ -91,7 +91,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
-    found = verify_ldp(FORMS[form], epsilon=3.0, samples=4_000)
+    found = verify_ldp(FORMS[form], epsilon=3.0, samples=2_000)
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
     assert found.witness.output.startswith(EVENTS[form])

@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.worlds.fields import Fields
 from tests.auditor.worlds.test_fields import said, salt
+from tests.texts import LETTERS
 
 KEPT = 1 / (1 + math.exp(-3.0))
 
@@ -104,10 +105,10 @@ def test_what_cannot_be_spelt_is_refused_with_a_hint() -> None:
         verify_ldp(law, epsilon=1.0, inputs=[0, 1])
 
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(LETTERS)
 PARTS = st.recursive(
     LEAVES | st.binary(),
-    lambda part: st.lists(part) | st.tuples(part, part) | st.dictionaries(st.text(), part),
+    lambda part: st.lists(part) | st.tuples(part, part) | st.dictionaries(st.text(LETTERS), part),
 )
 
 
