@@ -27,7 +27,7 @@ class Activity:
     family: ClassVar[AttackFamily] = AttackFamily.ACTIVITY
     needs_known: ClassVar[bool] = True
     reference: ClassVar[str] = (
-        "regression of the logarithm of known numbers of items on amounts of messages "
+        "regression of the ranks of known numbers of items on those of amounts of messages "
         "(attacks/parts/amounts.py), of one amount or by ridge of all: the one of the least "
         "leave-one-out error (PRESS: Allen, Technometrics 1974)"
     )
@@ -49,5 +49,5 @@ class Activity:
         subjects = background.subjects
         subjects = np.arange(view.public.n_users) if subjects is None else subjects
         read = amounts(view, subjects)
-        found = predicted(read, np.searchsorted(subjects, known), np.log1p(labels))
+        found = predicted(read, np.searchsorted(subjects, known), labels.astype(float))
         return Scores(values=found)

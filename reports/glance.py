@@ -24,6 +24,7 @@ from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.severity import (
     DISTINGUISHER,
+    MILD,
     MUCH,
     SOME,
     Severity,
@@ -75,6 +76,7 @@ _TELLING = (
     "membership inference",
     "user-level membership inference",
     "linkage",
+    "activity inference",
     DISTINGUISHER,
 )
 """Families of attacks, from what a person would mind most; others come before the last."""
@@ -378,11 +380,11 @@ def _order(glance: Glance) -> tuple[int, int, float, float]:
 
 
 def _telling(leak: Leak) -> tuple[bool, int, int, float]:
-    """Attacks before the distinguisher, then by how much is won, in steps, then by what."""
+    """Mild ones last, then by how much is won, in steps, then by what."""
     family = leak.row.family
     place = _TELLING.index(family) if family in _TELLING else len(_TELLING) - 1
     step = sum(leak.share >= limit for limit in (MUCH, SOME))
-    return family == DISTINGUISHER, -step, place, -leak.share
+    return family in MILD, -step, place, -leak.share
 
 
 def _sign(shown: Bound) -> str:

@@ -23,6 +23,8 @@ LIKELY = 0.9
 """How often one bit must be guessed right under the largest epsilon shown to be medium."""
 DISTINGUISHER = "distinguisher"
 """The family that guesses which of two worst inputs was sent; its epsilon says the same."""
+MILD = (DISTINGUISHER, "activity inference")
+"""Families that make nothing more than medium: how active users are says little of who they are."""
 
 
 class Severity(StrEnum):
@@ -89,8 +91,8 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Severity | None:
 
 
 def most_won(leaks: Sequence[Leak]) -> float:
-    """The largest share of what guessing leaves open that an attack won; 0 without one."""
-    return max((leak.share for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
+    """The largest share of what guessing leaves open that no ``MILD`` attack won; 0 without one."""
+    return max((leak.share for leak in leaks if leak.row.family not in MILD), default=0.0)
 
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:

@@ -9,6 +9,7 @@ party: how long the row is, and how far it is moved from round to round and in a
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.model_messages import part_of
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.shadow_reader import ShadowReader
-from fedrec_auditor.attacks.parts.uploads import entries_of, kept, names, user_rows
+from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, user_rows
 from fedrec_auditor.attacks.readers.noisy_rows import NoisyRows
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -25,6 +26,7 @@ Floats = NDArray[np.float64]
 
 _TINY = 1e-12
 _ROUNDS = 2
+_MANY = 8  # senders of a round that has a mean of its own
 _COLUMNS = 5
 _SLOW = NoisyRows, ShadowReader
 """Readers that cost more than all else, and tell no more of activity than amounts do."""
@@ -32,45 +34,76 @@ _SLOW = NoisyRows, ShadowReader
 
 def amounts(view: View, users: NDArray[np.int64]) -> Floats:
     """Those of ``users`` (n,), ascending: (n, f). Memory: 64 MiB of messages, and rows of users."""
-    parts = [_of(view, name, users) for name in names(view)]
-    if parts:
-        sent = [seen.uploads.users for seen in view.rounds if seen.uploads is not None]
-        parts.append(
-            np.stack([np.isin(users, each) for each in sent], axis=1).sum(1, keepdims=True)
-        )
-        readers = reading.reading(view)
-        if readers and not any(isinstance(each, _SLOW) for each in readers):
-            told = reading.evidence(view, users)
-            if told.log_ratio is not None:
-                parts.append(np.log1p(posterior(told).sum(axis=1, keepdims=True)))
+    parts: list[NDArray[Any]] = []
+    if sent := names(view):
+        counted = _counted(view, users)
+        parts += [
+            _of(view, name, users) for name in sent if not counted or not _reports(view, name)
+        ]
+        senders = [seen.uploads.users for seen in view.rounds if seen.uploads is not None]
+        heard = np.stack([np.isin(users, each) for each in senders], axis=1)
+        parts += [heard.sum(axis=1, keepdims=True), *counted]
     parts += [_of_rows([np.take(t, users, axis=0) for t in tables]) for tables in user_rows(view)]
     return np.concatenate(parts, axis=1, dtype=np.float64)
 
 
+def _counted(view: View, users: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """The logarithm of the interactions that readers count, (n, 1); none where that is slow."""
+    readers = reading.reading(view)
+    if not readers or any(isinstance(each, _SLOW) for each in readers):
+        return []
+    told = reading.evidence(view, users)
+    if told.log_ratio is None:
+        return []
+    return [np.log1p(posterior(told).sum(axis=1, keepdims=True))]
+
+
+def _reports(view: View, name: str) -> bool:
+    """Whether messages are of single coordinates, of which readers tell all that there is."""
+    return last(view, name).kind is Kind.REPORTS
+
+
 def _of(view: View, name: str, users: NDArray[np.int64]) -> Floats:
-    """Of one component, the mean over the messages that are read of a user: (n, 5)."""
-    out, count = np.zeros((len(users), _COLUMNS)), np.zeros((len(users), 1))
-    for seen, uploads, component in kept(view, name, _ROUNDS):
-        key = part_of(name, component.shape, seen.broadcast)
-        base = None
+    """Of one component, the mean over the messages that are read of a user: (n, 5).
+
+    In deviations from the mean of the round, since noise and steps change in a training; rounds of
+    few senders are taken together.
+    """
+    whose, sizes, groups = [np.arange(0)], [np.zeros((0, _COLUMNS))], [np.arange(0)]
+    for number, (seen, uploads, component) in enumerate(kept(view, name, _ROUNDS)):
+        key, base = part_of(name, component.shape, seen.broadcast), None
         if component.kind is Kind.MODEL and key is not None and seen.broadcast is not None:
             base = np.asarray(seen.broadcast[key])
+        many = np.count_nonzero(np.isin(uploads.users, users)) >= _MANY
         for places, sent in entries_of(users, uploads.users, component):
-            moved = (sent if base is None else sent - base).reshape(len(sent), -1)
-            moved = moved.astype(np.float64)
-            rows = moved.reshape(len(sent), sent.shape[1] if sent.ndim > 1 else 1, -1)
-            out[places] += np.stack(
-                [
-                    np.log(np.abs(moved).sum(axis=1) + _TINY),
-                    np.log(np.linalg.norm(moved, axis=1) + _TINY),
-                    np.log1p(rows.any(axis=2).sum(axis=1)),
-                    np.log1p(np.count_nonzero(moved, axis=1)),
-                    moved.sum(axis=1),
-                ],
-                axis=1,
-            )
-            count[places] += 1
-    return out / np.maximum(count, 1)
+            whose.append(places)
+            sizes.append(_sizes(sent if base is None else sent - base))
+            groups.append(np.full(len(places), number if many else -1))
+    places, found, group = np.concatenate(whose), np.concatenate(sizes), np.concatenate(groups)
+    for number in np.unique(group):
+        mine = group == number
+        spread = found[mine].std(axis=0)
+        found[mine] -= found[mine].mean(axis=0)
+        found[mine] /= np.where(spread > 0, spread, 1.0)
+    out = np.zeros((len(users), _COLUMNS))
+    np.add.at(out, places, found)
+    return out / np.maximum(np.bincount(places, minlength=len(users)), 1)[:, None]
+
+
+def _sizes(moved: NDArray[Any]) -> Floats:
+    """Of messages (n, *shape): (n, 5)."""
+    entries = moved.reshape(len(moved), -1).astype(np.float64)
+    rows = entries.reshape(len(moved), moved.shape[1] if moved.ndim > 1 else 1, -1)
+    return np.stack(
+        [
+            np.log(np.abs(entries).sum(axis=1) + _TINY),
+            np.log(np.linalg.norm(entries, axis=1) + _TINY),
+            np.log1p(rows.any(axis=2).sum(axis=1)),
+            np.log1p(np.count_nonzero(entries, axis=1)),
+            entries.sum(axis=1),
+        ],
+        axis=1,
+    )
 
 
 def _of_rows(tables: list[Floats]) -> Floats:

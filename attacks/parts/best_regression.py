@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 
-_CLIP = 5.0
 _PENALTIES = 10.0 ** np.arange(-2, 6)
 
 
 def predicted(columns: Floats, known: NDArray[np.intp], values: Floats) -> Floats:
     """What the rows of ``columns`` (n, f) are, by the ``values`` (k,) of the ``known`` ones: (n,).
 
-    Columns are standardised over all rows, and clipped at five deviations.
+    All are read by their ranks, as normal scores: the more may be the more by any measure.
     """
-    spread = columns.std(axis=0)
-    varied = spread > 1e-9 * np.abs(columns).max(axis=0, initial=0.0)
-    x = (columns - columns.mean(axis=0))[:, varied] / spread[varied]
-    x = np.clip(x, -_CLIP, _CLIP)
-    mine, y = x[known] - x[known].mean(axis=0), values - values.mean()
+    columns = columns[:, np.ptp(columns, axis=0) > 0]
+    x, y = _scores(columns), _scores(values[:, None])[:, 0]
+    y -= y.mean()
+    mine = x[known] - x[known].mean(axis=0)
     square = (mine**2).sum(axis=0)
     told = square > 0
     slope = np.where(told, y @ mine / np.where(told, square, 1.0), 0.0)
@@ -46,3 +46,8 @@ def predicted(columns: Floats, known: NDArray[np.intp], values: Floats) -> Float
             shrunk = np.divide(kept, values_of, out=np.zeros_like(kept), where=values_of > 0)
             best, weights = error, directions.T @ (shrunk * along)
     return np.asarray(x @ weights)
+
+
+def _scores(columns: Floats) -> Floats:
+    """Normal quantiles of the ranks in each column of (n, f); ties have their mean rank."""
+    return np.asarray(ndtri((rankdata(columns, axis=0) - 0.5) / len(columns)))
