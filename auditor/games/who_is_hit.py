@@ -20,7 +20,7 @@ FEWEST = 10
 """Users of a group of whom a mean is told."""
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
-    "taste": ("rare items", "middle third", "popular items"),
+    "taste": ("rare items", "middle third", "common items"),
 }
 
 
