@@ -132,8 +132,7 @@ def _unequal(users: UsersRow) -> str:
     """The groups that are hit hardest and least, where their intervals are apart."""
     named = [
         (one, f"{alike}: {name} {brief(one.value)} {ends_words(one)}")
-        for alike, groups in users.groups.items()
-        for name, one in groups.items()
+        for alike, name, one in users.means
     ]
     if not named:
         return ""

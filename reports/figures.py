@@ -128,10 +128,7 @@ def hit_row(glance: Glance) -> AttackRow | None:
 
 
 def _hit(glance: Glance, row: AttackRow, users: UsersRow) -> Drawing:
-    means = "; ".join(
-        f"{alike}: {', '.join(f'{name} {brief(one.value)}' for name, one in groups.items())}"
-        for alike, groups in users.groups.items()
-    )
+    means = "; ".join(f"{alike}: {name} {brief(one.value)}" for alike, name, one in users.means)
     return Drawing(
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",

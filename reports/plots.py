@@ -125,14 +125,16 @@ def spread(users: UsersRow) -> str:
     drawn = [drawing.text(0, y, "all users", bold=True), *bar(y, low, middle, high)]
     top = place(max(some.values()))
     drawn.append(drawing.line(top, y - 10, top, y + 2, "ink", 2))
-    for alike, groups in users.groups.items():
-        y += _STEP + 6
-        drawn.append(drawing.text(0, y, escape(legal(alike)), bold=True))
-        for name, one in groups.items():
-            y += _STEP
-            cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-            drawn.append(drawing.text(8, y, escape(legal(cut))))
-            drawn += bar(y, one.ci_low, one.value, one.ci_high)
+    told = ""
+    for alike, name, one in users.means:
+        if alike != told:
+            told = alike
+            y += _STEP + 6
+            drawn.append(drawing.text(0, y, escape(legal(alike)), bold=True))
+        y += _STEP
+        cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        drawn.append(drawing.text(8, y, escape(legal(cut))))
+        drawn += bar(y, one.ci_low, one.value, one.ci_high)
     y += _STEP
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     return drawing.svg(_WIDTH, y + 6, drawn)

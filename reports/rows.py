@@ -176,6 +176,12 @@ class UsersRow(Row):
     groups: dict[str, dict[str, FurtherFigure]] = {}
     each: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
+        """What users are alike in, the group and its mean, in the order of the names."""
+        named = ((alike, sorted(groups.items())) for alike, groups in sorted(self.groups.items()))
+        return tuple((alike, name, one) for alike, groups in named for name, one in groups)
+
 
 class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.

@@ -36,7 +36,7 @@ def widening(confidence: float, rows: int) -> float:
     Bonferroni's correction, by quantiles of the normal distribution.
 
     >>> round(widening(0.95, 52), 3)
-    1.685
+    1.684
     """
     failing = (1.0 - confidence) / 2
     return float(ndtri(failing / rows) / ndtri(failing)) if failing > 0.0 and rows > 1 else 1.0

@@ -85,9 +85,9 @@ def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Re
     assert said.startswith("AUC of a user's candidates: 1 or more for half of the users, 1 [1, 1]")
     assert "or more for the most exposed 1%, 0.9 or less for the least exposed 5%" in said
     assert "of 96% of the users it is 0.9 or more" in said
-    assert "part of the spread is chance. Hit hardest: gender: M 0.99 [0.98, 1]" in said
+    assert "part of the spread is chance. Hit hardest: activity: most items 0.99 [0.98, 1]" in said
     assert "least: gender: F 0.91 [0.89, 0.93]" in said
-    (one, *_) = row.users.groups.values()
+    one = row.users.groups["gender"]
     alike = row.users.model_copy(update={"groups": {"gender": {**one, "F": one["M"]}}})
     assert "Hit" not in attack_words.risk_words(row.model_copy(update={"users": alike}))
 
