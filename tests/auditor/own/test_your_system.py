@@ -216,7 +216,7 @@ def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever the clock is looked at, so many seconds went by."""
-    monkeypatch.setattr(local, "UPLOAD_RUNS", 4_000)  # of which a quick audit makes a tenth
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 8_000)  # of which a quick audit makes a tenth
 
     def timed(step: int) -> Record:
         seconds = itertools.count(step=step)
@@ -227,12 +227,12 @@ def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.Monk
     def stopped(record: Record) -> list[str]:
         return [row.reason for row in record.skipped if "stopped after" in row.reason]
 
-    none, few, whole = timed(1000), timed(8), timed(0)
+    none, few, whole = timed(1000), timed(5), timed(0)
     assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
-    assert "stopped after 120 seconds, with 0 of 400 runs" in stopped(none)[0]
+    assert "stopped after 120 seconds, with 0 of 800 runs" in stopped(none)[0]
     assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
-    assert "with 40 of 400 runs" in stopped(few)[0]
-    planned = audited(in_clear, ROUND, quick=True, runs=40)
+    assert "with 80 of 800 runs" in stopped(few)[0]
+    planned = audited(in_clear, ROUND, quick=True, runs=80)
     assert few.findings == planned.findings
 
 
