@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test test-extras test-kernels lint bench calibrate docs clean
+.PHONY: setup audit claims test suite test-extras test-kernels lint bench calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -14,7 +14,11 @@ audit: $(VENV)/.ready
 claims: $(VENV)/.ready
 	$(BIN)/auditor run --only claims --out claims --fail-on never
 
-test: lint
+# Types are checked while the suite runs, for they keep one core busy.
+test: $(VENV)/.ready
+	@$(MAKE) --no-print-directory -j2 lint suite
+
+suite: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -q --durations=10
 
 # What needs Flower, Dask, Ray and the libraries to compare with: an environment of its own.

@@ -33,8 +33,8 @@ class Linkage:
 
     It knows who sent what in earlier rounds and not who sends in the last one: a server whose
     clients change their pseudonyms, or hide behind a proxy from then on. How much each fingerprint
-    tells is learned on earlier rounds. Behind a proxy it knows no sender at all, and goes by the
-    fingerprint by which one message stands out most.
+    tells is learned on earlier rounds. Behind a proxy it knows no sender at all, and goes by those
+    fingerprints by which one message stands out.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
@@ -78,9 +78,7 @@ class Linkage:
                 for users, seen in sent
             ]
         likeliest = likeness(fingerprints(view, last), batches, len(candidates))
-        weights = _weights(batches, len(candidates))
-        if not weights:
-            weights = {max(sorted(likeliest), key=lambda name: margin(likeliest[name])): 1.0}
+        weights = _weights(batches, len(candidates)) or _standing_out(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
         return Links(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
 
@@ -113,6 +111,18 @@ def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     bounds = [(0.0, None)] * len(names)
     fitted = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B", bounds=bounds)
     return dict(zip(names, fitted.x / deviations, strict=True))
+
+
+def _standing_out(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
+    """Weights where no sender is known: by how far the nearest stand out, less chance's margin.
+
+    Of what is nothing but chance the margin is an exponential variable of mean 1.
+    """
+    margins = {name: margin(each) for name, each in cosines.items()}
+    beyond = {name: found - 1.0 for name, found in margins.items() if found > 1.0}
+    if not beyond:
+        return {max(sorted(margins), key=lambda name: margins[name]): 1.0}
+    return {name: more / max(float(cosines[name].std()), _LEAST) for name, more in beyond.items()}
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:

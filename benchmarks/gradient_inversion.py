@@ -21,12 +21,13 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
+from benchmarks import _inversion as inversion
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Reconstruction
 from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
-from fedrec_auditor.attacks.parts import inversion
 from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.readers.first_layer import first_layer_input
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -51,7 +52,7 @@ def _inputs() -> tuple[Row, ...]:
     x = rng.standard_normal(32)
     observed = network.gradients(x, 2)
     ways: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "first layer": lambda: inversion.first_layer_input(observed[0][None], observed[1][None])[0]
+        "first layer": lambda: first_layer_input(observed[0][None], observed[1][None])[0]
     }
     for method in (inversion.dlg, inversion.idlg, inversion.cosine):
         ways[method.__name__] = lambda method=method: (

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 from fedrec_auditor.reports.anchor import anchors
-from fedrec_auditor.reports.attack_words import ends_words, got_words, object_words
+from fedrec_auditor.reports.attack_words import got_words, object_words
 from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -238,9 +238,9 @@ class Glance:
             return ""
         row = found[0].row
         ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
-        sure = f"at {percent(row.confidence)} confidence"
-        gain = "" if row.gain is None else f"; above guessing by {ends_words(row.gain)}"
-        return f"{row.attack}, {row.metric}: {ends} {sure}{gain}"
+        if row.gain is not None:
+            ends += f", above guessing by {brief(row.gain.ci_low)} to {brief(row.gain.ci_high)},"
+        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence"
 
     @property
     def shown(self) -> str:

@@ -166,13 +166,15 @@ class UsersRow(Row):
 
     ``success`` says what it is of one user, in [0, 1]. ``quantiles`` are those over users by their
     level, such as 99%: who is most at risk. ``sure`` is the share of users of whom it is .9 or
-    more, ``groups`` are means over users who are alike, by what they are alike in.
+    more, ``groups`` are means over users who are alike, by what they are alike in. ``each``, if it
+    was asked for, has every user's success behind the user's row in the data, from 0.
     """
 
     success: str
     quantiles: dict[Annotated[str, Field(pattern=r"^\d{1,2}(\.\d+)?%$")], FurtherFigure]
     sure: FurtherFigure | None = None
     groups: dict[str, dict[str, FurtherFigure]] = {}
+    each: tuple[tuple[int, float], ...] = ()
 
 
 class AttackRow(Row):

@@ -5,8 +5,8 @@ it (interactions, vectors, ratings) and, of each of its parts, the entries where
 sizes of the rows, and which rows moved. A round's mean is subtracted: what all users share tells
 none of them apart. Two messages are as like as the cosine of their fingerprints.
 
-How much each fingerprint tells is learned on earlier rounds whose senders are known. Where none
-is, it shows all the same: by one that identifies users, one message stands out from all others.
+How much each fingerprint tells is learned on earlier rounds whose senders are known. Where none is,
+it shows all the same: by one that identifies users, a message stands out from all others.
 """
 
 from __future__ import annotations

@@ -173,6 +173,7 @@ class SupervisedAttack(ABC):
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
     reads_columns: ClassVar[bool] = False
+    slow: ClassVar[bool] = False
 
     @abstractmethod
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:

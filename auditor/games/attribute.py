@@ -38,7 +38,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
 SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
-DRAWS, QUICK_DRAWS = 10, 5
+DRAWS, QUICK_DRAWS = 10, 3
 QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
 _READINGS = 10

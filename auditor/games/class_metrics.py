@@ -1,10 +1,11 @@
 """How well classes were guessed, over users and draws of the known: several averages of F1, AUC.
 
 An interval covers both what is sampled: users, by a percentile bootstrap of the mean over draws
-(or, of AUC, by its placement values, DeLong et al. 1988), and draws of the known users, by
-Student's t of the draws' figures. The two half-widths are added in squares, the square-and-add rule
-(Zou and Donner 2008). Draws are tested on users that partly differ, so the second includes some of
-the first: the interval errs on the wide side.
+(or, of AUC, by its placement values, DeLong et al. 1988, on the scale of log-odds, where few users
+make an interval that is as wrong on one side as on the other, Qin and Hotilovac 2008), and draws of
+the known users, by Student's t of the draws' figures. The two half-widths are added in squares, the
+square-and-add rule (Zou and Donner 2008). Draws are tested on users that partly differ, so the
+second includes some of the first: the interval errs on the wide side.
 
 Of a class with few users all may be guessed right, or wrong, and no replicate shows that others are
 not. The replicates of macro F1 are therefore drawn again with half a user more of each class, of
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts.class_f1 import f1_of_classes, macro_f1
 from fedrec_auditor.attacks.parts.ranking import placements
@@ -145,11 +147,11 @@ def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
         each[draw] = np.mean([area for area, _ in places])
         influence[asked] += np.mean([one for _, one in places], axis=0) / len(each)
     value = float(each.mean())
-    half = float(stats.norm.isf((1 - confidence) / 2) * np.sqrt(np.square(influence).sum()))
-    if half > 0:
-        users = Estimate(
-            value=value, low=value - half, high=value + half, confidence=confidence, n=subjects
-        )
+    half = float(np.sqrt(np.square(influence).sum()))
+    if half > 0 and 0 < value < 1 and subjects > 1:
+        half *= float(stats.t.isf((1 - confidence) / 2, subjects - 1)) / (value * (1 - value))
+        low, high = (float(expit(logit(value) + side * half)) for side in (-1, 1))
+        users = Estimate(value=value, low=low, high=high, confidence=confidence, n=subjects)
     else:
         users = percentile_interval(value, np.array([value]), subjects, confidence)
     return _both(users, each)

@@ -45,7 +45,8 @@ class Game:
     ``target`` and ``name`` are what the rows call the audited system and the attack;
     ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
     None. ``halves`` are trainings on halves of the users, for attacks on whole users. ``quick``
-    asks for fewer users and repetitions, ``confidence`` is that of the intervals. ``condensed``
+    asks for fewer users and repetitions, ``per_user`` for what is got of each user, ``confidence``
+    is that of the intervals. ``condensed``
     keeps readings of the uploads, of which the attacks on one training share one.
     """
 
@@ -57,6 +58,7 @@ class Game:
     user_vectors: Floats | None = None
     halves: Halves | None = None
     quick: bool
+    per_user: bool = False
     confidence: float
     rng: np.random.Generator
     condensed: Readings = field(default_factory=dict)

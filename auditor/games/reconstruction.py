@@ -141,7 +141,8 @@ def _row(
 ) -> AttackRow:
     """The row of a mean over users of ``values`` (n_users,), each in [``least``, 1].
 
-    So are ``baselines``; what is gained over the best of them has its interval, too.
+    So are ``baselines``; what is gained over the best of them has its own interval, unless that is
+    the same of every user.
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
@@ -149,7 +150,8 @@ def _row(
         metrics.mean(each, confidence=game.confidence, rng=game.rng, least=lowest)
         for each, lowest in ((values, least), (values - best, least - 1.0))
     )
-    return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=gain)
+    paired = gain if np.ptp(best) > 0 else None
+    return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 
 
 def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:

@@ -20,7 +20,7 @@ FEWEST = 10
 """Users of a group of whom a mean is told."""
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
-    "taste": ("rare items", "middle third", "popular items"),
+    "taste": ("rare items", "middle third", "common items"),
 }
 
 
@@ -31,7 +31,8 @@ def who_is_hit(
 
     Intervals of quantiles are exact, from the order of the users (binomial ranks). Groups are
     thirds by activity and by the popularity of a user's items, and the classes of each attribute.
-    ``what`` says what success is of one user. Users of whom it is NaN are left out.
+    ``what`` says what success is of one user. Users of whom it is NaN are left out. Each user's is
+    kept only where the game asks for it.
     """
     some = np.isfinite(success)
     users, success = users[some], success[some]
@@ -45,6 +46,7 @@ def who_is_hit(
         quantiles={f"{level:.0%}": _quantile(success, level, game.confidence) for level in LEVELS},
         sure=further_figure(metrics.share(success >= SURE, confidence=game.confidence)),
         groups=groups,
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.per_user else (),
     )
 
 

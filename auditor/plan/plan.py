@@ -163,6 +163,9 @@ class Plan(BaseModel):
             "Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several
         ),
     ] = None
+    per_user: Annotated[
+        bool, PlanOption("Keep in report.json what attacks get of each user, by row number.")
+    ] = False
     estimator: Annotated[
         str, PlanOption("What turns samples into bounds. See `auditor list estimators`.")
     ] = "joint-binomial"

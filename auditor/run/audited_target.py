@@ -165,6 +165,7 @@ class AuditedTarget:
                     user_vectors=run.user_vectors,
                     halves=halves,
                     quick=audit.plan.quick,
+                    per_user=audit.plan.per_user,
                     confidence=audit.plan.confidence,
                     rng=rng,
                     condensed=self._condensed,

@@ -127,7 +127,12 @@ class Audit:
         for note in notes:
             logger.warning("%s", note)
         own = {system.name: system for system in systems}
+        by_default = plan.attacks is None and plan.quick
         plan = plan.resolved(own)
+        if by_default and (slow := _slow(plan)):
+            notes += (f"Left out of a quick audit, as they are slow: {', '.join(slow)}.",)
+            kept = tuple(name for name in plan.attacks or () if name not in slow)
+            plan = plan.model_copy(update={"attacks": kept})
         FAMILIES["estimators"].member(plan.estimator)
         guesser(plan.by)
         named = (plan.attacks or ()) if LOCAL in plan.games else ()
@@ -298,6 +303,15 @@ def _left_out(plan: Plan) -> tuple[str, ...]:
             named = ", ".join(plan.attacks)
             lines.append(f"Of {len(every)} attacks only these were asked for: {named}.")
     return tuple(lines)
+
+
+def _slow(plan: Plan) -> tuple[str, ...]:
+    """The plan's attacks that say of themselves that they are slow."""
+    return tuple(
+        name
+        for name in plan.attacks or ()
+        if LOCAL in plan.games and getattr(FAMILIES["attacks"].member(name), "slow", False)
+    )
 
 
 def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:

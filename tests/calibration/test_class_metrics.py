@@ -1,4 +1,4 @@
-"""How often intervals of classification figures hold the truth, users and draws sampled."""
+"""How often intervals of classification figures hold the truth: users, draws, rare classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 from sklearn import metrics as reference
 
-from fedrec_auditor.auditor.games.class_metrics import MACRO, NOT_ASKED, Guesses, estimates
+from fedrec_auditor.attacks.parts.class_f1 import macro_f1
+from fedrec_auditor.attacks.parts.ranking import auc_of_classes
+from fedrec_auditor.auditor.games.class_metrics import (
+    BALANCED,
+    MACRO,
+    NOT_ASKED,
+    Guesses,
+    estimates,
+)
 
 pytestmark = pytest.mark.calibration
 
@@ -55,3 +63,48 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
             hits[name] += found[name].low <= truth[name] <= found[name].high
     for name in names:
         assert stats.binom.cdf(hits[name], 150, 0.91) > 1e-3, (name, hits[name])
+
+
+def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -> Guesses:
+    """Users of classes of which the last is as many times rarer than the first as there are."""
+    shares = 1 / np.arange(1, classes + 1)
+    shares /= shares.sum()
+    truth = rng.choice(classes, size=users, p=shares)
+    likely = np.log(shares) + 1.5 * np.eye(classes)[truth] + 0.7 * rng.gumbel(size=(users, classes))
+    scores = likely + 0.3 * rng.gumbel(size=(draws, users, classes))
+    guessed = scores.argmax(axis=2)
+    guessed[rng.random(guessed.shape) < 0.3] = NOT_ASKED
+    return Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
+
+
+def figures_of(case: Guesses) -> dict[str, float]:
+    """The figures of so many users that they are known."""
+    tally = case.tallies.sum(axis=1)
+    asked = case.guessed[0] != NOT_ASKED
+    assert case.scores is not None
+    return {
+        MACRO: float(macro_f1(tally).mean()),
+        BALANCED: float((tally[0, 0] / tally[0, 1]).mean()),
+        "AUC": auc_of_classes(case.truth[asked], case.scores[0][asked]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("classes", "users"), [(2, 30), (2, 600), (7, 100), (21, 30), (21, 200), (21, 600)]
+)
+def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
+    """Some of 21 classes have a user or two among 200, and some none among 30.
+
+    Of 200 intervals at 95% each, no fewer hold than 93% would explain (at level 1e-3).
+    """
+    rng = np.random.default_rng([classes, users])
+    known = [figures_of(of_classes(20_000, classes, 1, rng)) for _ in range(10)]
+    truth = {name: float(np.mean([one[name] for one in known])) for name in known[0]}
+    hits = dict.fromkeys(truth, 0)
+    for _ in range(200):
+        found = estimates(of_classes(users, classes, 5, rng), confidence=0.95, rng=rng)
+        for name, value in truth.items():
+            hits[name] += found[name].low <= value <= found[name].high
+    print(f"\n{classes} classes, {users} users: {hits} of 200 intervals hold the truth")
+    for name, count in hits.items():
+        assert stats.binom.cdf(count, 200, 0.93) > 1e-3, (name, count)

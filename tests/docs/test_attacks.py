@@ -10,7 +10,7 @@ import sys
 
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports.leaks import leaks
+from fedrec_auditor.reports.leaks import above_guessing
 from fedrec_auditor.reports.record import Record
 from tests.docs.blocks import ROOT
 
@@ -42,7 +42,7 @@ def test_every_attack_has_a_row_of_figures() -> None:
 
 def strength(record: Record) -> str:
     """A row an attack, a column a system: the figure, and in brackets what is guessed."""
-    beaten = [leak.row for leak in leaks(record)]
+    mark = {id(leak.row): "*" if leak.little else "**" for leak in above_guessing(record)}
     systems = record.plan["targets"]
     names = " | ".join(f"`{name}`" for name in systems)
     lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]
@@ -52,8 +52,8 @@ def strength(record: Record) -> str:
         for row in record.attacks:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
             if (row.attack, row.vantage) == (name, vantage) and whole:
-                bold = "**" if row in beaten else ""
-                cells[row.target] = f"{bold}{row.value:.2f}{bold} ({row.baseline:.2f})"
+                by = mark.get(id(row), "")
+                cells[row.target] = f"{by}{row.value:.2f}{by} ({row.baseline:.2f})"
         lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
 

@@ -201,15 +201,6 @@ def test_findings_alone_can_be_printed(record: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
-    [(0.5, "50%"), (0.7310586, "73.1%"), (0.9999, "99.99%"), (1.0, "100%"), (0.95, "95%"),
-     (0.99999999, "more than 99.9999%"), (0.0, "0%")],
-)  # fmt: skip
-def test_percent_never_claims_certainty(share: float, said: str) -> None:
-    assert words.percent(share) == said
-
-
-@pytest.mark.parametrize(
     ("value", "said"),
     [(0.0, "0"), (1.0, "1"), (5000.0, "5,000"), (2.5, "2.5"), (0.6321205588, "0.632121"),
      (1e-6, "1e-06"), (float("inf"), "∞"), (1682.0, "1,682"), (0.0001234567, "0.000123457"),

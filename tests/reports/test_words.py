@@ -94,9 +94,11 @@ def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Re
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "0%"), (1e-9, "0.0000001%"), (1e-4, "0.01%"), (0.00044, "0.044%"), (0.0123, "1.2%")],
-)
-def test_a_small_share_is_not_none(share: float, said: str) -> None:
+    [(0.0, "0%"), (1e-9, "0.0000001%"), (1e-4, "0.01%"), (0.00044, "0.044%"), (0.0123, "1.2%"),
+     (0.5, "50%"), (0.7310586, "73.1%"), (0.9999, "99.99%"), (0.99999999, "more than 99.9999%"),
+     (1.0, "100%")],
+)  # fmt: skip
+def test_a_small_share_is_not_none_and_a_large_one_no_certainty(share: float, said: str) -> None:
     assert words.percent(share) == said
 
 

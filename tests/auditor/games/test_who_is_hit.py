@@ -58,6 +58,13 @@ def test_users_without_a_success_are_left_out() -> None:
     assert {one.value for one in found.quantiles.values()} == {0.3}
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
+    success = EVERYBODY / 90
+    found = who_is_hit(game(NOBODY, NOBODY, DATA, per_user=asked), EVERYBODY, success, "success")
+    assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:

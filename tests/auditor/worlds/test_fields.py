@@ -47,6 +47,9 @@ FORMS = {
     "a query": lambda x, rng: f"id={salt(rng)}&bit={said(x, rng)}",
     "a line of a log": lambda x, rng: f"12:{rng.integers(60):02d} {salt(rng)} bit={said(x, rng)}",
     "XML": lambda x, rng: f"<r><s>{salt(rng)}</s><bit>{said(x, rng)}</bit></r>",
+    "behind any number of words": lambda x, rng: (
+        f"{salt(rng)} " * rng.integers(4) + f"{said(x, rng)}"
+    ),
     "text in a dictionary": lambda x, rng: {"message": f"{salt(rng)};{said(x, rng)}"},
     "hexadecimal digits": lambda x, rng: f"{salt(rng)}{said(x, rng):02x}",
     "digits": lambda x, rng: f"{rng.integers(10**12)}{said(x, rng)}",
@@ -78,6 +81,7 @@ EVENTS = {
     "a query": "output piece 3 = ",
     "a line of a log": "output piece ",  # 4 from the front, or the last one
     "XML": "output piece 5 = ",
+    "behind any number of words": "output piece -1 = ",
     "text in a dictionary": "output.message piece 1 = ",
     "hexadecimal digits": "output piece 9 = ",
     "digits": "output piece ",

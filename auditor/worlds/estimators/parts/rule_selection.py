@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,28 +148,28 @@ def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
     lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
     highs = np.append(cuts - 1 - _spread(seen - rising[-2::-1]), cuts)  # cuts: no guess above
     nothing = np.zeros((2, 1))
-    tails = []
+    apart = np.flatnonzero(highs[:, None] >= lows)
+    rights = []  # in each view, by what is guessed above and below: (4, pairs of cuts)
     for view in views:
         sums = np.cumsum(np.stack(view), axis=1)
         below, above = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
-        tails.append(
-            (
-                np.concatenate([above, nothing], axis=1)[:, highs],
-                np.concatenate([below, nothing], axis=1)[:, lows],
-            )
-        )
-    apart = highs[:, None] >= lows[None, :]
+        high = np.concatenate([above, nothing], axis=1)[:, highs]
+        low = np.concatenate([below, nothing], axis=1)[:, lows]
+        rights.append((high[:, None, :, None] + low[:, None]).reshape(4, -1)[:, apart])
+    right = np.min(rights, axis=0)
+    wrong = np.max(rights, axis=0)[::-1]  # what is right of a guess is wrong of its opposite
     best, table = 0.0, np.full(cuts + 1, NEITHER, dtype=np.int8)
-    for up, down in itertools.product((FIRST, SECOND), repeat=2):
-        pairs = [high[::up, :, None] + low[::down, None, :] for high, low in tails]
-        right = np.min([pair[0] for pair in pairs], axis=0)
-        wrong = np.max([pair[1] for pair in pairs], axis=0)
-        expected = np.where(
-            apart, budget.expected_bound(right, wrong, seen, both=up != down), -np.inf
+    for kind, (up, down) in enumerate(itertools.product((FIRST, SECOND), repeat=2)):
+        better = np.flatnonzero(right[kind] > wrong[kind])  # nothing is to be expected of others
+        if len(better) == 0:
+            continue
+        expected = budget.expected_bound(
+            right[kind, better], wrong[kind, better], seen, both=up != down
         )
-        i, j = np.unravel_index(_first_best(expected), expected.shape)
-        if expected[i, j] > best:
-            best = float(expected[i, j])
+        place = _first_best(expected)
+        if expected[place] > best:
+            best = float(expected[place])
+            i, j = divmod(apart[better[place]], len(lows))
             table = np.full(cuts + 1, NEITHER, dtype=np.int8)
             table[highs[i] + 1 :] = up
             table[: lows[j] + 1] = down
@@ -292,6 +293,11 @@ def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
     """Positions in increasing ``tails``, about ``_TAILS``, evenly in rank and in its logarithm."""
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
-    n = tails[-1]
-    wanted = np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
+    wanted = _ranks(float(tails[-1]))
     return np.unique(np.minimum(np.searchsorted(tails, wanted), len(tails) - 1))
+
+
+@lru_cache(maxsize=64)
+def _ranks(n: float) -> NDArray[np.float64]:
+    """About ``_TAILS`` numbers from 1 to n; a selection asks for the same ones again and again."""
+    return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])

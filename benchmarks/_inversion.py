@@ -4,14 +4,14 @@ The adversary knows the network and one example's gradients by all its weights. 
 for an example whose gradients are the same: by their squared distance over input and label (DLG),
 over the input alone, since the label shows in the sign of the last layer's gradient (iDLG), or by
 the cosine between the two (Geiping et al.), here without priors on images. Where the first layer
-has a bias none of this is needed: ``first_layer_input`` is exact.
+has a bias none of this is needed: ``attacks.readers.first_layer`` is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,23 +68,6 @@ class Inverted:
     x: Doubles
     label: int
     distance: float
-
-
-def first_layer_input(
-    weight: NDArray[np.floating[Any]], bias: NDArray[np.floating[Any]]
-) -> Doubles:
-    """The input x of a layer W x + b by its gradients dW (n, h, d) and db (n, h): (n, d).
-
-    dW = db x^T, whatever the loss; so x = dW^T db / |db|^2, which is the least-squares solution
-    where several inputs were summed up. 0 where db is. Source: Phong et al. 2018, section 3.
-
-    >>> first_layer_input(np.array([[[2.0, 4.0], [-1.0, -2.0]]]), np.array([[2.0, -1.0]]))
-    array([[1., 2.]])
-    """
-    wide, by = weight.astype(np.float64), bias.astype(np.float64)
-    size = np.sum(by**2, axis=1, keepdims=True)
-    dot = (by[:, None] @ wide)[:, 0]
-    return np.asarray(np.divide(dot, size, out=np.zeros_like(dot), where=size > 0))
 
 
 def label_of(observed: Sequence[Doubles]) -> int:
