@@ -29,7 +29,7 @@ class UserMembership:
     It is told by how models fit the profile (``profile_fit``), and of devices whose messages anyone
     can compute by the joint solve for who is in their sum (``joint_solve``), which needs no
     reference where all profiles are known. FCF, MovieLens 100K, 20 rounds, 4 trainings, as another
-    client, AUC: models' fit .779, with the joint solve 1.0000; with 500 of 943 profiles known .78,
+    client, AUC: models' fit .789, with the joint solve 1.0000; with 500 of 943 profiles known .79,
     and .89 (``benchmarks/user_membership.py``).
 
     What the reference models tell of the same profile is where it lies without the user, and how

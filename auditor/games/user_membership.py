@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.joint_solve import PROFILES
+from fedrec_auditor.attacks.parts.joint_solve import PROFILES, solves
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import curve
@@ -58,6 +58,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         f"of the users, of which each user is in with probability 1/2; {len(views)} trainings are "
         "attacked in turn; interval over users and trainings."
     )
+    if solves(views[0], len(known)):
+        note += " Devices draw nothing at random: it computes the messages of every profile."
     found = metrics.roc(
         values,
         members,

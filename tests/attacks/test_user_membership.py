@@ -108,6 +108,7 @@ def test_who_can_compute_messages_without_noise_reads_members_for_sure() -> None
     client = SimulatedClient.of(Fcf(), DATA)
     found = rows(Fcf(), Vantage.PEERS, client)
     assert {row.value for row in found.values()} == {1.0}
+    assert "draw nothing at random" in found["AUC"].note
     # Of the models alone, where no step is seen, they are as anybody's.
     assert rows(Fcf(), Vantage.RELEASE, client) == rows(Fcf(), Vantage.RELEASE)
 
