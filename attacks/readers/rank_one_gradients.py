@@ -171,8 +171,7 @@ def _bulk(
     width = max(1, int(_WINDOW * a.shape[1]))
     with np.errstate(invalid="ignore"):
         gaps = ratios[:, width:] - ratios[:, :-width]
-    gaps[np.isnan(gaps)] = np.inf
-    start = np.argmin(gaps, axis=1)
+    start = np.argmin(np.nan_to_num(gaps, nan=np.inf), axis=1)
     square = np.take_along_axis(ratios, (start + width // 2)[:, None], axis=1)[:, 0]
     square = np.where(np.isfinite(square), square, 0.0).clip(min=0.0)
     # Standard deviation of which the closest tenth of a normal sample is 0.1257.
