@@ -102,7 +102,7 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
         assert len(background.known) == len(background.labels) == round(0.3 * DATA.n_users)
         key = KEYS[background.n_classes]
         assert background.side.shape[1] == sum(categories.values()) - categories[key]
-    assert len({tuple(b.known) for b in seen}) == 15  # 3 attributes x 5 draws
+    assert len({tuple(b.known) for b in seen}) == 3 * attribute.QUICK_DRAWS  # of three attributes
 
 
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
