@@ -116,6 +116,8 @@ def risk_words(row: AttackRow) -> str:
         return ""
     (least, low), (most, high) = found[0], found[-1]
     half = next((one for level, one in found if level == 50.0), low)
+    if low.value == high.value:
+        return f"all alike, {users.success} {brief(low.value)}. ({row.attack}, {row.vantage})"
     said = (
         f"{users.success}: {brief(half.value)} or more for half of the users, {brief(high.value)} "
         f"{ends_words(high)} or more for the most exposed {brief(100 - most)}%, "

@@ -12,10 +12,10 @@ from fedrec_auditor.reports.document import Block, Facts, Passage, Text
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
 _UNITS = (
-    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){7,}\S+\.")),
+    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){7,}\S+[.;]")),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
 )
-"""What cuts a text, and which of the pieces are worth a note: long sentences; then citations."""
+"""What cuts a text, and which of the pieces are worth a note: long clauses; then citations."""
 _OFTEN = 3
 
 
@@ -46,9 +46,10 @@ def told_once(whole: Passage) -> Passage:
         for piece, count in counts.items():
             closed = piece.count("(") == piece.count(")")
             if count >= _OFTEN and closed and long.fullmatch(piece):
-                notes[piece] = f"(note {len(notes) + 1}){'.' * piece.endswith('.')}"
+                notes[piece] = f"(note {len(notes) + 1}){piece[-1].strip(')')}"
         whole = _retold(whole, partial(_noted, notes, unit))
-    facts = Facts(tuple((name.strip("().").capitalize(), text) for text, name in notes.items()))
+    said = ((name.strip("().;").capitalize(), text.rstrip(";")) for text, name in notes.items())
+    facts = Facts(tuple(said))
     return replace(whole, blocks=(*whole.blocks, Passage("Notes", (facts,)))) if notes else whole
 
 

@@ -130,7 +130,7 @@ class Audit:
         by_default = plan.attacks is None and plan.quick
         plan = plan.resolved(own)
         if by_default and (slow := _slow(plan)):
-            notes += (f"Left out of a quick audit, as they are slow: {', '.join(slow)}.",)
+            notes += (f"Slow, and not played: {', '.join(slow)}.",)
             kept = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": kept})
         FAMILIES["estimators"].member(plan.estimator)

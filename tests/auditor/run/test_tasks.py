@@ -96,10 +96,10 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
     samples = "games make 1 of 10 runs"
-    slow = "Left out of a quick audit, as they are slow: attribute-mlp."
+    slow = "Slow, and not played: attribute-mlp."
     assert notes(quick=True) == (slow, f"{samples}; {cut}")
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
-    assert not any("slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
+    assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
     assert "attribute-mlp" in Audit.of(Plan(targets=names, settings=settings), data).attacks
     assert notes(quick=True, runs=50) == (slow, cut)
     assert notes() == ()
