@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts.amounts import amounts
 from fedrec_auditor.attacks.parts.best_regression import predicted
-from fedrec_auditor.attacks.parts.uploads import names, unread, user_rows
+from fedrec_auditor.attacks.parts.uploads import has_user_rows, names, unread
 from fedrec_auditor.targets.transcript import View
 
 
@@ -34,7 +34,7 @@ class Activity:
 
     def refusal(self, view: View) -> str:
         """What is there instead of messages of users, or of rows of users."""
-        if names(view) or user_rows(view):
+        if names(view) or has_user_rows(view):
             return ""
         return unread(view, "messages of single users, or tables with a row a user")
 

@@ -118,6 +118,7 @@ class Attack(Protocol):
     """An adversary who guesses secrets from a view and some background.
 
     It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
+    One with ``slow = True`` is left out of a quick audit that does not name it.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements.scope import Vantage

@@ -33,7 +33,10 @@ _SLOW = NoisyRows, ShadowReader
 
 
 def amounts(view: View, users: NDArray[np.int64]) -> Floats:
-    """Those of ``users`` (n,), ascending: (n, f). Memory: 64 MiB of messages, and rows of users."""
+    """Those of ``users`` (n,), ascending: (n, f).
+
+    Memory: 64 MiB of messages, and the users' own rows of all rounds.
+    """
     parts: list[NDArray[Any]] = []
     if sent := names(view):
         counted = _counted(view, users)
@@ -43,7 +46,7 @@ def amounts(view: View, users: NDArray[np.int64]) -> Floats:
         senders = [seen.uploads.users for seen in view.rounds if seen.uploads is not None]
         heard = np.stack([np.isin(users, each) for each in senders], axis=1)
         parts += [heard.sum(axis=1, keepdims=True), *counted]
-    parts += [_of_rows([np.take(t, users, axis=0) for t in tables]) for tables in user_rows(view)]
+    parts += [_of_rows(tables) for tables in user_rows(view, users)]
     return np.concatenate(parts, axis=1, dtype=np.float64)
 
 

@@ -115,23 +115,35 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
-def user_rows(view: View) -> list[list[NDArray[np.float64]]]:
-    """Tables with a row a user, by where they are seen, each in every round: lists of (n_users, k).
+def has_user_rows(view: View) -> bool:
+    """Whether a table with a row a user is seen."""
+    return any(True for _ in _user_tables(view))
 
-    As a party sends them, or as they are broadcast to all.
+
+def user_rows(view: View, users: NDArray[np.int64]) -> list[list[NDArray[np.float64]]]:
+    """Rows of ``users`` (n,) of tables with a row a user, by where these are seen.
+
+    As a party sends them, or as they are broadcast to all; each in every round: lists of (n, k).
     """
     found: dict[tuple[str, int], list[NDArray[np.float64]]] = {}
+    for key, part, at in _user_tables(view):
+        table = part if at is None else part.dense(np.array([at]))[0]
+        found.setdefault(key, []).append(np.take(np.asarray(table, np.float64), users, axis=0))
+    return list(found.values())
+
+
+def _user_tables(view: View) -> Iterator[tuple[tuple[str, int], Any, int | None]]:
+    """Name and party of each table, and the table, or the messages and the place of the party's."""
     for seen in view.rounds:
-        sent = seen.uploads if view.public.parties is not None else None
         for name, table in (seen.broadcast or {}).items():
             if _of_users(view, name, np.shape(table)):
-                found.setdefault((name, -1), []).append(np.asarray(table, np.float64))
-        for name, part in () if sent is None else sent.components.items():
+                yield (name, -1), table, None
+        if view.public.parties is None or seen.uploads is None:
+            continue
+        for name, part in seen.uploads.components.items():
             if _of_users(view, name, part.shape):
-                for at, party in enumerate(sent.users if sent else ()):
-                    table = np.asarray(part.dense(np.array([at]))[0], np.float64)
-                    found.setdefault((name, int(party)), []).append(table)
-    return list(found.values())
+                for at, party in enumerate(seen.uploads.users):
+                    yield (name, int(party)), part, at
 
 
 def _of_users(view: View, name: str, shape: tuple[int, ...]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.uploads import subjects, user_rows
+from fedrec_auditor.attacks.parts.uploads import has_user_rows, subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
@@ -27,7 +27,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     view = game.view
-    every = np.arange(view.public.n_users) if user_rows(view) else subjects(view)
+    every = np.arange(view.public.n_users) if has_user_rows(view) else subjects(view)
     users = np.sort(game.rng.permutation(every)[: game.most]).astype(np.int64)
     count = np.diff(game.interactions.ratings.indptr)
     number = round(KNOWN * len(users))

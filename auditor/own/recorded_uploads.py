@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.run.tasks import Audit, tried_on
 from fedrec_auditor.auditor.run.workload import check_recording
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
@@ -218,9 +218,9 @@ def _code(
             f"Expected a truth beside client={client!r}, got none: interactions are then not "
             "attacked. Give the truth, or leave the client out."
         )
-    code = make_target(client, plan) if isinstance(client, str) else client
-    if (tried := getattr(code, "tried", None)) is not None:
-        code, _ = tried(interactions)
+    code, _ = tried_on(
+        make_target(client, plan) if isinstance(client, str) else client, interactions
+    )
     rng = np.random.default_rng(0)
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:

@@ -127,9 +127,11 @@ def is_ours(target: Target) -> bool:
 
 
 def identity(target: Target) -> str:
-    """What tells an object from another of its name: its digest, or that of code and values."""
-    code = origin_of(target).code
-    if code is not None:
-        return identity(replace(target, code=None)) + identity(code)  # type: ignore[type-var]
-    own = getattr(target, "digest", None)
-    return own if isinstance(own, str) else hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
+    """What tells an object from another of its name: its digest, or that of code and values.
+
+    With that of the code beside a recording, if there is some.
+    """
+    own, code = getattr(target, "digest", None), origin_of(target).code
+    if not isinstance(own, str):
+        own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
+    return own if code is None else f"{own} {identity(code)}"

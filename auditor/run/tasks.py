@@ -155,7 +155,7 @@ class Audit:
             notes += interactions.notes
             interactions = mapped(interactions)
             for target in made:
-                tried, said = _tried(target, interactions)
+                tried, said = tried_on(target, interactions)
                 targets[tried.name] = tried
                 notes += said
             notes += _shortened(plan, list(targets.values()))
@@ -266,7 +266,7 @@ def ground(
     )
 
 
-def _tried(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+def tried_on(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """The target as it is audited on these data, and notes; as it is where it says nothing."""
     own = getattr(target, "tried", None)
     return (target, ()) if own is None else own(interactions)
