@@ -426,17 +426,17 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
     except UnknownSize as unknown:
         if sizes is None:
             return ""
-        return f"What it becomes there takes the number of {unknown.size}, which is not known here."
+        return f"What the claim becomes there takes the number of {unknown.size}, not known here."
     except InputError:
         if "vantage" in claim.scope.uncovered(scope):
             return (
-                "Nothing follows from it there: what is seen from the vantage of the "
+                "Nothing follows from the claim there: what is seen from the vantage of the "
                 f"{scope.vantage} is not made of what is seen from that of the "
                 f"{claim.scope.vantage}."
             )
-        return "Nothing follows from it there."
+        return "Nothing follows from the claim there."
     how = found.source.removesuffix("; from: the claim")
-    return f"Taken at its word, it becomes {_at(found)} there ({how})."
+    return f"Taken at its word, the claim becomes {_at(found)} there ({how})."
 
 
 def _incomparable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from fedrec_auditor.reports.document import Block, Facts, Passage, Text
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
 _UNITS = (
-    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){7,}\S+[.;]")),
+    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){9,}\S+[.;]")),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
 )
 """What cuts a text, and which of the pieces are worth a note: long clauses; then citations."""
@@ -28,10 +28,26 @@ def remarks(notes: Sequence[str]) -> tuple[str, ...]:
     told: set[str] = set()
     found = []
     for note in notes:
-        new = [sentence for sentence in re.split(_END, note) if sentence not in told]
+        new = [sentence for sentence in sentences(note) if sentence not in told]
         told.update(new)
         found.append(" ".join(new))
     return tuple(found)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return re.split(_END, text)
+
+
+def told_of(told: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Each text once, behind the names of all that it is told of."""
+    names: dict[str, set[str]] = {}
+    for name, text in told:
+        names.setdefault(text, set()).add(name)
+    texts: dict[str, list[str]] = {}
+    for text, of in names.items():
+        texts.setdefault(", ".join(sorted(of)), []).append(text)
+    return tuple((of, " ".join(alike)) for of, alike in texts.items())
 
 
 def told_once(whole: Passage) -> Passage:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.document import Block, Facts, Grid, Paragraph, Passage
 from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.leaks import comparable
-from fedrec_auditor.reports.remarks import told_once
+from fedrec_auditor.reports.remarks import sentences, told_of, told_once
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.system_document import reasons, system_document
+from fedrec_auditor.reports.system_document import ASSUMED, assumed, reasons, system_document
 from fedrec_auditor.reports.words import OVER, counted
 
 HEADS = ("Severity", "System", "Claim", "What an attacker got", "Utility")
@@ -44,14 +44,7 @@ def report_document(record: Contents) -> Passage:
     blocks += [Facts(tuple(said))] if said else []
     if seen:
         rows = tuple(
-            (
-                glance.severity.value,
-                glance.section.target,
-                glance.verdict,
-                glance.got_words,
-                glance.shortfall,
-            )
-            for glance in seen
+            (g.severity.value, g.section.target, g.verdict, g.got_words, g.shortfall) for g in seen
         )
         blocks.append(Grid("", HEADS, rows))
     if record.demonstrations:
@@ -59,7 +52,7 @@ def report_document(record: Contents) -> Passage:
         parts = map(demonstrations.demonstration_part, record.demonstrations)
         blocks.append(Passage("Demonstrations", (count, *parts)))
     blocks += (system_document(record, glance, alone=False) for glance in seen)
-    blocks += [_map(record, seen)] if record.attacks else []
+    blocks += [_map(record, seen), _assumed(seen)] if record.attacks else []
     blocks += [_unplayed(seen)] if record.skipped else []
     versions = sorted(record.provenance.versions.items())
     made = [] if data is None else [f"data digest {data.digest}"]
@@ -86,13 +79,23 @@ def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
     return Passage("Attacks against systems", (Grid(caption, heads, rows),))
 
 
+def _assumed(seen: Sequence[Glance]) -> Passage:
+    """What is to be known of each attack that beats guessing somewhere."""
+    return Passage(ASSUMED, (_by_attack((glance, assumed(glance)) for glance in seen),))
+
+
 def _unplayed(seen: Sequence[Glance]) -> Passage:
-    """Each reason why an attack could not run, once for all systems of which it is told."""
-    told: dict[tuple[str, str], list[str]] = {}
-    for glance in seen:
-        for attacks, reason in reasons(glance.section.skipped):
-            told.setdefault((attacks, reason), []).append(glance.section.target)
-    facts = (
-        (f"{attacks}: {', '.join(on)}", reason) for (attacks, reason), on in sorted(told.items())
-    )
-    return Passage("Attacks that could not run", (Facts(tuple(facts)),))
+    """Why attacks could not run."""
+    told = ((glance, reasons(glance.section.skipped)) for glance in seen)
+    return Passage("Attacks that could not run", (_by_attack(told),))
+
+
+def _by_attack(told: Iterable[tuple[Glance, Iterable[tuple[str, str]]]]) -> Facts:
+    """What is told of attacks on systems: each sentence once, behind all that it is told of."""
+    on: dict[str, list[tuple[str, str]]] = {}
+    for glance, notes in told:
+        for attack, note in notes:
+            pairs = ((glance.section.target, sentence) for sentence in sentences(note))
+            on.setdefault(attack, []).extend(pairs)
+    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in told_of(pairs))
+    return Facts(tuple((f"{attack}: {systems}", text) for attack, (systems, text) in rows))

@@ -13,10 +13,11 @@ from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
+    ADJACENCIES,
     assumption_words,
+    brief_scope_words,
     delta_words,
     number,
-    pair_scope_words,
     proved_beside_claim,
     support_words,
 )
@@ -24,10 +25,10 @@ from fedrec_auditor.reports.words import (
 
 def claimed(claim: Claim) -> Said:
     """What is claimed, and what for."""
-    about = f"for {pair_scope_words(claim.scope)}"
+    about = (f"for {brief_scope_words(claim.scope)}", ADJACENCIES[claim.scope.adjacency])
     if math.isinf(claim.epsilon):
-        return Said("no epsilon", (about,))
-    return Said(f"≤ {number(claim.epsilon)}", (delta_words(claim.delta), about))
+        return Said("no epsilon", about)
+    return Said(f"≤ {number(claim.epsilon)}", (delta_words(claim.delta), *about))
 
 
 def proved(finding: Finding) -> Said:

@@ -35,13 +35,14 @@ from fedrec_auditor.reports.document import (
 from fedrec_auditor.reports.figures import hit_row, system_figures
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.leaks import Leak, comparable
-from fedrec_auditor.reports.remarks import remarks
+from fedrec_auditor.reports.remarks import remarks, sentences, told_of
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.witness_words import witness_words
 from fedrec_auditor.reports.words import (
     asked_words,
     brief,
+    brief_scope_words,
     capitalized,
     claimed_guess_words,
     counted,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
     from fedrec_auditor.reports.section import Section
 
+ASSUMED = "What the attacker is assumed to know, and what is counted"
+"""The title of what is to be known of attacks."""
 _MOST = 5
 """Figures of a system that beat guessing and are shown at once; the others are folded."""
 
@@ -69,8 +72,8 @@ def system_document(
     """All that the record says of a system.
 
     A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
-    Not ``alone``, it lacks what a report tells of all systems together: demonstrations, the count
-    of figures by attack, what could not run.
+    Not ``alone``, it lacks what a report tells of all systems together: demonstrations, what is
+    assumed of attackers, the count of figures by attack, what could not run.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
@@ -119,19 +122,21 @@ def claim_parts(
     """
     findings = [finding for finding, _ in placed]
     worst = min(findings, key=worst_first, default=None)
+    papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
         notes = remarks([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
+        paper, _, place = claim.source.partition(", section")
         facts = (
             ("Claimed", say.claimed(claim) if promised else ""),
             ("In our words", claim.statement),
-            ("Source", claim.source),
+            ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
             ("For one person", claimed_guess_words(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
-                "; ".join(filter(None, (pair_scope_words(finding.scope), asked_words(finding)))),
+                "; ".join(filter(None, (_scope_words(finding), asked_words(finding)))),
                 (
                     *([Paragraph(found_guess_words(finding))] if plain else []),
                     _numbers(finding, note),
@@ -144,8 +149,16 @@ def claim_parts(
             )
             for (finding, place), note in zip(judged, notes, strict=True)
         )
+        papers.add(paper)
         title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"
         yield Passage(title, (_facts(*facts), *parts))
+
+
+def _scope_words(finding: Finding) -> str:
+    """What a finding is for, with its neighbours where the claim above it names no such ones."""
+    claim = finding.claim
+    told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
+    return (brief_scope_words if told else pair_scope_words)(finding.scope)
 
 
 def _numbers(finding: Finding, note: str) -> Facts:
@@ -165,8 +178,10 @@ def _why(finding: Finding) -> str:
         return finding.reason
     if finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED):
         return ""
-    scoped = finding.verdict is Verdict.INCOMPARABLE
-    return finding.reason.partition(" In this scope ")[0] if scoped else finding.reason
+    if finding.verdict is not Verdict.INCOMPARABLE:
+        return finding.reason
+    differences, _, there = finding.reason.partition(" In this scope ")[0].partition("). ")
+    return there or differences
 
 
 def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
@@ -186,16 +201,15 @@ def _attacks(
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"{len(leaking)} of {glance.rows:,} figures beat guessing by {percent(LEAK_MARGIN)} or "
-            f"more of what it leaves open and {len(glance.little)} by less, corrected for all of "
-            f"this system{but}."
+            f"Corrected for all, {len(leaking)} of {glance.rows:,} figures beat guessing by "
+            f"{percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
+            f"less{but}."
         )
     ]
     if leaking:
-        blocks.append(_leaks(leaking[:_MOST], "What beats guessing", page=page))
-    if notes := _notes([leak.row for leak in leaking]):
-        title = "What the attacker is assumed to know, and what is counted"
-        blocks.append(Passage(title, (Facts(notes),), folded=True))
+        blocks.append(_leaks(leaking[:_MOST], page=page))
+    if alone and (notes := assumed(glance)):
+        blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
         blocks.append(Passage(title, (_briefly(more),), folded=True, detail=True))
@@ -209,7 +223,7 @@ def _attacks(
     return Passage("Attacks", tuple(blocks))
 
 
-def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
+def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     low, high = plots.scale([leak.row for leak in leaking])
     heads = ["What an attacker got", "Value", "Guessed without the uploads"]
     rows: list[list[Cell]] = [
@@ -232,10 +246,11 @@ def _leaks(leaking: Sequence[Leak], caption: str, *, page: bool) -> Grid:
         for leak in leaking
         for row in (leak.row,)
     ]
+    caption = ""
     if page:
         heads.insert(2, "Against guessing")
-        caption += (
-            ". Dot: the attack. Bar: its interval. Tick: the best guess without seeing any "
+        caption = (
+            "Dot: the attack. Bar: its interval. Tick: the best guess without seeing any "
             f"upload. Scale {number(low)} to {number(high)}"
         )
         for cells, leak in zip(rows, leaking, strict=True):
@@ -276,12 +291,10 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     return [*kinds, *(leak for leak in leaking if leak not in kinds)]
 
 
-def _notes(rows: Sequence[AttackRow]) -> tuple[tuple[str, str], ...]:
-    """What is to be known of attacks, each sentence once, by attack."""
-    notes: dict[str, list[str]] = {}
-    for row, remark in zip(rows, remarks([row.note for row in rows]), strict=True):
-        notes.setdefault(row.attack, []).extend([remark] if remark else [])
-    return tuple((attack, " ".join(said)) for attack, said in notes.items() if said)
+def assumed(glance: Glance) -> tuple[tuple[str, str], ...]:
+    """What is to be known of attacks that beat guessing."""
+    rows = [leak.row for leak in _varied(glance.leaking)]
+    return told_of((row.attack, text) for row in rows for text in sentences(row.note) if text)
 
 
 def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
@@ -341,25 +354,24 @@ def _skipped(section: Section) -> Passage:
     from_some = f", {len(some)} from some vantage" if some else ""
     return Passage(
         f"Attacks that could not run: {len(unplayed)} at all{from_some}",
-        (Facts(tuple(reasons(section.skipped))),),
+        (Facts(reasons(section.skipped)),),
         folded=True,
     )
 
 
-def reasons(skipped: Sequence[SkippedRow]) -> Iterator[tuple[str, str]]:
-    """Each reason once, with the attacks and the parts of them that it holds for."""
-    told: dict[str, dict[str, list[str]]] = {}
+def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
+    """Each reason with the attacks that it holds for, behind the parts of them if not for all."""
+    parts: dict[tuple[str, str], list[str]] = {}
     for row in skipped:
         part, colon, rest = row.reason.partition(": ")
         alike = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
         shared = bool(colon) and alike and ". " not in part  # a part is named, no sentence ends
-        reason, what = (rest, part) if shared else (row.reason, "")
-        told.setdefault(reason, {}).setdefault(row.attack, []).extend([what] if what else [])
-    for reason, attacks in told.items():
-        names = (
-            f"{name} ({'; '.join(parts)})" if parts else name for name, parts in attacks.items()
-        )
-        yield ", ".join(names), reason
+        reason, what = (rest, [part]) if shared else (row.reason, [])
+        parts.setdefault((row.attack, reason), []).extend(what)
+    return told_of(
+        (attack, f"{'; '.join(of)}: {reason}" if of else reason)
+        for (attack, reason), of in parts.items()
+    )
 
 
 def _utility(section: Section) -> Passage:

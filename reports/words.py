@@ -299,12 +299,11 @@ def sampling_words(record: Contents) -> str:
 def claimed_guess_words(claim: Claim) -> str:
     """What a claim allows, as the success rate of an adversary who guesses one fair bit."""
     if math.isinf(claim.epsilon):
-        return "No epsilon is promised: an adversary guessing one bit may be right every time."
+        return "No epsilon is promised: one bit may be guessed right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
     return (
-        f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guessing one bit would be right {often('up to', guess)}; "
-        "a coin is right 50%."
+        f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
+        f"bit is guessed right {often('up to', guess)}; by a coin, 50%."
     )
 
 

@@ -166,7 +166,7 @@ def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
 
 
 def unread(view: View, wanted: str) -> str:
-    """A sentence: what an attack reads, and what this view has instead."""
+    """Two sentences: what an attack reads, and what this view has instead."""
     sent = []
     for name in names(view):
         component = last(view, name)
@@ -178,8 +178,8 @@ def unread(view: View, wanted: str) -> str:
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have a row of every user in {', '.join(aligned)}, which it does not read"
         of = rows if aligned else "are of several users each"
-        return f"Reads {wanted}; messages come from parties and {of}."
+        return f"Reads {wanted}. Messages come from parties and {of}."
     if not sent:
-        return f"Reads {wanted}; the view links no message to a user."
+        return f"Reads {wanted}. The view links no message to a user."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"Reads {wanted}; the messages are {', '.join(sent[:_NAMED])}{more}."
+    return f"Reads {wanted}. The messages are {', '.join(sent[:_NAMED])}{more}."

@@ -150,8 +150,8 @@ def _learned(
     wide = _too_wide(game, whole, usable)
     for name in wide:
         yield game.skipped(
-            f"{key}, {name}: {whole.inputs[name].width:,} columns, which a quick audit does not "
-            "sort. An audit without --quick does."
+            f"{key}, {name}: {whole.inputs[name].width:,} columns, which only an audit without "
+            "--quick sorts."
         )
     usable = [name for name in usable if name not in wide]
     if not usable:
@@ -297,10 +297,10 @@ def _row(
     guesses, read = _guesses(game, view, question)
     found = estimates(guesses, confidence=game.confidence, rng=game.rng)
     key, share, draws = question.key, question.share, len(question.backgrounds)
-    others = "" if question.backgrounds[0].side is None else " and everybody's other attributes"
+    others = "" if question.backgrounds[0].side is None else " and everybody's others"
     note = (
-        f"Knows the {key} of {share:.0%} of users{others}; mean over {draws} draws of the known "
-        "users, interval over users and draws."
+        f"Knows the attribute of {share:.0%} of users{others}; mean over {draws} draws of the "
+        "known users, interval over users and draws."
     )
     if not of and any(read):
         said = ", ".join(f"{name} ({count})" for name, count in read.most_common())
@@ -354,7 +354,7 @@ def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[Attac
             "majority": _constant(frequencies, int(frequencies.argmax())),
             "random": stratified_guess_f1(frequencies, frequencies / len(guess.users)),
         },
-        f"Knows the {key} of no user, and the order of its categories in the model.",
+        "Knows the attribute of no user, and the order of its categories in the model.",
         further=found,
     )
     return (row,) if guess.certain is None else (row, _settled(game, guess, subjects, key))

@@ -351,7 +351,10 @@ def _untold(
         told.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.shows(vantage)}
-        told += [f"As {vantage}: {why}" for why, vantage in others.items() if why not in told]
+        start = f"{told[0].partition('. ')[0]}. "
+        for why, vantage in others.items():
+            new = why.removeprefix(start).replace(". ", "; ")
+            told += [f"As {vantage}: {new}"] if why not in told else []
     reason = " ".join(told)
     return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
 

@@ -152,19 +152,19 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
-    assert "it becomes 5000 there (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "becomes 5000 there (basic composition, 20 times)" in reason(claimed(250), TRAINING)
     assert "at delta=1e-06 there (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
     presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
     swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
     assert "becomes 2 at delta=3.72e-05 there" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
-    assert "Nothing follows from it there: what is seen from the vantage of the server" in nothing
+    assert "there: what is seen from the vantage of the server is not made of" in nothing
     assert "Expected" not in nothing
     # Where only the delta differs, the claim is as it was; where it is infinite, nothing is said.
     assert "there" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
     unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
-    assert "takes the number of rounds, which is not known here" in unknown
+    assert "takes the number of rounds, not known here" in unknown
     assert "there" not in judge(claimed(1), scope=TRAINING).reason
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from fedrec_auditor.reports.document import (
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import SkippedRow
 from fedrec_auditor.reports.system_document import system_document
@@ -186,7 +188,8 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     assert part.blocks == (
         Facts(
             (
-                ("tree (gender; age), knn (gender)", "9 columns. Draw less."),
+                ("tree", "gender; age: 9 columns. Draw less."),
+                ("knn", "gender: 9 columns. Draw less."),
                 ("linkage", "It reads whole messages. It runs from: peers."),
                 ("rows", "It reads rows. It runs from: peers."),
             )
@@ -200,7 +203,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     skipped = [
         SkippedRow(target=name, attack=attack, reason=reason)
         for name in TARGETS
-        for attack in ("rows", "linkage")
+        for attack in ("linkage", "rows")
     ]
     findings = [kept.model_copy(update={"target": name}) for name in TARGETS]
     told = record.model_copy(
@@ -208,9 +211,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     )
     text = flat(markdown.render(told))
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
-    assert (
-        f"**rows, linkage: {', '.join(glance.section.target for glance in glances(told))}**" in text
-    )
+    assert f"**linkage, rows: {', '.join(sorted(TARGETS))}**" in text
     whole = report_document(told)
     *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
     assert notes.title == "Notes"
@@ -222,4 +223,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         for bound in (say.proved(finding), say.shown(finding.measured, finding.scope)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
+    for leak in itertools.chain(*(glance.leaking for glance in glances(told))):
+        for sentence in sentences(leak.row.note):
+            assert flat(markdown.escape(sentence.rstrip("."))) in text
     assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))

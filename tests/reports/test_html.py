@@ -117,7 +117,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
 
 def test_what_a_claim_and_a_bound_allow_is_said_of_one_person(record: Record, page: Page) -> None:
     assert "right up to 73.1% of the time" in page.said
-    assert "would be right more than 99.9999% of the time" in page.said
+    assert "one bit is guessed right more than 99.9999% of the time" in page.said
     assert record.provenance.data.digest in page.said
 
 

@@ -195,7 +195,7 @@ def test_findings_alone_can_be_printed(record: Record) -> None:
         ).splitlines()
         assert lines[0] == "dplcf-ap"
         assert "✗ false: whether a user met one item" in "".join(lines[:12])
-        assert "an adversary guessing one bit" in "".join(lines[:12])
+        assert "one bit is guessed right" in "".join(lines[:12])
         assert max(map(cell_len, lines)) <= 120
         assert sum("Proved:" in line for line in lines) == len(record.findings)
 

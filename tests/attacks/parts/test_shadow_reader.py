@@ -201,5 +201,5 @@ def test_without_the_code_it_says_what_is_there() -> None:
     sent = Device(listed)(histories(), None, np.random.default_rng(0))
     seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
     refusal = ShadowReader().refusal(seen)
-    assert "messages whose senders' code can be run; the messages are ids" in refusal
+    assert "messages whose senders' code can be run. The messages are ids" in refusal
     assert not reading.reading(seen)
