@@ -268,7 +268,7 @@ def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     )
     settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
     assert settings["share"].items() >= {"default": 0.0, "may be": "in [0, 1]"}.items()
-    assert "that of the users a round" in settings["share"]["is"]
+    assert "of users a round" in settings["share"]["is"]
     assert settings["learner"]["may be"] == "one of `auditor list learners`"
     assert cli("list", "fmf-lpd")[2].endswith("Did you mean fmf-ldp or fedmf-ldp or fmf-vfl?\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import ItemsAveraged
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Users
@@ -20,7 +21,7 @@ class FmfHfl(Unperturbed, PartyMf):
     """
 
     learning_rate: float = 0.5
-    tuning: WholeOrNone = 0
+    tuning: Annotated[WholeOrNone, "steps of a party on its own in the end"] = 0
     tuning_rate: Positive = 0.5
 
     holding = Users()

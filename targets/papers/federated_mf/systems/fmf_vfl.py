@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -25,10 +25,10 @@ class FmfVfl(Unperturbed, PartyMf):
     is kappa, the last steps on item embeddings alone (0 in the vanilla paradigm).
     """
 
-    unit: Literal["rating", "user"] = "rating"
-    trim: Whole = 5
-    split: Literal["random", "category"] = "random"
-    tuning: WholeOrNone = 0
+    unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
+    trim: Annotated[Whole, "most ratings of a user, where the unit is the user"] = 5
+    split: Annotated[Literal["random", "category"], "how items are dealt to parties"] = "random"
+    tuning: Annotated[WholeOrNone, "kappa, the last steps, on item embeddings alone"] = 0
 
     holding = Items()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
@@ -40,8 +40,8 @@ class GdDr(Reporting, LocalMf):
     back through Phi^T are assumed. Embeddings are kept within equation 6 instead of regularized.
     """
 
-    epsilon: Budget = 10.0
-    rows: Whole = 50
+    epsilon: Annotated[Budget, "of a user over the training"] = 10.0
+    rows: Annotated[Whole, "of the random matrix Phi"] = 50
     learning_rate: float = 0.001
 
     def __post_init__(self) -> None:

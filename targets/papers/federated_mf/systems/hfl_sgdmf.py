@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -35,11 +36,11 @@ class HflSgdmf(NoisySteps):
     """
 
     learning_rate: float = 0.1
-    noise_multiplier: NotNegative = 1.7
-    tuning: WholeOrNone = 1000
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.7
+    tuning: Annotated[WholeOrNone, "steps of a party on its own in the end"] = 1000
     tuning_rate: Positive = 0.1
-    fitting: Whole = 20
-    train_both: bool = False
+    fitting: Annotated[Whole, "steps in which a party fits its user embeddings to the first V"] = 20
+    train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
     holding = Users()

@@ -64,11 +64,11 @@ class LflSgdmf(PretrainedMf):
     """
 
     noise_multiplier: float = 12.0
-    omega: ProperShare = 0.3
-    dropout: ShareOrNone = 0.0
+    omega: Annotated[ProperShare, "the share of dropouts that is tolerated"] = 0.3
+    dropout: Annotated[ShareOrNone, "the share of devices that drop out, twice a round"] = 0.0
     colluding: ShareOrNone = 0.0
-    overstated: _Overstated = 1.0
-    as_published: bool = True
+    overstated: Annotated[_Overstated, "what a lying server says |U1| is, over the truth"] = 1.0
+    as_published: Annotated[bool, "the paper's noise; else made of two independent parts"] = True
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
@@ -25,8 +25,8 @@ class LocalOnly(NoisySteps):
     learning_rate: float = 0.003
     trim: Whole = 5
     split: Literal["random", "category"] = "random"
-    clip: Positive = 10.0
-    noise_multiplier: NotNegative = 1.8
+    clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
 
     holding = Items()
     exchange = Published()

@@ -51,8 +51,8 @@ class ObjPertb(System):
     regularization: Annotated[Positive, "lambda"] = 10.0
     sweeps: Annotated[Whole, "how often both tables are solved for in turn"] = 10
     unit: Annotated[Literal["rating", "user"], "whose values epsilon hides"] = "rating"
-    trim: Whole = 10
-    as_published: bool = True
+    trim: Annotated[Whole, "most ratings of a user, where the unit is the user"] = 10
+    as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from scipy.special import ndtr
 
@@ -40,8 +40,8 @@ class VflSgdmf(NoisySteps):
     learning_rate: float = 0.02
     trim: Whole = 5
     split: Literal["random", "category"] = "random"
-    tuning: WholeOrNone = 100
-    noise_multiplier: NotNegative = 1.8
+    tuning: Annotated[WholeOrNone, "kappa, the last steps, on item embeddings alone"] = 100
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
     holding = Items()

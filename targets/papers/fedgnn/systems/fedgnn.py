@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -47,13 +47,13 @@ class FedGnn(RatingGraph):
     [1.0, 1.0, 1.0]
     """
 
-    clip: Positive = 0.1
-    noise: Positive = 0.2
+    clip: Annotated[Positive, "the largest norm of a message"] = 0.1
+    noise: Annotated[Positive, "scale of the Laplace noise on every number"] = 0.2
     norm: Literal["max", "l2"] = "max"
-    pseudo: Whole = 1000
-    cohort: Whole = 128
-    rounds: Whole = 22
-    warm_up: Whole = 2
+    pseudo: Annotated[Whole, "other items' rows that a client sends"] = 1000
+    cohort: Annotated[Whole, "clients a round"] = 128
+    rounds: Annotated[Whole, "rounds of a training"] = 22
+    warm_up: Annotated[Whole, "epochs before neighbours' embeddings come in"] = 2
 
     aliases = MappingProxyType({"lambda": "noise"})
 

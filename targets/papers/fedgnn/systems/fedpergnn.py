@@ -40,9 +40,9 @@ class FedPerGnn(RatingGraph):
 
     clip: Annotated[Positive, "the largest norm of a gradient"] = 0.1
     epsilon: Annotated[Budget, "claimed of one upload"] = 1.0
-    batch: Whole = 32
-    pseudo: Whole = 1000
-    rounds: Whole = 87
+    batch: Annotated[Whole, "users of a round, together one party"] = 32
+    pseudo: Annotated[Whole, "items by which the code's noise is divided, a user"] = 1000
+    rounds: Annotated[Whole, "rounds of a training"] = 87
 
     @property
     def noise(self) -> float:

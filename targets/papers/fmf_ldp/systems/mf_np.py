@@ -31,10 +31,10 @@ class MfNp(Central):
     """
 
     factors: Factors = 5
-    alpha: Positive = 1.0
+    alpha: Annotated[Positive, "how much a rating r counts: c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
-    epochs: Whole = 20
-    init_scale: Positive = 0.05
+    epochs: Annotated[Whole, "times that both tables are solved for in turn"] = 20
+    init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -59,12 +59,12 @@ class DpPrivRec(PrivRec):
 
     rounds: int = 1000
     server_rate: float = 1.0
-    initial_clip: Positive = 40.0
-    multiplier: Positive = 1.0
-    quantile: ProperShare = 0.9
-    balance: ProperShare = 0.7
-    clip_rate: Positive = 1.0
-    as_published: bool = True
+    initial_clip: Annotated[Positive, "S at first, the largest norm of a change"] = 40.0
+    multiplier: Annotated[Positive, "z, the noise over the sensitivity"] = 1.0
+    quantile: Annotated[ProperShare, "gamma, the share of changes that are to fit S"] = 0.9
+    balance: Annotated[ProperShare, "h, the share of the budget that the bits take"] = 0.7
+    clip_rate: Annotated[Positive, "alpha4, how fast S follows"] = 1.0
+    as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected = "privrec"
 

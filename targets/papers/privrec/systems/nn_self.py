@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ class NnSelf(MetaLearned):
     computed at once.
     """
 
-    server_rate: float = 0.1
-    item_ids: bool = False
+    server_rate: Annotated[float, "alpha2, size of the server's step along the sum"] = 0.1
+    item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
     averaged_genres: Averaged = False
 
     kind = Kind.GRADIENT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
 from fedrec_auditor.targets.papers.privrec.systems.parts.network import Averaged, Network
@@ -25,8 +25,8 @@ class PrivRec(MetaLearned):
     an item's genres where the text concatenates those of all features.
     """
 
-    proximal: NotNegative = 0.01
-    item_ids: bool = False
+    proximal: Annotated[NotNegative, "mu, the weight of the distance to the model sent"] = 0.01
+    item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
     averaged_genres: Averaged = False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -33,11 +33,11 @@ class LocalMf(System):
     last V in ``fitting`` steps (step c3 of Figure 3d) and predicts with it.
     """
 
-    factors: Whole = 20
-    rounds: Whole = 10
+    factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
+    rounds: Annotated[Whole, "T, rounds of a training"] = 10
     bound: Scale = 5.0
-    learning_rate: Positive = 1.0
-    fitting: Whole = 20
+    learning_rate: Annotated[Positive, "gamma, size of a step"] = 1.0
+    fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 

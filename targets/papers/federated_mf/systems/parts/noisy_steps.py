@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -56,11 +56,11 @@ class NoisySteps(PartyMf):
     noise tells how many ratings there are.
     """
 
-    unit: Literal["rating", "user"] = "rating"
-    trim: Whole = 10
-    delta: ProperShare = 1e-5
-    density: ProperShare = 0.01
-    as_published: bool = True
+    unit: Annotated[Literal["rating", "user"], "for which epsilon is claimed"] = "rating"
+    trim: Annotated[Whole, "theta, most ratings of a user, where the unit is the user"] = 10
+    delta: Annotated[ProperShare, "of the claim"] = 1e-5
+    density: Annotated[ProperShare, "a public guess of the share of pairs that are rated"] = 0.01
+    as_published: Annotated[bool, "rows sampled as printed; else each unit by itself"] = True
 
     one_party: ClassVar[bool] = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -120,13 +120,13 @@ class PartyMf(System):
     own in the end, and ``tuning_rate`` is the size of these.
     """
 
-    factors: Whole = 20
-    rounds: Whole = 100
-    local_steps: Whole = 10
-    rate: Share = 0.01
-    parties: Whole = 10
+    factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
+    rounds: Annotated[Whole, "T, rounds of a training"] = 100
+    local_steps: Annotated[Whole, "T', steps of a party a round"] = 10
+    rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
+    parties: Annotated[Whole, "s, how many hold the ratings"] = 10
     bound: Scale = 5.0
-    learning_rate: Positive = 0.05
+    learning_rate: Annotated[Positive, "g, size of a step"] = 0.05
 
     holding: ClassVar[Holding]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())

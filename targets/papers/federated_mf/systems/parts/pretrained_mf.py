@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
@@ -32,8 +33,8 @@ class PretrainedMf(LocalMf):
     receives. A user without ratings sends noise.
     """
 
-    noise_multiplier: NotNegative
-    delta: ProperShare = 1e-5
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"]
+    delta: Annotated[ProperShare, "of the claim"] = 1e-5
 
     # The paper's symbols on the command line; sigma there is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,11 @@ class RatingGraph(System):
     ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
     """
 
-    dimension: Whole = 64
-    learning_rate: Positive = 0.01
-    best: Positive = 5.0
-    level: Positive = 3.5
-    init_scale: Positive = 0.1
+    dimension: Annotated[Whole, "entries of an embedding"] = 64
+    learning_rate: Annotated[Positive, "size of a step"] = 0.01
+    best: Annotated[Positive, "what a predicted rating is above level where h.v is 1"] = 5.0
+    level: Annotated[Positive, "a predicted rating where h.v is 0"] = 3.5
+    init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
     norm: Literal["max", "l2"] = "l2"
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
@@ -41,13 +42,13 @@ class ImplicitMf(System):
     on the split that utility is reported on, and flatter it to that extent.
     """
 
-    factors: Whole = 5
-    alpha: Positive = 1.0
-    regularization: Positive = 1e-6
-    learning_rate: Positive = 1e-3
-    rounds: Whole = 20
-    server_steps: Whole = 20
-    init_scale: Positive = 0.05
+    factors: Annotated[Whole, "entries of a user's and of an item's vector"] = 5
+    alpha: Annotated[Positive, "how much a rating r counts: c = 1 + alpha r"] = 1.0
+    regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
+    learning_rate: Annotated[Positive, "size of the server's steps on V"] = 1e-3
+    rounds: Annotated[Whole, "rounds of a training"] = 20
+    server_steps: Annotated[Whole, "steps on V that the server takes a round"] = 20
+    init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 

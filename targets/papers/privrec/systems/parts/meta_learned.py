@@ -66,13 +66,13 @@ class MetaLearned(Unperturbed):
     upload, ``negatives`` a positive, from items that the user has not met.
     """
 
-    rounds: Whole = 100
-    clients: Whole = 30
-    local_epochs: Whole = 5
+    rounds: Annotated[Whole, "E1, rounds of a training"] = 100
+    clients: Annotated[Whole, "M, users drawn a round; all, where there are fewer"] = 30
+    local_epochs: Annotated[Whole, "E2, a device's passes over its examples; of nn-self, steps"] = 5
     batch: Annotated[int, _LANES, "examples a step of a device"] = 64
-    negatives: Whole = 4
-    local_rate: Positive = 0.5
-    server_rate: Positive = 0.3
+    negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
+    local_rate: Annotated[Positive, "alpha1, size of a device's steps"] = 0.5
+    server_rate: Annotated[Positive, "alpha3, size of the server's step"] = 0.3
     embedding: Annotated[Whole, "entries of the embedding of a feature"] = 64
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
