@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,9 +51,12 @@ def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS works in one thread: its threads cost small products more."""
-    held: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
+    """A context in which BLAS, or every pool (None), works in one thread.
+
+    Threads cost small products more than they save. Only pools that are loaded are held.
+    """
+    held: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return held
 
 
@@ -69,8 +73,9 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@cache
-def _pools() -> ThreadpoolController:
+@lru_cache(1)
+def _pools(modules: int) -> ThreadpoolController:
+    """The pools of threads of this process; looked for anew after further imports."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -15,6 +15,7 @@ MAY_REACH = {
     "auditor.catalogue": "targets",
     "auditor.games": "attacks",
     "auditor.reproductions": "attacks",
+    "auditor.testing": "attacks",
 }
 """What speaks of the parts of another top-level folder, and so may import them."""
 

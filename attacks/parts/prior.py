@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
 _HALVINGS = 16  # down to the share of one user in 60,000
@@ -23,6 +24,8 @@ _WEIGHT = 0.5  # observations of the overall share
 
 def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
     """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
+    if known is not None:
+        evidence = calibrated(evidence, known)
     assert evidence.log_ratio is not None
     items, activity = prior(evidence, known)
     odds = evidence.log_ratio + items + activity[:, None]

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from threadpoolctl import threadpool_limits
 
 from fedrec_auditor.attacks.parts.item_features import ItemFeatures, Numbers
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
+from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, Uploads, View
 
 SHADOWS, FEWEST = 1_000, 100
@@ -196,7 +196,7 @@ class _Learned:
             early_stopping=False,
             random_state=0,
         )
-        with threadpool_limits(1):
+        with one_thread(None):
             rule.fit(
                 np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(labels, len(numbers))
             )
@@ -212,7 +212,7 @@ class _Learned:
         n_items = self.known.view.public.n_items
         ratio = np.zeros((len(users), n_items))
         count = np.zeros(len(users), np.int64)
-        with threadpool_limits(1):
+        with one_thread(None):
             for each in self.rounds:
                 for places, x in each.of_users(users, n_items):
                     said = self.rule.decision_function(x.reshape(-1, x.shape[-1]))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
@@ -25,6 +24,7 @@ from fedrec_auditor.auditor.run.tasks import Audit, tried_on
 from fedrec_auditor.auditor.run.workload import check_recording
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
+from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
 from fedrec_auditor.targets.recorded.message_file import Form
@@ -101,7 +101,7 @@ def record_plan(
         )
     audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
     (name,) = audit.targets
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread(None):
         held, run = AuditedTarget(audit, name).trained
         _write(name, run, held.train, out)
         if with_truth:

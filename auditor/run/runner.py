@@ -48,6 +48,7 @@ from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
+from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Population, Run, Target
@@ -229,7 +230,7 @@ def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
     on_disk = replace(audit, compute=replace(audit.compute, memory=0))
     name = f"{target} {TRAINING}"
     # What fails here fails again in each task, which then tells it.
-    with threadpoolctl.threadpool_limits(1), noted(path, name), suppress(Exception):
+    with one_thread(None), noted(path, name), suppress(Exception):
         held, run = AuditedTarget(on_disk, target).trained
         return mapped(held), run
     note(path, name, TRAINING, 1, 1)
@@ -250,7 +251,7 @@ def _job(
     audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
     alone = len(audit.targets) == 1
     for task in tasks:
-        with threadpoolctl.threadpool_limits(1), noted(notes, str(task)):
+        with one_thread(None), noted(notes, str(task)):
             run = functools.partial(audited.run, task.step)
             results[task] = result = _timed(run, task, alone=alone)
         if keep is not None:
@@ -273,12 +274,12 @@ def _wide(
 
     store = Memory() if checkpoints is None else checkpoints.runs()
     run = functools.partial(played, task, audit, parallel, store)
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread(None):
         return _timed(run, task, alone=len(audit.targets) == 1)
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    with threadpoolctl.threadpool_limits(1):
+    with one_thread(None):
         return function(*arguments)
 
 

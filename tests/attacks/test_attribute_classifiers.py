@@ -30,6 +30,7 @@ from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.attacks.parts.supervised import MAJORITY, Problem, SupervisedAttack
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+from tests.points import later
 
 SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 300), st.booleans())
 
@@ -98,7 +99,7 @@ def test_the_tree_reads_uploads_and_what_is_beside(absent: bool) -> None:
     assert np.mean(attack.guess(blind, None, 5).codes == codes[unknown]) > 0.9
 
 
-@pytest.mark.parametrize("width", [10, 5000, 600_000])
+@pytest.mark.parametrize("width", [10, 5000, later(600_000)])
 def test_products_of_wide_tables_lose_nothing_that_matters(width: int) -> None:
     """Beyond some 10^9 multiplications columns are added up in single precision."""
     table = np.random.default_rng(0).normal(size=(90, width)).astype(np.float32)

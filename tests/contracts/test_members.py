@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.judging import catalogue
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.testing.accountants import AccountantContract
-from fedrec_auditor.auditor.testing.demonstrations import DemonstrationContract
+from fedrec_auditor.auditor.testing.demonstrations import DemonstrationContract, check_statistic
 from fedrec_auditor.auditor.testing.estimators import EstimatorContract, check_calibration
 from fedrec_auditor.auditor.testing.learners import LearnerContract
 from fedrec_auditor.auditor.testing.mechanisms import (
@@ -31,6 +31,8 @@ from tests.contracts.mechanisms import CASES as MECHANISMS
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
 SLOW = ("anytime", "bayesian", "likelihood-ratio")
+# Those that simulate trainings for seconds.
+LONG = ("hfl-counted-steps", "hfl-divisor", "fedgnn-numbers")
 
 
 def made(family: str, name: str) -> Any:
@@ -70,6 +72,7 @@ def checked() -> Iterator[Any]:
     for contract, name, make in subjects():
         for check in contract.laws:
             later = check is check_calibration and name in SLOW
+            later |= check is check_statistic and name in LONG
             later |= check in OF_MANY_DRAWS and name in FURTHER
             marks = pytest.mark.calibration if later else ()
             yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")

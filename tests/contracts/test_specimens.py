@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.testing import (
     estimators,
     learners,
     mechanisms,
+    readers,
     targets,
 )
 from fedrec_auditor.targets.datasets.base import Dataset
@@ -39,6 +40,7 @@ from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND
 from tests.specimens.estimators import BROKEN_ESTIMATORS
 from tests.specimens.learners import BROKEN_VECTORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
+from tests.specimens.readers import BROKEN_READERS
 from tests.specimens.targets import BROKEN_TARGETS, Short
 
 BITS = np.array([0, 1])
@@ -57,6 +59,10 @@ def broken() -> Iterator[Any]:
     for each, name in BROKEN_LEARNERS.items():
         found.append((getattr(attacks, f"check_{name}_signal"), each, each))
     found += [(learners.check_user_vectors, each, each) for each in BROKEN_VECTORS]
+    run = attacks.training("dplcf-sp")
+    for each, name in BROKEN_READERS.items():
+        case = readers.ReaderCase(each, run, attacks.data())
+        found.append((getattr(readers, f"check_{name}"), case, each))
     held = targets.TargetContract.check
     found += [(held, targets.TargetCase(each), each) for each in BROKEN_TARGETS]
     for check, specimen, each in found:

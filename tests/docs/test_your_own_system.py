@@ -26,6 +26,7 @@ def test_the_ten_lines_are_ten() -> None:
     assert len([line for line in block.splitlines() if line]) <= 10
 
 
+@pytest.mark.calibration
 def test_the_example_in_torch_finds_its_bug(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

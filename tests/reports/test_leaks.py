@@ -60,6 +60,7 @@ def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
         assert found == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
 
 
+@pytest.mark.calibration
 def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
     """Coins in 50 rows of 100: some rows' own limits are above one half, no corrected one is.
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Dense, Kind, Overlaid, Randomized, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.parts.minibatches import (
     draw_examples,
@@ -204,7 +203,7 @@ def _train_fused(work: Work, epochs: range, compute: Compute) -> None:
     blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
     # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
     importlib.import_module("scipy.linalg.cython_blas")
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         if compute.threads == 1:
             for block in blocks:
                 run(block)

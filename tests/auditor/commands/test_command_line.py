@@ -362,9 +362,9 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
 LOST = [
     later("exec 1>&-", ""),
     ("exec 0<&- 1>&- 2>&-", ""),
-    ("exec 1>/dev/full", "No space left on device. Read "),
+    later("exec 1>/dev/full", "No space left on device. Read "),
     later("exec 2>/dev/full", ""),
-    ("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
+    later("exec 1> >(:) 2>&1; wait $!; sleep 0.1", ""),
 ]
 
 

@@ -97,6 +97,7 @@ def test_a_gain_is_of_the_same_users() -> None:
     assert metrics.roc(scores, members, users, **asked).auc_gain is None
 
 
+@pytest.mark.calibration
 def test_interval_over_trainings_covers_what_they_share() -> None:
     """Members of one training share a shift that is nobody's: intervals over users miss it."""
     rng = np.random.default_rng(8)
@@ -214,6 +215,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         metrics.mean(np.ones(3), confidence=1.0, rng=rng)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("n", [1, 2, later(3), later(5)])
 def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
     """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""

@@ -186,6 +186,7 @@ def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
         assert said == ""
 
 
+@pytest.mark.calibration
 def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> None:
     """Twelve figures of the same users; one of them beats by luck in 5% of all audits at most."""
     rng = np.random.default_rng(3)

@@ -51,7 +51,9 @@ def test_broken_ones_are_found(name: str, draws: dict[str, int]) -> None:
     assert any(map(accused, found)), specimen.mistake
 
 
-@pytest.mark.parametrize("name", RANDOMIZERS)
+@pytest.mark.parametrize(
+    "name", [name if place % 2 else later(name) for place, name in enumerate(RANDOMIZERS)]
+)
 def test_twins_are_not_accused(name: str, draws: dict[str, int]) -> None:
     check_honest(RANDOMIZERS[name].twin, {**RANDOMIZERS[name].claim, **draws})
 

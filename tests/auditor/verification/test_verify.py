@@ -477,9 +477,9 @@ def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
     [
         (two_entries, 2.0, {2, 5}, 4_000),
         later(two_entries, 2.0, {2, 5}, 40_000),
-        (exclusive_or, 1.0, {1, 6}, 4_000),
+        later(exclusive_or, 1.0, {1, 6}, 4_000),
         (lambda x, rng, size: two_entries(x, rng, size)[:, 3:6], 1.0, {2}, 4_000),
-        (lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),
+        later(lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),
     ],
 )
 def test_an_event_is_one_of_few_entries(

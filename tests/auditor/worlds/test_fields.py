@@ -105,6 +105,7 @@ def test_a_claim_below_that_epsilon_is_refuted() -> None:
     assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000).verdict == "VIOLATED"
 
 
+@pytest.mark.calibration
 def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
     inputs = st.integers(0, 3)
 

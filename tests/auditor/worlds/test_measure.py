@@ -85,6 +85,7 @@ def test_a_claim_that_speaks_of_less_is_no_reason_to_measure_again(estimator: Es
     assert not found.repeated
 
 
+@pytest.mark.calibration
 def test_a_repeated_accusation_is_rarer_than_the_confidence_says(estimator: Estimator) -> None:
     """A tight, honest mechanism exceeds its claim twice in (1 - 0.6)^2 of all games at most.
 

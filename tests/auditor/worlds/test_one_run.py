@@ -36,6 +36,7 @@ def response(included: Coins, rng: np.random.Generator) -> NDArray[np.bool_]:
     return included ^ (rng.random(len(included)) < special.expit(-1.0))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_randomized_response_is_overestimated_no_more_often_than_allowed(method: str) -> None:
     """Of few canaries and of many too, in calibration/test_one_run.py."""

@@ -49,6 +49,7 @@ def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]
     return float(stats.kstest(upto - mass * spread, "uniform").pvalue)
 
 
+@pytest.mark.calibration
 def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> None:
     settings: dict[str, Any] = {"n_users": 1500, "n_items": 60, "profile": 8, "tastes": 4}
     model = Synthetic(**settings, taste=0.7, signal=0.8, seed=3)

@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryName
 from fedrec_auditor.auditor.worlds.estimators.parts.logistic_regression import fitted
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number
 from fedrec_auditor.auditor.worlds.rounding import rounded
+from fedrec_auditor.targets.compute import one_thread
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
@@ -123,17 +124,16 @@ def _features(one: Matrix, other: Matrix) -> Callable[[Matrix], Matrix]:
 def boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
     """Log-odds of the first world by gradient-boosted trees, fitted to (n, f) of each."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
         max_iter=40, max_leaf_nodes=15, min_samples_leaf=40, early_stopping=False, random_state=0
     )
     labels = np.repeat([1, 0], [len(first), len(second)])
-    with threadpool_limits(1):  # its threads wait for one another longer than they work
+    with one_thread(None):  # its threads wait for one another longer than they work
         model.fit(np.concatenate([first, second]), labels)
 
     def score(x: Matrix) -> Matrix:
-        with threadpool_limits(1):
+        with one_thread(None):
             return np.asarray(model.decision_function(x))
 
     return score

@@ -201,6 +201,7 @@ def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
     np.testing.assert_allclose(test.p_values(), 2 * true)
 
 
+@pytest.mark.calibration
 def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a level of 20%, honest samplers fail at most so often: one bound for all the tests."""
     monkeypatch.setattr(fit, "LEVEL", 0.2)

@@ -280,6 +280,7 @@ def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
     assert shared_by_calls(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
 
 
+@pytest.mark.calibration
 def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
     """At an error of 5%, of 500 sequences of independent bits."""
     rng = np.random.default_rng(5)

@@ -94,8 +94,8 @@ def test_the_limits_are_those_that_were_published() -> None:
     "protocol",
     [
         protocols.unary("OUE", 100, 1.0),
-        protocols.local_hashing("OLH", 2, 1.0, decoded=False),
-        protocols.local_hashing("OLH", 100, 1.0),
+        later(protocols.local_hashing("OLH", 2, 1.0, decoded=False)),
+        later(protocols.local_hashing("OLH", 100, 1.0)),
         next(p for p in protocols.others() if "20 of 60" in p.name),
     ],
     ids=lambda protocol: protocol.name,

@@ -23,6 +23,7 @@ from fedrec_auditor.targets.declarations.demonstration import (
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.papers.federated_mf.demonstrations import DEMONSTRATIONS
 from fedrec_auditor.targets.streams import Streams
+from tests.points import later
 
 
 def sampled(side: DistinguishingGame, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -172,9 +173,9 @@ def test_noise_doubles_with_half_the_ratings() -> None:
 @pytest.mark.parametrize(
     ("shown", "runs"),
     [
-        (DEMONSTRATIONS["hfl-fitted-embeddings"](threshold=2.5), 2_000),
+        later(DEMONSTRATIONS["hfl-fitted-embeddings"](threshold=2.5), 2_000),
         (DEMONSTRATIONS["hfl-divisor"](), 1_000),
-        (DEMONSTRATIONS["hfl-counted-steps"](threshold=2.3), 8_000),
+        later(DEMONSTRATIONS["hfl-counted-steps"](threshold=2.3), 8_000),
     ],
 )
 def test_a_small_play_refutes_the_claim_and_not_the_control(

@@ -124,6 +124,7 @@ def test_nearly_all_are_drawn_in_a_simulation_too() -> None:
     assert 1 - drawn.mean() == pytest.approx(share.right, abs=6 * math.sqrt(share.right / 4800))
 
 
+@pytest.mark.calibration
 def test_a_client_knows_of_its_own_draws() -> None:
     """In a round without it the M are drawn of N - 1: the rate that another one is drawn at."""
     _, one, many = of("14b")

@@ -101,6 +101,7 @@ def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
     assert found[Unit.USER, Vantage.PEERS][0] == "CONSISTENT"
 
 
+@pytest.mark.calibration
 def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     """Of 3,000 rounds of 12 devices: numbers of the rounds that device 0 survived; p above 1e-7."""
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)

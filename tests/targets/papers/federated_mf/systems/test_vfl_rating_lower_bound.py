@@ -21,6 +21,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import sc
 from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls
+from tests.points import later
 
 LARGE = Population(n_users=1000, n_items=1682)
 ITEMS = 400
@@ -50,7 +51,7 @@ def bound_of(target: VflSgdmf, population: Population = LARGE) -> AtLeast:
     return found
 
 
-@pytest.mark.parametrize("factors", [1, 4, 20])
+@pytest.mark.parametrize("factors", [1, 4, later(20)])
 def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
     """One step of parties of one user, who is drawn: what is sent, beside V as it was released."""
     target = system(rounds=1, factors=factors)

@@ -87,6 +87,7 @@ def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     assert moved @ -layer / np.linalg.norm(moved) / np.linalg.norm(layer) > 0.99
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("narrow", [0.0, 1.0, pytest.param(0.5, marks=pytest.mark.calibration)])
 def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: float) -> None:
     """Densities of N(w, s^2) + Laplace(1) by quadrature, at the largest deviation and below."""

@@ -138,6 +138,7 @@ def test_a_users_epsilon_is_the_librarys(
     assert found == pytest.approx(composed(one, *parts).get_epsilon_for_delta(delta), rel=3e-3)
 
 
+@pytest.mark.calibration
 def test_a_user_who_is_replaced_costs_what_is_proved_of_samples_of_fixed_size() -> None:
     found = proved(VflSgdmf(unit="user"), Adjacency.REPLACE, 2e-5)
     assert found == pytest.approx(3.8976, rel=1e-3)

@@ -1,0 +1,105 @@
+"""What every reader must keep. Each check raises AssertionError naming what is broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from unittest import SkipTest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.testing.parts.checks import Contract
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.transcript import View
+
+_ERRORS = 3.3  # standard errors, below which a mean of gains is no luck
+
+
+@dataclass(frozen=True, eq=False)
+class ReaderCase:
+    """A reader, and a training on ``interactions`` of which it reads what the server sees."""
+
+    reader: Reader
+    run: Run
+    interactions: Interactions
+
+    @property
+    def view(self) -> View:
+        """What the reader reads."""
+        view = self.run.transcript.view(Vantage.SERVER)
+        refusal = self.reader.refusal(view)
+        assert not refusal, f"it refuses the training: {refusal}"
+        return view
+
+
+def told(evidence: Evidence) -> set[str]:
+    """The kinds of evidence that are there."""
+    names = {field.name for field in fields(evidence)} - {"users"}
+    return {name for name in names if getattr(evidence, name) is not None}
+
+
+def check_statement(case: ReaderCase) -> None:
+    """It says what it does, and in a sentence why it reads no messages where none is linked."""
+    assert case.reader.reference, "it has no reference"
+    refusal = case.reader.refusal(case.view.without_uploads())
+    assert refusal.endswith("."), f"of no linked messages it says {refusal!r}, and no sentence"
+
+
+def check_who_else_is_asked_about(case: ReaderCase) -> None:
+    """A user's evidence is the same alone and among all; priors may differ."""
+    many = np.arange(case.interactions.n_users)
+    few = many[5 : len(many) : len(many) // 4 + 1]
+    alone, among = case.reader.read(case.view, few), case.reader.read(case.view, many)
+    assert told(alone) == told(among), f"{told(alone)} of some users, {told(among)} of all"
+    for name in told(alone) & {"log_ratio", "vectors", "ratings"}:
+        one, other = getattr(alone, name), getattr(among, name)[few]
+        if name == "log_ratio":  # beyond is certain, and rests on the last digits of products
+            one, other = np.clip(one, -15.0, 15.0), np.clip(other, -15.0, 15.0)
+        same = np.allclose(one, other, rtol=1e-3, atol=1e-3)
+        assert same, f"{name} of users changes with who else is asked about"
+
+
+def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
+    """Evidence and the items' true shares tell who met what no worse than the shares alone.
+
+    By the area under each user's ROC curve and by the log score of probabilities, but for chance.
+    """
+    held = case.interactions.ratings.toarray() != 0
+    users = np.flatnonzero(held.any(axis=1) & ~held.all(axis=1))
+    evidence = case.reader.read(case.view, users)
+    if evidence.log_ratio is None:
+        raise SkipTest("it tells nothing of interactions")
+    shares = (held.sum(axis=0) + 0.5) / (len(held) + 1)
+    prior = np.log(shares / (1 - shares))
+    alone = replace(evidence, activity=np.zeros(len(users)))
+    nothing = replace(alone, log_ratio=np.zeros_like(alone.log_ratio))
+    before, after = posterior(nothing, prior), posterior(alone, prior)
+    for what, score in (("AUC", _areas), ("log score", _log_scores)):
+        gains = score(after, held[users]) - score(before, held[users])
+        error = _ERRORS * np.std(gains) / np.sqrt(len(gains)) + 1e-6
+        assert gains.mean() > -error, f"its evidence lowers the {what} by {-gains.mean():.4f}"
+
+
+def _areas(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return np.array([metrics.auc(*pair) for pair in zip(chance, held, strict=True)])
+
+
+def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
+    least = np.exp(-SURE)
+    right = np.where(held, chance, 1 - chance.astype(np.float64))
+    return np.asarray(np.log(np.maximum(right, least)).mean(axis=1))
+
+
+class ReaderContract(Contract, suite=__name__):
+    """What every reader must keep, on a training that it reads.
+
+    >>> from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+    >>> from fedrec_auditor.auditor.testing.attacks import data, training
+    >>> ReaderContract.check(ReaderCase(RankOneGradients(), training("fcf"), data()))
+    ()
+    """
