@@ -24,10 +24,10 @@ _WEIGHT = 0.5  # observations of the overall share
 
 def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
     """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
+    items, activity = prior(evidence, known)
     if known is not None:
         evidence = calibrated(evidence, known)
     assert evidence.log_ratio is not None
-    items, activity = prior(evidence, known)
     odds = evidence.log_ratio + items + activity[:, None]
     return np.asarray(expit(odds), dtype=np.float32)
 

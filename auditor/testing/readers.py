@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from unittest import SkipTest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader
 from fedrec_auditor.auditor.games import metrics
@@ -67,7 +68,8 @@ def check_who_else_is_asked_about(case: ReaderCase) -> None:
 def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
     """Evidence and the items' true shares tell who met what no worse than the shares alone.
 
-    By the area under each user's ROC curve and by the log score of probabilities, but for chance.
+    By the area under each user's ROC curve, the log score of probabilities, and the F1 of the sets
+    that are likeliest to have the most, but for chance.
     """
     held = case.interactions.ratings.toarray() != 0
     users = np.flatnonzero(held.any(axis=1) & ~held.all(axis=1))
@@ -76,10 +78,13 @@ def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
         raise SkipTest("it tells nothing of interactions")
     shares = (held.sum(axis=0) + 0.5) / (len(held) + 1)
     prior = np.log(shares / (1 - shares))
-    alone = replace(evidence, activity=np.zeros(len(users)))
-    nothing = replace(alone, log_ratio=np.zeros_like(alone.log_ratio))
-    before, after = posterior(nothing, prior), posterior(alone, prior)
-    for what, score in (("AUC", _areas), ("log score", _log_scores)):
+    nothing = Evidence(
+        users=users,
+        log_ratio=np.zeros_like(evidence.log_ratio),
+        activity=np.zeros(len(users)),
+    )
+    before, after = posterior(nothing, prior), posterior(evidence, prior)
+    for what, score in (("AUC", _areas), ("log score", _log_scores), ("F1", _f1_of_sets)):
         gains = score(after, held[users]) - score(before, held[users])
         error = _ERRORS * np.std(gains) / np.sqrt(len(gains)) + 1e-6
         assert gains.mean() > -error, f"its evidence lowers the {what} by {-gains.mean():.4f}"
@@ -93,6 +98,11 @@ def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray
     least = np.exp(-SURE)
     right = np.where(held, chance, 1 - chance.astype(np.float64))
     return np.asarray(np.log(np.maximum(right, least)).mean(axis=1))
+
+
+def _f1_of_sets(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
+    sets = best_f1_sets(chance)
+    return np.asarray(2 * (sets & held).sum(axis=1) / (sets.sum(axis=1) + held.sum(axis=1)))
 
 
 class ReaderContract(Contract, suite=__name__):
