@@ -41,7 +41,10 @@ def test_every_attack_has_a_row_of_figures() -> None:
 
 
 def strength(record: Record) -> str:
-    """A row an attack, a column a system: the figure, and in brackets what is guessed."""
+    """A row an attack, a column a system: the figure, and in brackets what is guessed.
+
+    Of attributes also what the true interactions tell.
+    """
     mark = {id(leak.row): "*" if leak.little else "**" for leak in above_guessing(record)}
     systems = record.plan["targets"]
     names = " | ".join(f"`{name}`" for name in systems)
@@ -53,7 +56,9 @@ def strength(record: Record) -> str:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
             if (row.attack, row.vantage) == (name, vantage) and whole:
                 by = mark.get(id(row), "")
-                cells[row.target] = f"{by}{row.value:.2f}{by} ({row.baseline:.2f})"
+                told = (row.baseline, row.from_interactions)
+                beside = ", ".join(f"{figure:.2f}" for figure in told if figure is not None)
+                cells[row.target] = f"{by}{row.value:.2f}{by} ({beside})"
         lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
 
