@@ -156,9 +156,8 @@ def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
         ids = message[name]
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             return False
-        if ((ids < NOTHING) | (ids >= history.n_items)).any() or len(
-            np.unique(ids)
-        ) >= history.n_items:
+        inside = (ids >= NOTHING) & (ids < history.n_items)
+        if not inside.all() or len(np.unique(ids)) >= history.n_items:
             return False
         if np.isin(history.items, ids).sum() < min(len(history), len(ids)):
             return False
