@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.streams import Streams
 
@@ -35,6 +36,34 @@ class Kind(StrEnum):
     REPORTS = "reports"  # single coordinates of a gradient, randomized
     BITS = "bits"  # yes or no, randomized or not
     RATINGS = "ratings"  # a rating each
+    ITEMS = "items"  # a list of items by their places in the catalogue, -1 for none
+    CODES = "codes"  # a list of what stands for items, -1 for nothing
+
+
+LISTS = (Kind.ITEMS, Kind.CODES)
+"""Kinds of messages that are lists, whose order tells something."""
+NOTHING = -1
+"""What fills lists up."""
+
+
+def check_listed(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
+    """InputError unless ``values`` are whole numbers, and of items -1 or places in the catalogue.
+
+    Of other kinds than lists all is well.
+    """
+    if kind not in LISTS:
+        return
+    if values.dtype.kind not in "iu":
+        raise InputError(
+            f"Expected whole numbers as {name!r} ({kind}) in {where}, got {values.dtype}. Say "
+            "another kind, or send a list."
+        )
+    wrong = values[(values < NOTHING) | (values >= n_items)] if kind is Kind.ITEMS else values[:0]
+    if wrong.size:
+        raise InputError(
+            f"Expected items from 0 to {n_items - 1}, or -1 for none, as {name!r} in {where}, got "
+            f"{wrong.flat[0]}. Send places in the catalogue, or say the kind codes."
+        )
 
 
 class Component(ABC):

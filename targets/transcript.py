@@ -17,6 +17,8 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.targets.components import LISTS as LISTS
+from fedrec_auditor.targets.components import NOTHING as NOTHING
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
 from fedrec_auditor.targets.components import Kind as Kind
@@ -106,7 +108,8 @@ class Public:
     ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages
     come from parties that hold several users' (or some items') ratings, None where every user
     sends for itself. ``features`` (n_items, G) says which public features (genres) each item has.
-    ``rows`` (n_items, h) are each item's in tables, where a public function such as a hash says so.
+    ``rows`` (n_items, h) are each item's in tables, or its codes in lists, where a public function
+    such as a hash says so. ``popularity`` (n_items,) is the share of users who have each item.
     ``client`` is the code that all devices run, where an adversary can run it as well.
     """
 
@@ -119,6 +122,7 @@ class Public:
     parties: int | None = None
     features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    popularity: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     client: DeviceCode | None = field(default=None, compare=False, repr=False)
 
 
@@ -234,19 +238,28 @@ class RoundView:
         if self.shuffled is not None:
             object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
-    def at(self, rows: Ints) -> RoundView:
-        """The same with these ``rows`` of all tables that have them, of models and messages."""
+    def at(self, rows: Ints, *, lists: bool = True) -> RoundView:
+        """The same with these ``rows`` of all tables that have them, of models and messages.
+
+        Lists stay as they are, or are left out.
+        """
+
+        def listed(part: Any) -> bool:
+            return isinstance(part, Component) and part.kind in LISTS
 
         def picked(part: Any) -> Any:
-            if not part.shape or part.shape[0] <= rows.max():
+            if not part.shape or part.shape[0] <= rows.max() or listed(part):
                 return part
             return part[rows] if isinstance(part, np.ndarray) else SomeRows(part, rows)
 
         def parts(table: Any) -> Any:
-            return None if table is None else {name: picked(part) for name, part in table.items()}
+            if table is None or (not lists and all(map(listed, table.values()))):
+                return None
+            return {n: picked(part) for n, part in table.items() if lists or not listed(part)}
 
         def linked(uploads: Uploads | None) -> Uploads | None:
-            return uploads and Uploads(uploads.users, parts(uploads.components))
+            sent = None if uploads is None else parts(uploads.components)
+            return None if uploads is None or sent is None else Uploads(uploads.users, sent)
 
         return replace(
             self,
@@ -262,7 +275,8 @@ class RoundView:
 class View:
     """What one vantage may see of a run, with the public knowledge. All that an attack is given.
 
-    ``memo`` keeps what was worked out of this very view, for the next attack that asks.
+    ``memo`` keeps what was worked out of this very view, for the next attack that asks. ``how`` it
+    was read, in sentences, is told of all views that are made of one another.
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
@@ -276,16 +290,26 @@ class View:
     public: Public
     rounds: tuple[RoundView, ...]
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    how: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def tell(self, how: str) -> None:
+        """Note how messages were read, once."""
+        if how not in self.how:
+            self.how.append(how)
 
     def by_item(self) -> View:
         """The view as it is read by the public ``rows`` of items: tables have a row an item.
 
-        Of several rows an item there are as many rounds, one after the other. A table is one of
-        items if it has all these rows.
+        Of several rows an item there are as many rounds, one after the other, the first with the
+        lists. A table is one of items if it has all these rows.
         """
         if (rows := self.public.rows) is None:
             return self
-        seen = tuple(one.at(each) for one in self.rounds for each in rows.T)
+        seen = tuple(
+            one.at(each, lists=not place)
+            for one in self.rounds
+            for place, each in enumerate(rows.T)
+        )
         return replace(self, rounds=seen)
 
     def without_uploads(self) -> View:

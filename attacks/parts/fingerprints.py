@@ -1,9 +1,10 @@
 """What tells one user's messages from another's, and how like two rounds' messages are by it.
 
 A message is read as if its round were all there is. Its fingerprints are what the readers tell of
-it (interactions, vectors, ratings) and, of each of its parts, the entries where they are few, the
-sizes of the rows, and which rows moved. A round's mean is subtracted: what all users share tells
-none of them apart. Two messages are as like as the cosine of their fingerprints.
+it (interactions, vectors, ratings) and, of each of its parts, the entries where they are few (of a
+list, how often each code is there), the sizes of the rows, and which rows moved. A round's mean is
+subtracted: what all users share tells none of them apart. Two messages are as like as the cosine of
+their fingerprints.
 
 How much each fingerprint tells is learned on earlier rounds whose senders are known. Where none is,
 it shows all the same: by one that identifies users, a message stands out from all others.
@@ -23,7 +24,15 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.parts import prior, reading
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
-from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import (
+    LISTS,
+    NOTHING,
+    Component,
+    Kind,
+    RoundView,
+    Uploads,
+    View,
+)
 
 Fingerprints = dict[str, NDArray[np.float32]]
 """By name, a row of numbers a message."""
@@ -32,6 +41,7 @@ Batch = tuple[NDArray[np.intp], Fingerprints]
 
 _LEAST = 1e-6  # of a variance of cosines, and of 1 less a cosine
 _WIDE = 2**14  # numbers of a part that is compared entry by entry
+_PRIME = 2_147_483_647
 
 
 def whole(seen: RoundView) -> Mapping[str, Component]:
@@ -70,6 +80,8 @@ def fingerprints(view: View, seen: RoundView) -> Fingerprints:
     for name, component in sent.items():
         if name in moving:
             prints |= _of_model(name, moving[name][0])
+        elif component.kind in LISTS:
+            prints[name] = _bag(component.dense(everyone).reshape(count, -1))
         elif np.prod(component.shape) <= _WIDE:
             prints[name] = component.dense(everyone).reshape(count, -1)
     return {name: _unit(part) for name, part in prints.items()}
@@ -135,6 +147,14 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
             np.asarray(moved.any(axis=2)).astype(np.float32)
         )
     return {key: np.concatenate(blocks) for key, blocks in parts.items()}
+
+
+def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
+    """How often each code is listed, (n, p); some share a place."""
+    held = np.zeros((len(codes), _WIDE), dtype=np.float32)
+    places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % _WIDE
+    np.add.at(held, (np.arange(len(codes))[:, None], places), (codes != NOTHING).astype(np.float32))
+    return held
 
 
 def _unit(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

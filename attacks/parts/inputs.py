@@ -181,7 +181,7 @@ class Condensed(View):
         return self._whole().only(group)
 
     def _whole(self) -> View:
-        return View(vantage=self.vantage, public=self.public, rounds=self.rounds)
+        return View(vantage=self.vantage, public=self.public, rounds=self.rounds, how=self.how)
 
 
 def condense(view: View) -> Condensed:

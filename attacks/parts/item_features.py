@@ -1,12 +1,12 @@
 """What any message shows of each item, in numbers that mean the same for all items.
 
 A part of a message speaks of items by an axis as long as the catalogue, or by listing them. What
-does neither is given as it is, with the codes of its whole numbers counted.
+does neither is given as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
+from fedrec_auditor.attacks.parts.marks import MOST, SIGNED
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind
 
 Numbers = NDArray[np.float64]
 _FEW = 4  # numbers an item that are told one by one
 _STEPS = 8  # of power iteration
-_WIDTH, _CODES = 1_024, 8_192  # of a message's numbers and its codes, others share a place
+_WIDTH = 1_024  # of a message's numbers, others share a place
 _TINY = 1e-12
 
 
@@ -29,21 +30,31 @@ class ItemFeatures:
     """Features of some messages: ``items`` are (n, M) arrays, ``others`` (n, d) arrays.
 
     ``rows`` (n, M, k) are the numbers that speak of an item, beside these times its own part of
-    the broadcast.
+    the broadcast. ``marked`` are parts (n, d) as they were sent that are
+    lists, and such of which no axis is of items.
     """
 
     n_items: int
     rows: list[Numbers] = field(default_factory=list)
     items: list[Numbers] = field(default_factory=list)
     others: list[Numbers] = field(default_factory=list)
+    marked: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, components: Mapping[str, Component], broadcast: Broadcast | None, n_items: int
+        cls,
+        components: Mapping[str, Component],
+        broadcast: Broadcast | None,
+        n_items: int,
+        listing: Collection[str],
     ) -> ItemFeatures:
-        """Those of the messages of one round, all of them, by what the broadcast was."""
+        """Those of the messages of one round, all of them, by what the broadcast was.
+
+        Of parts called like those of ``listing`` entries are codes, whatever they are.
+        """
         made, listed = cls(n_items), {}
         parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
+        made.marked = marked(parts, n_items, listing)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             alike = base is not None and np.shape(base) == sent.shape[1:]
@@ -52,9 +63,8 @@ class ItemFeatures:
             along = n_items in sent.shape[1:]
             if along:
                 made._along(sent, base if alike else None)
-            if sent.dtype.kind in "iu" and sent.ndim == 2 and sent.max(initial=0) > 1:
+            if name in listing:
                 listed[name] = sent
-                made._codes(sent)
             elif not along:
                 made._plain(sent)
         for name, ids in listed.items():
@@ -120,14 +130,6 @@ class ItemFeatures:
                     held[whose, item] = values[whose, at]
                     self.items.append(held)
 
-    def _codes(self, ids: NDArray[Any]) -> None:
-        """How often each whole number comes up, whatever it stands for: those that share a place
-        are counted together."""
-        places = (ids.astype(np.int64) % 2_147_483_647 * 48_271 % 2_147_483_647) % _CODES
-        counts = np.zeros((len(ids), _CODES))
-        np.add.at(counts, (np.arange(len(ids))[:, None], places), 1.0)
-        self.others.append(counts)
-
     def _plain(self, sent: NDArray[Any]) -> None:
         """All numbers of a part, or many of them added up with random signs."""
         flat = sent.reshape(len(sent), -1).astype(np.float64)
@@ -143,6 +145,35 @@ class ItemFeatures:
 
     def _ranked(self, number: Numbers) -> None:
         self.items += [number, _rank(number)]
+
+
+def marked(
+    parts: Mapping[str, NDArray[Any]], n_items: int, listing: Collection[str]
+) -> list[tuple[bool, NDArray[Any]]]:
+    """Parts (n, *shape) as ``Marks`` take them: as lists, and as places if there are few enough."""
+    found = []
+    for name, sent in parts.items():
+        size = int(np.prod(sent.shape[1:]))
+        if name in listing:
+            found.append((True, sent))
+        if n_items not in sent.shape[1:] and size <= MOST:
+            found.append((False, sent.reshape(len(sent), size)))
+    return found
+
+
+def is_signature(part: Component) -> bool:
+    """Whether a part may be one: some whole numbers or bits."""
+    whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
+    return whole and _FEW < int(np.prod(part.shape)) <= SIGNED
+
+
+def lists(components: Mapping[str, Component]) -> frozenset[str]:
+    """Which parts are lists of whole numbers, by all messages."""
+    found = []
+    for name, part in components.items():
+        if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
+            found += [name] * bool(part.dense(np.arange(len(part))).max(initial=0) > 1)
+    return frozenset(found)
 
 
 def _rank(values: Numbers) -> Numbers:

@@ -13,8 +13,16 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from fedrec_auditor.attacks.parts.item_features import ItemFeatures, Numbers
-from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks.parts.item_features import (
+    ItemFeatures,
+    Numbers,
+    is_signature,
+    lists,
+    marked,
+)
+from fedrec_auditor.attacks.parts.marks import Marks
+from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
 from fedrec_auditor.targets.compute import one_thread
@@ -28,6 +36,7 @@ SECONDS = 60.0
 HELD = 2**26
 """Numbers of shadows' messages in a round: 256 MiB to 512 MiB."""
 _HISTORIES = 2**23  # shadows times items: a few tables of 64 MiB
+_SINGLE = 2**25  # items times items of histories of one item
 _USERS = 500  # whose first reading says what shadows are to have met
 _PARTS = 5  # of the shadows: one tells how far to believe what is learned on the others
 _LONGEST = 1 / 3  # of the catalogue in a history
@@ -36,9 +45,12 @@ _BLOCK = 2**22  # numbers of messages and features that are held at once
 _PAIRS = 100_000  # of shadows and items that are learned from, half of them met
 _RIDGE = 0.01  # of a number's variance
 _EXACT = 0.9999  # area under the curve of readers that make no mistake
+_TINY = 1e-12
 _OFTEN = 0.02  # of the shadows that send a code which means something
 
 Bits = NDArray[np.bool_]
+Alone = Sequence[NDArray[Any]] | None
+"""What is marked in messages of devices that met a single item, (M, d) each."""
 Places = NDArray[np.intp]
 _MEMO = "shadows"
 
@@ -78,13 +90,20 @@ class ShadowReader:
         known = together(self.beside, view, users)
         if learned is None:
             return known
-        ratio = learned.ratio(users)
-        return replace(known, log_ratio=ratio, items=None, activity=None)
+        view.tell("Learns on users made up, by the devices' code.")
+        found = replace(known, log_ratio=learned.ratio(users), items=None, activity=None)
+        return replace(found, activity=_activity(found))
 
 
-def ran_on_shadows(view: View) -> bool:
-    """Whether what was read of this very view was learned on shadows."""
-    return view.memo.get(_MEMO) is not None
+def _activity(found: Evidence) -> Numbers:
+    """What users' activity adds to log-odds, (n,), as far as their items are settled.
+
+    Pairs are learned from as many of which were met as not: that all of a user's are likelier than
+    others' says nothing.
+    """
+    chance = posterior(found).astype(np.float64)
+    open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
+    return np.asarray((1 - open_) * prior(found)[1])
 
 
 def _learned(view: View, beside: tuple[Reader, ...]) -> _Learned | None:
@@ -104,13 +123,40 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> _Learned | None:
     messages = 2 * len(seen) * max(1e-9, client.seconds)
     most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
-    first = _Learned.of(known, _anybody(count, n_items, rng), rng)
+    alone = _alone(view, seen, rng)
+    everybody = np.ones(count, np.bool_)
+    first = _Learned.of(known, _anybody(count, n_items, rng), everybody, alone, rng)
     among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
     chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
-    alike = np.concatenate(
-        [_alike(count // 2, chance, rng), _anybody(-(-count // 2), n_items, rng)]
-    )
-    return _Learned.of(known, rng.permutation(alike), rng)
+    like = rng.permutation(count) < count // 2
+    met = np.zeros((count, n_items), np.bool_)
+    met[like] = _alike(count // 2, chance, rng)
+    met[~like] = _anybody(count - count // 2, n_items, rng)
+    return _Learned.of(known, met, like if beside else everybody, alone, rng)
+
+
+def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) -> list[Alone]:
+    """What devices send in each round that met a single item each, where signatures may be sent.
+
+    Nothing where that takes long, or where they send nothing then.
+    """
+    client, n_items = view.public.client, view.public.n_items
+    assert client is not None, "refused"
+    numbers, nothing = _numbers(view), [None for _ in rounds]
+    uploads = [each.uploads for each in rounds if each.uploads is not None]
+    signed = any(map(is_signature, uploads[-1].components.values()))
+    large = n_items * max(n_items / _SINGLE, numbers / HELD) > 1
+    if not signed or large or n_items * len(rounds) * client.seconds > SECONDS:
+        return list(nothing)
+    met, every, found = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[Alone]()
+    for seen, logged in zip(rounds, uploads, strict=True):
+        try:
+            made = client(met, seen.broadcast, rng).components
+        except InputError:  # it may take a longer history
+            return list(nothing)
+        parts = {n: made[n].dense(every) for n in logged.components if n in made}
+        found.append([one for _, one in marked(parts, n_items, lists(logged.components))])
+    return found
 
 
 def _numbers(view: View) -> int:
@@ -178,14 +224,29 @@ class _Learned:
     most: float
 
     @classmethod
-    def of(cls, known: _Known, met: Bits, rng: np.random.Generator) -> Self:
-        place, seen = np.arange(len(met)), known.view.rounds
-        learned, held_out = place[place % _PARTS != 0], place[place % _PARTS == 0]
+    def of(
+        cls,
+        known: _Known,
+        met: Bits,
+        like: Bits,
+        alone: Sequence[Alone],
+        rng: np.random.Generator,
+    ) -> Self:
+        """By shadows who ``met`` (n, M) these, believed as some say who are ``like`` users, (n,).
+
+        Readers that know the form may go by what users have in common, which not all shadows have.
+        """
+        seen = known.view.rounds
+        held_out = np.flatnonzero(like)[:: max(1, int(_PARTS * like.mean()))]
+        learned = np.setdiff1d(np.arange(len(met)), held_out)
         fitted = _pairs(met, learned, _PAIRS // len(seen), rng)
         tried = _pairs(met, held_out, _PAIRS, rng)
         labels, truth = (met[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
         pairs = np.concatenate([fitted, tried])
-        made = [_Round.of(known.view, each, met, pairs, held_out, rng) for each in seen]
+        made = [
+            _Round.of(known.view, each, met, one, pairs, held_out, rng)
+            for each, one in zip(seen, alone, strict=True)
+        ]
         numbers = [x for _, x, _ in made]
         told = known.of_shadows([sent for _, _, sent in made], len(held_out))
         told = told[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
@@ -232,6 +293,7 @@ class _Round:
     broadcast: Broadcast | None
     whose: NDArray[np.integer[Any]]
     sent: Mapping[str, Component]
+    listing: frozenset[str]
     linear: _Linear
 
     @classmethod
@@ -240,6 +302,7 @@ class _Round:
         view: View,
         seen: RoundView,
         met: Bits,
+        alone: Alone,
         pairs: Places,
         kept: Places,
         rng: np.random.Generator,
@@ -252,8 +315,10 @@ class _Round:
         made = client(met, seen.broadcast, rng).components
         shadows = {name: made[name] for name in seen.uploads.components if name in made}
         sent = {name: seen.uploads.components[name] for name in shadows}
-        features = partial(_features, shadows, seen.broadcast, met.shape[1])
-        found = cls(seen.broadcast, seen.uploads.users, sent, _Linear.of(features(), met))
+        listing = lists(sent)
+        features = partial(_features, shadows, seen.broadcast, met.shape[1], listing)
+        linear = _Linear.of(features(), met, alone)
+        found = cls(seen.broadcast, seen.uploads.users, sent, listing, linear)
         parts, mine = [], []
         for some, each in features():
             mine.append(np.flatnonzero(np.isin(pairs[:, 0], some)))
@@ -266,7 +331,7 @@ class _Round:
         """Places among ``users`` and features (k, M, f) of those who sent, in blocks."""
         asked = np.flatnonzero(np.isin(self.whose, users))
         if len(asked):
-            for some, made in _features(self.sent, self.broadcast, n_items, asked):
+            for some, made in _features(self.sent, self.broadcast, n_items, self.listing, asked):
                 yield np.searchsorted(users, self.whose[some]), self._all(made, None)
 
     def _all(self, made: ItemFeatures, shadows: Places | None) -> Numbers:
@@ -280,21 +345,29 @@ class _Round:
 class _Linear:
     """Ridge regressions: of meeting an item on its numbers, and of histories on other numbers.
 
-    The latter are fitted on either half of the shadows: a shadow is read by that which was not
-    fitted to it, a user by both.
+    The latter, and the ``marks`` of items, are fitted on either half of the shadows: a shadow is
+    read by that which was not fitted to it, a user by both.
     """
 
     row: Numbers
     middle: Numbers
     spread: Numbers
     halves: tuple[tuple[Numbers, Numbers], ...]
+    marks: tuple[Marks, ...]
 
     @classmethod
-    def of(cls, blocks: Iterator[tuple[Places, ItemFeatures]], met: Bits) -> Self:
+    def of(
+        cls,
+        blocks: Iterator[tuple[Places, ItemFeatures]],
+        met: Bits,
+        alone: Alone,
+    ) -> Self:
         others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
+        kept: list[list[tuple[bool, NDArray[Any]]]] = []
         overall = met.mean()
         for some, made in blocks:
             others.append(_others(made))
+            kept.append(made.marked)
             if made.rows:
                 rows = np.concatenate(made.rows, axis=2)
                 rows = rows.reshape(-1, rows.shape[2])
@@ -308,7 +381,13 @@ class _Linear:
         spread = np.where(spread > 0, spread, 1.0)
         x = (x - middle) / spread
         halves = tuple((x[half::2], _ridge(x[half::2], met[half::2])) for half in (0, 1))
-        return cls(row, middle, spread, halves)
+        parts = list(zip(*kept, strict=True))
+        single: Sequence[NDArray[Any] | None] = alone or [None for _ in parts]
+        marks = tuple(
+            Marks.of(np.concatenate([sent for _, sent in part]), met, one, listed=part[0][0])
+            for part, one in zip(parts, single, strict=True)
+        )
+        return cls(row, middle, spread, halves, marks)
 
     def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
         """What is told of each item, some arrays (n, M)."""
@@ -316,11 +395,15 @@ class _Linear:
         if made.rows:
             found.append(np.concatenate(made.rows, axis=2) @ self.row)
         x = (_others(made) - self.middle) / self.spread
+        either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
-            by = [(x @ fitted.T) @ weights for fitted, weights in self.halves]
-            odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
-            found.append((1 - odd) * by[0] + odd * by[1])
-        return found
+            either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
+        for marks, (_, sent) in zip(self.marks, made.marked, strict=True):
+            either.append(marks.read(sent))
+            if (alike := marks.alike(sent)) is not None:
+                found.append(alike.astype(np.float64))
+        odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
+        return found + [(1 - odd) * by[0] + odd * by[1] for by in either]
 
 
 def _ridge(x: Numbers, met: Bits) -> Numbers:
@@ -334,6 +417,7 @@ def _features(
     sent: Mapping[str, Component],
     broadcast: Broadcast | None,
     n_items: int,
+    listing: frozenset[str],
     among: Places | None = None,
 ) -> Iterator[tuple[Places, ItemFeatures]]:
     """Those of the messages at these positions, all by default, in blocks."""
@@ -341,7 +425,7 @@ def _features(
     size = 32 * n_items + sum(int(np.prod(part.shape)) for part in sent.values())
     for some in np.array_split(places, -(-len(places) * size // _BLOCK)):
         part = {name: each.take(some) for name, each in sent.items()}
-        yield some, ItemFeatures.of(part, broadcast, n_items)
+        yield some, ItemFeatures.of(part, broadcast, n_items, listing)
 
 
 def _chosen(view: View) -> list[RoundView]:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.transcript import Component, Kind, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import LISTS, Component, Kind, RoundView, Uploads, View
 
 # Numbers of one block of dense messages: 64 MiB in float64.
 BLOCK = 2**23
 _NAMED = 4  # messages named in a refusal
-# Fresh randomizations of the same data in every round: together they say more than the last one.
-_ADDITIVE = (Kind.REPORTS, Kind.BITS, Kind.RATINGS)
+# Fresh randomizations or lists of the same data in every round: together they say more than one.
+_ADDITIVE = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LISTS)
 
 
 def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:

@@ -11,7 +11,10 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 
 class ClearEntries(MessageReader):
-    """A number an item: where most are 0, those were not met; else the larger, the likelier."""
+    """A number an item: where most are 0, those were not met; else the larger, the likelier.
+
+    Of an item with several rows, as in a Bloom filter, none is 0.
+    """
 
     reference = "what is sent is read as it is"
 
@@ -28,15 +31,18 @@ class ClearEntries(MessageReader):
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
+        filled = np.ones(total.shape, np.bool_)
+        several = view.public.rows is not None and view.public.rows.shape[1] > 1
         for _, uploads, component in kept(view, name):
             for whose, entries in entries_of(users, uploads.users, component):
                 total[whose] += entries
+                filled[whose] &= entries != 0
                 count[whose] += 1
             rated = component.kind is Kind.RATINGS
         mean = total / np.maximum(count, 1)[:, None]
         seen = mean[count > 0]
         if np.count_nonzero(seen) < seen.size / 2:
-            ratio = np.where(mean != 0, SURE, -SURE)
+            ratio = np.where(filled if several else mean != 0, SURE, -SURE)
         else:
             ratio = (mean - seen.mean()) / max(float(seen.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedrec_auditor.attacks.base import (
     Attack,
+    AttackFamily,
     Background,
     Labels,
     Links,
@@ -18,7 +19,6 @@ from fedrec_auditor.attacks.base import (
     Scores,
 )
 from fedrec_auditor.attacks.parts.inputs import Condensed
-from fedrec_auditor.attacks.parts.shadow_reader import ran_on_shadows
 from fedrec_auditor.auditor.games.halves import Halves
 from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow
@@ -119,8 +119,8 @@ class Game:
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
             note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
-        if ran_on_shadows(self.view):
-            note = f"{note} Learns on users made up, by the devices' code.".lstrip()
+        if self.attack.family is not AttackFamily.ACTIVITY:  # which counts, whatever others read
+            note = " ".join([note, *self.view.how]).lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,

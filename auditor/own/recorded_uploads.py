@@ -126,6 +126,7 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
         magnitudes={n: made.magnitude for n, made in parts.items() if isinstance(made, Reports)},
         route=public.route.value,
         parties=public.parties,
+        rows=None if public.rows is None else public.rows.tolist(),
         settings=dict(public.settings),
         channel=channel_values(public.channel),
     ) as writer:

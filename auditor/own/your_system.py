@@ -61,8 +61,8 @@ def wrap_system(
         Without it uploads are averaged.
     rounds, share : the length of a training, and the share of users that send in a round.
     claim : what is promised, one or several.
-    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings"), of all parts or by
-        the name of a part; without it this is found out by trying.
+    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings", "items", "codes"),
+        of all parts or by the name of a part; without it this is found out by trying.
     route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
     public : numbers that an adversary knows of the system, such as {"negatives": 4}.
     proof : a dp-accounting event of what one round releases, of the claims' unit and to their
@@ -78,8 +78,8 @@ def wrap_system(
         minutes of one core suffice for, by this number and never by a clock.
     drops_out : whether the client may return None: its device sends nothing in that round, and the
         server knows who did.
-    rows : ``rows(items)``, an array: the rows in which items stand in what is sent, (k,) or (k, h)
-        of h hashes, by a public function. Attacks read tables by it.
+    rows : ``rows(items)``, an array: the rows in which items stand in what is sent, or their codes,
+        (k,) or (k, h) of h hashes, by a public function. Attacks read tables and lists by it.
 
     InputError for a setting that is out of range.
 

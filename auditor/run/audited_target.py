@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeVar
 
+import numpy as np
+
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import Verdict
@@ -154,7 +156,7 @@ class AuditedTarget:
             found: tuple[AttackRow | SkippedRow, ...] = ()
             if linkage and not refusal:  # its game takes the senders away
                 assert self._linked is not None, "refused"
-                messages, view = self._linked, replace(self._linked.view, vantage=vantage)
+                messages, view = self._linked, replace(self._linked.view, vantage=vantage, how=[])
             if not refusal:
                 game = Game(
                     target=task.target,
@@ -194,8 +196,11 @@ class AuditedTarget:
 
     def _read(self, messages: Informative) -> View:
         """As attacks read it, which can run the devices' code."""
-        view = messages.view.by_item()
-        return replace(view, public=replace(view.public, client=self._client))
+        view, held = messages.view.by_item(), self.trained[0].train
+        counts = np.bincount(held.ratings.indices, minlength=held.n_items)
+        popularity = counts / max(1, held.n_users)
+        public = replace(view.public, client=self._client, popularity=popularity)
+        return replace(view, public=public, how=[])
 
     @cached_property
     def _client(self) -> SimulatedClient | None:

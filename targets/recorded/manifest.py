@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedrec_auditor.accountants.errors import InputError
@@ -28,6 +30,7 @@ _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
 _AXES = 32  # of an array, at most
 _Size = Annotated[int, Field(ge=0, lt=2**31)]
+_Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _titled(value: str) -> str:
@@ -66,7 +69,8 @@ class Manifest(BaseModel):
     identifiers of its rows, in the truth's words (without them 0, 1, 2, ...). ``components`` say
     what messages are, by name, ``"*"`` of all others. ``route`` is the strongest vantage that the
     protocol shows to anybody, by default all that the recording shows. ``parties`` is their number
-    where senders are parties, not users. ``settings`` are public numbers, ``channel`` the public
+    where senders are parties, not users. ``rows`` are each item's in tables or its codes in lists,
+    one or as many of every item. ``settings`` are public numbers, ``channel`` the public
     distribution of a randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or {"name": "report",
     "epsilon": 1.0, "dimension": 1}.
     """
@@ -83,6 +87,7 @@ class Manifest(BaseModel):
     )
     route: Vantage | None = None
     parties: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    rows: tuple[_Code, ...] | tuple[tuple[_Code, ...], ...] | None = None
     settings: Mapping[str, float] = Field(default_factory=dict)
     channel: Mapping[str, float | str] | None = None
 
@@ -93,6 +98,10 @@ class Manifest(BaseModel):
                 raise ValueError(f"{self.n_items} items need as many identifiers")
             if len(set(self.items)) != len(self.items):
                 raise ValueError("an item's identifier stands there twice")
+        if self.rows is not None:
+            widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
+            if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
+                raise ValueError(f"{self.n_items} items need as many rows, alike of each")
         if self.channel is not None:
             _channel(self.channel)
         return self
@@ -131,12 +140,12 @@ class Manifest(BaseModel):
         return cls.of(str(path), **values)
 
     def text(self) -> str:
-        """What stands in the file: JSON, the identifiers of items in one line at its end."""
+        """What stands in the file: JSON, what there is of each item in one line at its end."""
         values = json.loads(self.model_dump_json(exclude_none=True))
-        items = values.pop("items", None)
+        lists = {name: values.pop(name) for name in ("items", "rows") if name in values}
         text = json.dumps(values, indent=1, ensure_ascii=False)
-        if items is not None:
-            text = f'{text[:-2]},\n "items": {json.dumps(items, ensure_ascii=False)}\n}}'
+        for name, items in lists.items():
+            text = f'{text[:-2]},\n "{name}": {json.dumps(items, ensure_ascii=False)}\n}}'
         return text + "\n"
 
     def part(self, name: str, place: str) -> RecordedPart:
@@ -148,6 +157,13 @@ class Manifest(BaseModel):
                 "Name it in the manifest."
             )
         return found
+
+    @property
+    def places(self) -> NDArray[np.int64] | None:
+        """The rows or codes of all items, (n_items, h); None where none are told."""
+        if self.rows is None:
+            return None
+        return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
     def distribution(self) -> Channel | None:

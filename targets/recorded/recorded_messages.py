@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Ints, Kind
+from fedrec_auditor.targets.components import Component, Ints, Kind, check_listed
 from fedrec_auditor.targets.recorded.message_file import Form, MessageFile, Pieces
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -21,7 +21,8 @@ class RecordedMessages(Component):
     """One component of a round's messages (n, *shape): ``file`` and ``place`` (n,) of each.
 
     ``broadcast`` has the rows that messages leave out because they are the same. ``sums`` has the
-    sum over all of them, where it was recorded. Nothing but these places is held in memory.
+    sum over all of them, where it was recorded. Items that are listed are below ``n_items``.
+    Nothing but these places is held in memory.
     """
 
     name: str
@@ -33,6 +34,7 @@ class RecordedMessages(Component):
     shape: tuple[int, ...] = field()
     broadcast: Broadcast | None = None
     sums: Mapping[str, NDArray[Any]] | None = None
+    n_items: int = 0
 
     parts = ("place", "file")
 
@@ -86,7 +88,9 @@ class RecordedMessages(Component):
             if len(mine):
                 file = self.files[int(files[mine[0]])]
                 ordered = self.kind is not Kind.REPORTS
-                yield mine, file, file.read(self.name, places[mine], ordered=ordered)
+                found = file.read(self.name, places[mine], ordered=ordered)
+                check_listed(self.kind, found.values, self.n_items, self.name, str(file.path))
+                yield mine, file, found
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
         """What rows that are not listed hold: of a model the broadcast's, of all else nothing."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
+from fedrec_auditor.targets.components import LISTS, Component, Floats, Ints, Kind, Reports
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, RecordedPart
@@ -110,6 +110,7 @@ class RecordedSystem(System):
             channel=manifest.distribution,
             route=manifest.route or self.recording.shown,
             parties=manifest.parties,
+            rows=manifest.places,
         )
 
     @property
@@ -212,8 +213,20 @@ class RecordedSystem(System):
                 )
         shape = _shape(name, part, files, model)
         made = RecordedMessages(
-            name, tuple(files), which, place, part.kind, part.rate, shape, model, sums
+            name,
+            tuple(files),
+            which,
+            place,
+            part.kind,
+            part.rate,
+            shape,
+            model,
+            sums,
+            self.catalogue,
         )
+        if part.kind in LISTS:
+            for _ in made.pieces(np.arange(len(made))):
+                pass  # each is checked
         return _reports(made, part) if part.kind is Kind.REPORTS else made
 
     def messages(self, calls: Calls) -> NoReturn:

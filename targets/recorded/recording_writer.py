@@ -45,11 +45,11 @@ class RecordingWriter:
         same settings.
     n_items : number of items of the catalogue.
     algorithm : what the system is called: letters, digits, dots and hyphens.
-    kinds : what messages are ("model", "change", "gradient", "bits", "ratings", "reports"), of all
-        components or by their names.
+    kinds : what messages are ("model", "change", "gradient", "bits", "ratings", "reports", "items",
+        "codes"), of all components or by their names.
     rates, shapes, magnitudes : by component: the public learning rate behind it; its shape, needed
         of partial tables and of reports; the size of a report.
-    manifest : ``items``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/
+    manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/
         recorded-uploads.md).
 
     InputError for a setting that is refused, or where another recording is at ``path``.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import NOTHING, Kind, check_listed
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
@@ -83,8 +83,8 @@ def probe(
         notes = []
         if not all(_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
             notes.append(_unrepeatable(trial, histories[0]))
-        for other in histories[1:]:
-            trial(other)
+        messages = [first, *map(trial, histories[1:])]
+        tried = [(h, m) for h, m in zip(histories, messages, strict=True) if m is not None]
         if not notes and not _equal(first, trial(histories[0])):
             raise InputError(_shared(function))
         if not notes:
@@ -95,9 +95,14 @@ def probe(
     found = {
         name: kinds.get(name)
         or kinds.get("")
+        or (Kind.ITEMS if _lists_own(name, tried) else None)
         or trial.kind(name, histories[0], first, averaged=averaged)
         for name in first
     }
+    for name, kind in found.items():
+        for _, message in tried:
+            where = f"messages of your client ({place(function)})"
+            check_listed(kind, message[name], interactions.n_items, name, where)
     any_items = not fixed and _takes_more(trial, opening, interactions, chosen[0])
     if not any_items:
         notes.append(
@@ -142,6 +147,21 @@ def _takes_more(trial: _Trial, opening: Opening, interactions: Interactions, use
     except InputError:
         return False
     return True
+
+
+def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
+    """Whether a part lists items: all that a device has met, or as many as fit, and not the whole
+    catalogue."""
+    for history, message in tried:
+        ids = message[name]
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            return False
+        inside = (ids >= NOTHING) & (ids < history.n_items)
+        if not inside.all() or len(np.unique(ids)) >= history.n_items:
+            return False
+        if np.isin(history.items, ids).sum() < min(len(history), len(ids)):
+            return False
+    return any(len(history) for history, _ in tried)
 
 
 @dataclass(slots=True)

@@ -62,6 +62,29 @@ def coded(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"codes": rng.permutation(codes)}
 
 
+def bloom(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Three bits an item, among which others set theirs."""
+    bits = np.zeros(400, np.bool_)
+    bits[(items[:, None] * [7, 13, 101] + [3, 50, 11]) % 400] = True
+    return {"bits": bits}
+
+
+def sketched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """How many items are counted in each cell of three rows."""
+    cells = np.zeros((3, 150), np.int64)
+    for row, factor in enumerate((7, 13, 101)):
+        np.add.at(cells[row], (items * factor + 3) % 150, 1)
+    return {"cells": cells}
+
+
+ORDERS = np.random.default_rng(5).random((ITEMS, 100)).argsort(axis=0)
+
+
+def signed(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    """Of each of many orders of all items, where the first of one's own stands (MinHash)."""
+    return {"signature": ORDERS[items].min(axis=0)}
+
+
 def flipped(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     """A bit an item, wrong in one of four."""
     bits = np.isin(np.arange(ITEMS), items) ^ (rng.random(ITEMS) < 0.25)
@@ -109,7 +132,17 @@ def view(device: Device, rounds: int = 1) -> View:
     return view_of(*seen, users=USERS, items=ITEMS, client=device)
 
 
-@pytest.mark.parametrize(("message", "least"), [(listed, 0.99), (scored, 0.99), (coded, 0.95)])
+@pytest.mark.parametrize(
+    ("message", "least"),
+    [
+        (listed, 0.99),
+        (scored, 0.99),
+        (coded, 0.99),
+        (bloom, 0.98),
+        (sketched, 0.95),
+        (signed, 0.95),
+    ],
+)
 def test_plain_histories_are_read_in_any_form(
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts], least: float
 ) -> None:

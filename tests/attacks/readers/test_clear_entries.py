@@ -28,3 +28,17 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     assert readers == ["ClearEntries"]
     assert auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
+
+
+def test_of_several_rows_of_an_item_none_is_empty() -> None:
+    """A Bloom filter without coins proves by a single 0 that an item was not met."""
+    rng = np.random.default_rng(0)
+    own, rows = rng.random((N, M)) < 0.1, rng.permutation(3 * M).reshape(M, 3)
+    bits = np.zeros((N, 3 * M), np.int8)
+    for column in rows.T:
+        bits[:, column] = own
+    bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
+    seen = view_of(sent({"b": Dense(bits, Kind.BITS)}), users=N, items=M, rows=rows).by_item()
+    readers, found = told(seen)
+    assert readers == ["ClearEntries"]
+    assert ((found > 0) == own).all()

@@ -68,6 +68,19 @@ def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> N
     assert all(row.ci_low <= row.baseline for row in fresh.values())
 
 
+@pytest.mark.parametrize("kind", [Kind.CODES, Kind.ITEMS])
+def test_lists_are_linked_in_any_order(kind: Kind) -> None:
+    rng = np.random.default_rng(1)
+    users, listed = np.arange(40), rng.random((40, 50)).argsort(axis=1)[:, :12]
+    public = Public(algorithm="lists", n_users=40, n_items=50)
+    rounds = (
+        Round(None, Uploads(users, {"list": Dense(rng.permuted(listed, axis=1), kind)}))
+        for _ in range(2)
+    )
+    linked = play(Transcript(public=public, rounds=tuple(rounds)).view(SERVER))
+    assert linked["linkage top-1"].value == 1.0
+
+
 @pytest.mark.parametrize(("users", "confidence"), [(2, 0.95), (3, 0.95), (3, 0.99), (4, 0.999)])
 def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> None:
     """Perfect guesses of so many would not be above chance, and of one more they are."""

@@ -381,6 +381,32 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
         attack_recording(folder, client=system, **asked)
 
 
+def hashed(items: Any) -> Any:
+    return items * 2_654_435_761 % 2**31
+
+
+def test_lists_of_codes_are_read_without_code_by_a_public_hash_or_by_frequency(
+    tmp_path: Path, data: Interactions
+) -> None:
+    def coded(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        filled = np.append(hashed(history.items), np.full(history.n_items, -1))
+        return {"codes": filled[: history.n_items]}
+
+    asked: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
+    found = {}
+    for rows in (hashed, None):
+        system = wrap_system(coded, kinds="codes", rows=rows)
+        folder = tmp_path / str(rows is None)
+        record_uploads(system, data=data, out=folder, with_truth=True)
+        read = attack_recording(folder, **asked)
+        (found[rows],) = (row for row in read.attacks if row.metric == "interaction F1")
+    assert found[hashed].value == 1.0
+    assert found[None].baseline is not None
+    assert found[None].baseline < found[None].value < 1.0
+    matched = "Matches codes to items by how many users have each."
+    assert [matched in row.note for row in found.values()] == [False, True]
+
+
 def test_a_recording_beside_another_code_is_another_audit(
     tmp_path: Path, data: Interactions
 ) -> None:

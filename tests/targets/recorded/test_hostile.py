@@ -221,8 +221,31 @@ def test_rows_that_do_not_fit_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("kind", "listed", "told"),
+    [
+        ("items", [[0, 4, -1], [3, 2, 5]], "items from 0 to 4, or -1 for none, as 'item'"),
+        ("items", [[0, 4, -2], [3, 2, 1]], "got -2"),
+        ("items", [[0.0, 1.0], [2.0, 3.0]], "whole numbers as 'item' (items)"),
+        ("codes", [[0.5, 1.0], [2.0, 3.0]], "whole numbers as 'item' (codes)"),
+    ],
+)
+def test_lists_that_are_none_are_refused(
+    tmp_path: Path, kind: str, listed: list[list[float]], told: str
+) -> None:
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    safetensors(place / "uploads", np.arange(2), {"item": np.array(listed)})
+    with pytest.raises(InputError, match="Expected") as caught:
+        read(tmp_path, {"kind": kind})
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
+        ({"rows": [1, 2]}, "5 items need as many rows"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "alike of each"),
+        ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2 is refused"),
         ({"code": 3}, "got 'code'"),
         ({"algorithm": "../ours"}, "letters, digits"),

@@ -99,9 +99,18 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
     items = ["x", "ý", "z"]
     channel = {"name": "bit-flip", "p": 0.75, "q": 0.25}
     with RecordingWriter(
-        tmp_path, n_items=3, items=items, settings=settings, channel=channel, route="shuffled"
+        tmp_path,
+        n_items=3,
+        items=items,
+        rows=[[7, 1], [2**40, 2], [0, 1]],
+        settings=settings,
+        channel=channel,
+        route="shuffled",
     ) as writer:
         assert Manifest.read(tmp_path) == writer.manifest
+    places = writer.manifest.places
+    assert places is not None
+    assert places.tolist() == [[7, 1], [2**40, 2], [0, 1]]
     assert writer.manifest.items == ("x", "ý", "z")
     assert writer.manifest.settings == settings
 

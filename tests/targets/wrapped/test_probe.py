@@ -47,6 +47,12 @@ def nothing(history: Any, model: Any, rng: Any) -> Any:
     return None
 
 
+def listed(own: Any, history: Any, rng: Any) -> Any:
+    """These and others, as many as always."""
+    others = rng.permutation(np.setdiff1d(np.arange(history.n_items), history.items))
+    return rng.permutation(np.concatenate([own, others, np.full(9, -1)])[:7].astype(int))
+
+
 class Counts:
     """Keeps how often it was called."""
 
@@ -114,6 +120,9 @@ def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -
             Kind.CHANGE,
         ),
         (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Kind.BITS),
+        (lambda h, m, rng: {"item": listed(h.items, h, rng)}, lambda m, u: m, Kind.ITEMS),
+        (lambda h, m, rng: {"item": listed([], h, rng)}, lambda m, u: m, Kind.CHANGE),
+        (lambda h, m, rng: {"item": rng.permutation(h.n_items)}, lambda m, u: m, Kind.CHANGE),
     ],
 )
 def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> None:
@@ -122,6 +131,19 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> N
     assert notes == ()
     said, _ = replace(system, kinds={"": Kind.GRADIENT}).tried(DATA)
     assert said.kinds == {"item": Kind.GRADIENT}
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (lambda h: h.n_items + np.arange(3), "items from 0 to 7, or -1 for none, as 'values'"),
+        (lambda h: np.ones(3), r"whole numbers as 'values' \(items\)"),
+    ],
+)
+def test_what_is_said_to_be_a_list_of_items_is_one(message: Any, said: str) -> None:
+    system = WrappedSystem(client=lambda h, m, rng: message(h), kinds={"": Kind.ITEMS})
+    with pytest.raises(InputError, match=said):
+        system.tried(DATA)
 
 
 def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:

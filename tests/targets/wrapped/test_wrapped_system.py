@@ -203,9 +203,10 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
     def marked(history: Any, model: Any, rng: np.random.Generator) -> Any:
         bits = np.zeros((8, 1))
         bits[places(history.items)[:, 0]] = 1.0
-        return {"item": bits, "size": len(history)}
+        return {"item": bits, "size": len(history), "codes": np.arange(9)}
 
-    run = trained(WrappedSystem(client=marked, kinds={"": Kind.CHANGE}, rows=places, rounds=2))
+    kinds = {"": Kind.CHANGE, "codes": Kind.CODES}
+    run = trained(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
     met = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         raw = run.view(vantage, np.random.default_rng(0))
@@ -214,6 +215,8 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         if vantage is Vantage.SERVER:
             sent = seen[0].uploads.components
             assert sent["size"].shape == (1,)
+            assert (sent["codes"].dense(np.arange(1)) == np.arange(9)).all()
+            assert ["codes" in each.uploads.components for each in seen] == [True, False] * 2
             np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, met)
             np.testing.assert_array_equal(sent["item"].take(np.array([3])).sent(np.arange(1)), True)
         elif vantage is Vantage.SHUFFLED:

@@ -1,0 +1,143 @@
+"""Lists of items and of codes, read without the code of those who sent them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.games.membership import log_odds
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import sent, view_of
+
+USERS, ITEMS, LENGTH = 120, 150, 100
+Ids = NDArray[np.int64]
+Lister = Callable[[Ids, np.random.Generator], Ids]
+CODES = np.random.default_rng(9).permutation(10**6)[: 2 * ITEMS].reshape(ITEMS, 2)
+
+
+def histories() -> NDArray[np.bool_]:
+    """Some items are far more popular than others, and some users more active."""
+    rng = np.random.default_rng(1)
+    odds = rng.normal(0, 1.5, ITEMS) + rng.normal(0, 0.6, (USERS, 1)) - 3
+    held = rng.random((USERS, ITEMS)) < 1 / (1 + np.exp(-odds))
+    held[:, :3] |= ~held.any(axis=1, keepdims=True)
+    return held
+
+
+HELD = histories()
+
+
+def others(items: Ids, rng: np.random.Generator) -> Ids:
+    return rng.permutation(np.setdiff1d(np.arange(ITEMS), items))
+
+
+def alone(items: Ids, rng: np.random.Generator) -> Ids:
+    return rng.permutation(items)
+
+
+def first(items: Ids, rng: np.random.Generator) -> Ids:
+    """One's own in any order, then others up to the end."""
+    return np.concatenate([rng.permutation(items), others(items, rng)])
+
+
+def mixed(items: Ids, rng: np.random.Generator) -> Ids:
+    """As many others among one's own, drawn anew."""
+    return rng.permutation(np.concatenate([items, others(items, rng)[: len(items)]]))
+
+
+def twice(items: Ids, rng: np.random.Generator) -> Ids:
+    """One's own twice, once before each of two others."""
+    return rng.permutation(np.concatenate([items, items, others(items, rng)[: 2 * len(items)]]))
+
+
+def nothing(items: Ids, rng: np.random.Generator) -> Ids:
+    return rng.permutation(ITEMS)[:30]
+
+
+def padded(items: Ids, length: int) -> Ids:
+    return np.concatenate([items, np.full(length, -1)])[:length]
+
+
+def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object) -> View:
+    """``codes`` (M, h) stand for items; those of an item are listed one behind the other."""
+    rng = np.random.default_rng(2)
+    made = []
+    for _ in range(rounds):
+        each = [lister(np.flatnonzero(held), rng) for held in HELD]
+        if codes is not None:
+            each = [codes[items].ravel() for items in each]
+        kind, length = (Kind.ITEMS, LENGTH) if codes is None else (Kind.CODES, codes.size)
+        values = np.stack([padded(items, length) for items in each])
+        made.append(sent({"list": Dense(values, kind)}))
+    return view_of(*made, users=USERS, items=ITEMS, **public)
+
+
+def f1(seen: View) -> float:
+    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    return float(metrics.set_f1(guess, HELD).mean())
+
+
+@pytest.mark.parametrize(
+    ("lister", "rounds", "least"),
+    [(alone, 1, 0.99), (first, 2, 0.99), (mixed, 5, 0.99), (twice, 5, 0.99), (first, 1, 0.85)],
+)
+def test_ones_own_are_told_from_others(lister: Lister, rounds: int, least: float) -> None:
+    assert f1(view(lister, rounds)) >= least
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_codes_are_read_by_the_public_function(width: int) -> None:
+    codes = CODES[:, :width]
+    assert f1(view(alone, 1, codes, rows=codes)) >= 0.99
+
+
+def test_lists_of_nothing_tell_nothing() -> None:
+    for rounds in (1, 4):
+        ratio = reading.evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
+        assert ratio is not None
+        assert abs(metrics.auc(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
+
+
+def test_a_user_is_read_alike_alone_and_among_others() -> None:
+    for rounds in (1, 2, 4):
+        seen, few = view(first if rounds < 4 else mixed, rounds), np.array([3, 17])
+        (reader,) = reading.reading(seen)
+        among = reader.read(seen, np.arange(USERS)).log_ratio
+        assert among is not None
+        np.testing.assert_allclose(reader.read(seen, few).log_ratio, among[few])
+
+
+@pytest.mark.parametrize("there", [1.0, 0.9])
+def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
+    """Those of popular items are found; never is less told than by popularity alone."""
+
+    def some(items: Ids, rng: np.random.Generator) -> Ids:
+        return items[np.random.default_rng(items).random(len(items)) <= there]
+
+    seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
+    known = log_odds(HELD.sum(axis=0), USERS)
+    silent = Evidence(
+        users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
+    )
+    told, guessed = (
+        posterior(each, known) for each in (reading.evidence(seen, np.arange(USERS)), silent)
+    )
+    area, prior = (metrics.auc(each.ravel(), HELD.ravel()) for each in (told, guessed))
+    assert area > prior + (0.03 if there == 1 else 0)
+    sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (told, guessed))
+    assert sets > popular + (0.1 if there == 1 else 0)
+    assert seen.how == ["Matches codes to items by how many users have each."]
+
+
+def test_unknown_codes_are_not_read_where_nobody_knows_what_is_popular() -> None:
+    seen = view(alone, 1, CODES[:, :1])
+    assert "the messages are list (codes, 150)" in reading.refusal(seen)
