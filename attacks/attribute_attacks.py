@@ -140,8 +140,9 @@ class AttributeMlp(SupervisedAttack):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             network.fit((known / scale).astype(np.float32), problem.codes)
-        scores = network.predict_log_proba((others / scale).astype(np.float32))
-        return Guess(scores.argmax(axis=1), np.asarray(scores, np.float64))
+        chance = network.predict_proba((others / scale).astype(np.float32)).astype(np.float64)
+        scores = np.log(np.maximum(chance, np.finfo(np.float32).tiny))  # sure is not infinite
+        return Guess(scores.argmax(axis=1), scores)
 
 
 @dataclass(frozen=True, kw_only=True)

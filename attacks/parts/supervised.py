@@ -156,6 +156,10 @@ class Guess:
     codes: NDArray[np.int64]
     scores: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.scores).all():
+            raise ArithmeticError("Expected scores that are finite. Repair the classifier.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedAttack(ABC):

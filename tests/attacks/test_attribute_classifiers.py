@@ -224,6 +224,18 @@ def test_scores_are_log_probabilities(attack: Any) -> None:
     np.testing.assert_allclose(np.exp(found.scores).sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
+def test_who_is_far_beyond_the_known_users_has_finite_scores(attack: Any) -> None:
+    """A chance that is rounded to 0 has a logarithm, and a sum with other scores is a number."""
+    codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
+    table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
+    table[known + 1] *= 30
+    case = Problem(table_input(table, np.arange(300)), known, known + 1, codes[known], None)
+    found = attack.guess(case, None, 0)
+    assert np.isfinite(found.scores).all()
+    assert len(np.unique(found.codes)) == 2
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
     """The closed form against as many fits as there are known users."""
