@@ -236,6 +236,7 @@ def condense(view: View) -> Condensed:
         public=view.public,
         rounds=view.rounds,
         inputs=MappingProxyType(inputs),
+        how=list(view.how),
     )
 
 

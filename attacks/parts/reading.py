@@ -69,9 +69,12 @@ def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     if view.public.n_users * view.public.n_items > KEPT:
         return _evidence(view, users)
     if _MEMO not in view.memo:
-        view.memo[_MEMO] = _evidence(view, np.arange(view.public.n_users))
-    found: Evidence = view.memo[_MEMO]
-    return found.of(users)
+        view.memo[_MEMO] = _evidence(view, np.arange(view.public.n_users)), tuple(view.how)
+    found, how = view.memo[_MEMO]
+    for said in how:
+        view.tell(said)
+    everybody: Evidence = found
+    return everybody.of(users)
 
 
 def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:

@@ -137,6 +137,8 @@ def _condensed(game: Game) -> Condensed:
         if found.inputs and len(found.inputs[SUMMARY].users) > _SHARED:
             return found
         game.condensed[_ALL] = found
+    for said in game.condensed[_ALL].how:
+        game.view.tell(said)
     return game.condensed[_ALL]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from fedrec_auditor.attacks.base import (
     Attack,
-    AttackFamily,
     Background,
     Labels,
     Links,
@@ -119,8 +118,7 @@ class Game:
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
             note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
-        if self.attack.family is not AttackFamily.ACTIVITY:  # which counts, whatever others read
-            note = " ".join([note, *self.view.how]).lstrip()
+        note = " ".join([note, *self.view.how]).lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,

@@ -156,13 +156,13 @@ class AuditedTarget:
             found: tuple[AttackRow | SkippedRow, ...] = ()
             if linkage and not refusal:  # its game takes the senders away
                 assert self._linked is not None, "refused"
-                messages, view = self._linked, replace(self._linked.view, vantage=vantage, how=[])
+                messages, view = self._linked, replace(self._linked.view, vantage=vantage)
             if not refusal:
                 game = Game(
                     target=task.target,
                     name=task.step,
                     attack=attack,
-                    view=view,
+                    view=replace(view, how=[]),
                     interactions=held.train,
                     user_vectors=run.user_vectors,
                     halves=halves,

@@ -15,7 +15,11 @@ from fedrec_auditor.auditor.judging import catalogue
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.testing.accountants import AccountantContract
-from fedrec_auditor.auditor.testing.demonstrations import DemonstrationContract, check_statistic
+from fedrec_auditor.auditor.testing.demonstrations import (
+    DemonstrationContract,
+    check_seeds,
+    check_statistic,
+)
 from fedrec_auditor.auditor.testing.estimators import EstimatorContract, check_calibration
 from fedrec_auditor.auditor.testing.learners import LearnerContract
 from fedrec_auditor.auditor.testing.mechanisms import (
@@ -72,7 +76,7 @@ def checked() -> Iterator[Any]:
     for contract, name, make in subjects():
         for check in contract.laws:
             later = check is check_calibration and name in SLOW
-            later |= check is check_statistic and name in LONG
+            later |= check in (check_seeds, check_statistic) and name in LONG
             later |= check in OF_MANY_DRAWS and name in FURTHER
             marks = pytest.mark.calibration if later else ()
             yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")

@@ -140,4 +140,4 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
 
 def test_unknown_codes_are_not_read_where_nobody_knows_what_is_popular() -> None:
     seen = view(alone, 1, CODES[:, :1])
-    assert "the messages are list (codes, 150)" in reading.refusal(seen)
+    assert "The messages are list (codes, 150)" in reading.refusal(seen)

@@ -260,6 +260,17 @@ def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> 
     assert "by the devices' code" in sets.note
 
 
+def test_how_messages_were_read_is_told_of_each_attack_whichever_came_before() -> None:
+    attacks = ["activity", "interaction-reconstruction", "linkage"]
+
+    def told(names: list[str]) -> dict[tuple[str, str], str]:
+        rows = audited(recommends, (), attacks=names, quick=True).attacks
+        return {(row.attack, row.metric): row.note for row in rows}
+
+    alone = [told([name]) for name in attacks]
+    assert told(attacks) == {key: note for each in alone for key, note in each.items()}
+
+
 def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
     table = TABLE[TABLE.sum(axis=1) > 3]
     only = ["interaction-reconstruction"]
