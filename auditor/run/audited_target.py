@@ -158,11 +158,12 @@ class AuditedTarget:
                 assert self._linked is not None, "refused"
                 messages, view = self._linked, replace(self._linked.view, vantage=vantage)
             if not refusal:
+                view.how.clear()  # what others were told
                 game = Game(
                     target=task.target,
                     name=task.step,
                     attack=attack,
-                    view=replace(view, how=[]),
+                    view=view,
                     interactions=held.train,
                     user_vectors=run.user_vectors,
                     halves=halves,
