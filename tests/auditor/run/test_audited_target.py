@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.auditor.games.halves import QUICK_COUNT
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
@@ -237,6 +238,16 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
         assert skipped == [0, len(own), 1 - len(own)]
     (row,) = whole.skipped
     assert row.reason.endswith("It runs from: peers, release.")
+
+
+def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    read = RankOneGradients.read
+    monkeypatch.setattr(RankOneGradients, "read", lambda *given: asked.append(1) or read(*given))
+    attacks = ("interaction-membership", "interaction-reconstruction", "activity")
+    played = audited("fcf", *attacks)
+    assert all(played.run(attack).attacks for attack in attacks)
+    assert len(asked) == 1
 
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
