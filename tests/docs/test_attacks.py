@@ -57,7 +57,7 @@ def strength(record: Record) -> str:
             if (row.attack, row.vantage) == (name, vantage) and whole:
                 by = mark.get(id(row), "")
                 told = (row.baseline, row.from_interactions)
-                beside = ", ".join(f"{figure:.2f}" for figure in told if figure is not None)
+                beside = "/".join(f"{figure:.2f}" for figure in told if figure is not None)
                 cells[row.target] = f"{by}{row.value:.2f}{by} ({beside})"
         lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
