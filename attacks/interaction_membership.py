@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,6 @@ class InteractionMembership:
         if pairs is None:
             raise InputError("Expected candidate pairs in the background, got None. Give (m, 2).")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
-        known = background.prior
         if hidden := pseudonymous(view):
             if background.met is None:
                 raise InputError("Expected items met in the background, got None. Give (n, M).")
@@ -61,15 +60,14 @@ class InteractionMembership:
             ratio = odds - prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = reading.evidence(view, users)
-            if known is not None:
-                evidence = calibrated(evidence, _of_items(known, pairs[:, 1], view.public.n_items))
+            if (shares := view.public.popularity) is not None:
+                evidence = calibrated(evidence, _log_odds(shares, view.public.n_users))
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
+        known = background.prior
         return Scores(values=ratio + (prior(evidence)[0][pairs[:, 1]] if known is None else known))
 
 
-def _of_items(odds: NDArray[np.float64], items: NDArray[np.intp], n_items: int) -> NDArray[Any]:
-    """Means over the pairs of each item, (M,); NaN of items without any."""
-    pairs = np.bincount(items, minlength=n_items)
-    total = np.bincount(items, odds, n_items)
-    return np.asarray(np.divide(total, pairs, out=np.full(n_items, np.nan), where=pairs > 0))
+def _log_odds(shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
+    """Log-odds of shares of so many users, half a user away from 0 and 1."""
+    return np.asarray(logit((shares * users + 0.5) / (users + 1)))

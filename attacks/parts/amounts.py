@@ -96,7 +96,8 @@ def _of(view: View, name: str, users: NDArray[np.int64]) -> Floats:
 def _sizes(moved: NDArray[Any]) -> Floats:
     """Of messages (n, *shape): (n, 5)."""
     entries = moved.reshape(len(moved), -1).astype(np.float64)
-    rows = entries.reshape(len(moved), moved.shape[1] if moved.ndim > 1 else 1, -1)
+    width = moved.shape[1] if moved.ndim > 1 else 1
+    rows = entries.reshape(len(moved), width, entries.shape[1] // max(1, width))
     return np.stack(
         [
             np.log(np.abs(entries).sum(axis=1) + _TINY),

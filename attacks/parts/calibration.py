@@ -27,6 +27,7 @@ _BINS, _STEPS = 64, 300
 _SAMPLE = 2**20  # scores by which bins are cut
 _LEAST = 1e-3  # pairs, added to each bin of each law
 _TOGETHER = 2**22  # scores counted at once
+_CLEAR = 20.0  # nats by which evidence is refuted
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -45,7 +46,7 @@ def calibrated(evidence: Evidence, items: Numbers) -> Evidence:
     some = counts.any(axis=1)
     counts, odds, nothing = counts[some], items[known[some], None], np.zeros_like(stated)
     least = _likelihood(counts, odds, nothing)
-    if _likelihood(counts, odds, stated) >= least:
+    if _likelihood(counts, odds, stated) >= least - _CLEAR:
         return evidence
     fitted = stated
     for _ in range(_STEPS):

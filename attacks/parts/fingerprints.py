@@ -42,6 +42,7 @@ Batch = tuple[NDArray[np.intp], Fingerprints]
 _LEAST = 1e-6  # of a variance of cosines, and of 1 less a cosine
 _WIDE = 2**14  # numbers of a part that is compared entry by entry
 _PRIME = 2_147_483_647
+_ROOM = 64  # places for each code of a list
 
 
 def whole(seen: RoundView) -> Mapping[str, Component]:
@@ -151,8 +152,9 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
 
 def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
     """How often each code is listed, (n, p); some share a place."""
-    held = np.zeros((len(codes), _WIDE), dtype=np.float32)
-    places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % _WIDE
+    wide = min(_WIDE, _ROOM * codes.shape[1])
+    held = np.zeros((len(codes), wide), dtype=np.float32)
+    places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % wide
     np.add.at(held, (np.arange(len(codes))[:, None], places), (codes != NOTHING).astype(np.float32))
     return held
 

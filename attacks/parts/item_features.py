@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from fedrec_auditor.attacks.parts.marks import MOST, SIGNED
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind
 
 Numbers = NDArray[np.float64]
@@ -23,6 +24,7 @@ _FEW = 4  # numbers an item that are told one by one
 _STEPS = 8  # of power iteration
 _WIDTH = 1_024  # of a message's numbers, others share a place
 _TINY = 1e-12
+_TOGETHER = 2**24  # numbers
 
 
 @dataclass(slots=True)
@@ -172,7 +174,9 @@ def lists(components: Mapping[str, Component]) -> frozenset[str]:
     found = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
-            found += [name] * bool(part.dense(np.arange(len(part))).max(initial=0) > 1)
+            parts = blocks(len(part), part.shape[0], _TOGETHER)
+            messages = (part.dense(np.arange(some.start, some.stop)) for some in parts)
+            found += [name] * any((each > 1).any() for each in messages)
     return frozenset(found)
 
 

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 class ClearEntries(MessageReader):
     """A number an item: where most are 0, those were not met; else the larger, the likelier.
 
-    Of an item with several rows, as in a Bloom filter, none is 0.
+    Of an item with several rows, as in a Bloom filter, none is 0 in some round.
     """
 
     reference = "what is sent is read as it is"
@@ -31,18 +31,21 @@ class ClearEntries(MessageReader):
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
-        filled = np.ones(total.shape, np.bool_)
-        several = view.public.rows is not None and view.public.rows.shape[1] > 1
-        for _, uploads, component in kept(view, name):
+        places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
+        several = 1 if view.public.rows is None else view.public.rows.shape[1]
+        for turn, (_, uploads, component) in enumerate(kept(view, name)):
+            if turn % several == 0:
+                places[:] = 0
             for whose, entries in entries_of(users, uploads.users, component):
                 total[whose] += entries
-                filled[whose] &= entries != 0
+                places[whose] += entries != 0
                 count[whose] += 1
+            filled |= places == several
             rated = component.kind is Kind.RATINGS
         mean = total / np.maximum(count, 1)[:, None]
         seen = mean[count > 0]
         if np.count_nonzero(seen) < seen.size / 2:
-            ratio = np.where(filled if several else mean != 0, SURE, -SURE)
+            ratio = np.where(filled if several > 1 else mean != 0, SURE, -SURE)
         else:
             ratio = (mean - seen.mean()) / max(float(seen.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0

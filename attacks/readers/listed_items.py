@@ -43,6 +43,8 @@ _LEAST = 1e-6  # of a probability
 _LEAST_LISTED = 0.1  # of the catalogue, which hardly anybody has
 _CODES = 4  # times the catalogue: so many codes are told apart at most
 _LUCK = 3.0  # deviations
+_DIGITS = 6
+_PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
 
 
@@ -50,7 +52,8 @@ class ListedItems(MessageReader):
     """Lists of items, or of their codes: how often each comes up, and in which place.
 
     Codes that nobody knows are matched to items by frequency, where it is known how popular these
-    are and the senders' code is not at hand. Memory: some arrays of users times items, or codes.
+    are and the senders' code is not at hand, those that come up most. Memory: some arrays of users
+    times items, or codes, and of 2^24 numbers.
     """
 
     reference = (
@@ -103,7 +106,10 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     popularity = view.public.popularity
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
-    lists = _Lists.of(view, name, _seen_codes(view, name), seen_only=True)
+    codes = _seen_codes(view, name)
+    if not len(codes):
+        return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
+    lists = _Lists.of(view, name, codes, seen_only=True)
     step = max(1, _BLOCK // max(1, len(lists.codes)))
     shares = np.zeros(len(lists.codes))
     for start in range(0, len(everybody), step):
@@ -113,6 +119,7 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     chance = (1 - doubt) * (lists.chance(users) @ likely) + doubt * overall
     items = logit(overall)
     ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-SURE, SURE)
+    ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
     return Evidence(users=users, log_ratio=ratio, items=items, activity=np.zeros(len(users)))
 
 
@@ -158,7 +165,8 @@ def _seen_codes(view: View, name: str) -> NDArray[np.int64]:
             found = np.bincount(place, np.concatenate([counts, more]), len(codes))
             counts = np.asarray(found, np.float64)
     counts[codes == NOTHING] = 0.0
-    most = np.argsort(-counts, kind="stable")[: _CODES * view.public.n_items]
+    n_items = view.public.n_items
+    most = np.argsort(-counts, kind="stable")[: min(_CODES * n_items, _PAIRS // n_items)]
     return np.sort(codes[most[counts[most] > 0]])
 
 
@@ -229,7 +237,8 @@ class _Lists:
     ) -> _Lists:
         """As some senders show; each code was listed by somebody if they are ``seen_only``."""
         everybody = senders(view).astype(np.int64)
-        some = np.sort(np.random.default_rng(0).permutation(everybody)[:_SAMPLE])
+        few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
+        some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
         seen = _Seen.of(view, name, codes, some)
         often = (seen.rounds > 1)[:, 0]
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)

@@ -154,14 +154,15 @@ def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
     catalogue."""
     for history, message in tried:
         ids = message[name]
-        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(ids) < 2:
             return False
         inside = (ids >= NOTHING) & (ids < history.n_items)
         if not inside.all() or len(np.unique(ids)) >= history.n_items:
             return False
         if np.isin(history.items, ids).sum() < min(len(history), len(ids)):
             return False
-    return any(len(history) for history, _ in tried)
+    first, *others = (message[name] for _, message in tried)
+    return any(not np.array_equal(first, other) for other in others)
 
 
 @dataclass(slots=True)

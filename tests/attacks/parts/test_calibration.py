@@ -64,3 +64,13 @@ def test_evidence_without_a_known_share_is_left() -> None:
     assert told(ratio, np.full(ITEMS, np.nan)) is ratio
     proved = np.full((USERS, ITEMS), np.inf)
     assert told(proved) is proved
+
+
+def test_items_of_equal_shares_refute_nothing() -> None:
+    """Then popularity says nothing of a score, and last bits must not decide."""
+    held = np.random.default_rng(3).permuted(
+        np.tile(np.arange(40)[:, None] < 8, (1, ITEMS)), axis=0
+    )
+    ratio = np.where(held, SURE, -SURE)
+    found = calibrated(Evidence(users=np.arange(40), log_ratio=ratio), logit(np.full(ITEMS, 0.2)))
+    assert found.log_ratio is ratio

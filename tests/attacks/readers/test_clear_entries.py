@@ -42,3 +42,19 @@ def test_of_several_rows_of_an_item_none_is_empty() -> None:
     readers, found = told(seen)
     assert readers == ["ClearEntries"]
     assert ((found > 0) == own).all()
+
+
+def test_what_fills_an_items_places_in_one_round_is_there() -> None:
+    """Devices that fill in some of their items anew each round: places of several rounds differ."""
+    rng = np.random.default_rng(0)
+    own, rows = rng.random((N, M)) < 0.1, rng.permutation(2 * M).reshape(M, 2)
+    rounds = []
+    for _ in range(4):
+        bits = np.zeros((N, 2 * M), np.int8)
+        some = own & (rng.random(own.shape) < 0.7)
+        for column in rows.T:
+            bits[:, column] = some
+        rounds.append(sent({"b": Dense(bits, Kind.BITS)}))
+    _, found = told(view_of(*rounds, users=N, items=M, rows=rows).by_item())
+    assert not (found > 0)[~own].any()
+    assert (found > 0)[own].mean() > 0.97

@@ -141,3 +141,20 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
 def test_unknown_codes_are_not_read_where_nobody_knows_what_is_popular() -> None:
     seen = view(alone, 1, CODES[:, :1])
     assert "The messages are list (codes, 150)" in reading.refusal(seen)
+
+
+@pytest.mark.parametrize("listed", [0, 5])
+def test_codes_that_say_nothing_break_no_tie_of_the_prior(listed: int) -> None:
+    """Not by their last bits either: no codes at all, and codes that come up once."""
+    codes = np.random.default_rng(3).permutation(10**6)
+    parts = np.split(codes[: USERS * listed], USERS)
+    values = np.stack([padded(part, LENGTH) for part in parts])
+    seen = view_of(
+        sent({"list": Dense(values, Kind.CODES)}),
+        users=USERS,
+        items=ITEMS,
+        popularity=HELD.mean(axis=0),
+    )
+    ratio = reading.evidence(seen, np.arange(USERS)).log_ratio
+    assert ratio is not None
+    assert not ((ratio != 0) & (np.abs(ratio) < 1e-6)).any()

@@ -122,6 +122,8 @@ def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -
         (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Kind.BITS),
         (lambda h, m, rng: {"item": listed(h.items, h, rng)}, lambda m, u: m, Kind.ITEMS),
         (lambda h, m, rng: {"item": listed([], h, rng)}, lambda m, u: m, Kind.CHANGE),
+        (lambda h, m, rng: {"item": np.array([len(h)])}, lambda m, u: m, Kind.CHANGE),
+        (lambda h, m, rng: {"item": np.arange(h.n_items - 1)}, lambda m, u: m, Kind.CHANGE),
         (lambda h, m, rng: {"item": rng.permutation(h.n_items)}, lambda m, u: m, Kind.CHANGE),
     ],
 )
