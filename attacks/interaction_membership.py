@@ -61,7 +61,7 @@ class InteractionMembership:
         else:
             evidence = reading.evidence(view, users)
             if (shares := view.public.popularity) is not None:
-                evidence = calibrated(evidence, _log_odds(shares, view.public.n_users))
+                evidence = calibrated(evidence, _log_odds(shares, view.public.n_users), view.tell)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior

@@ -65,7 +65,7 @@ class InteractionReconstruction:
         evidence = reading.evidence(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = best_f1_sets(posterior(evidence, background.prior))
+            sets = best_f1_sets(posterior(evidence, background.prior, view.tell))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,

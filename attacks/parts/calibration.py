@@ -12,6 +12,7 @@ isotonic in the score.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +33,14 @@ _CLEAR = 20.0  # nats by which evidence is refuted
 Numbers = NDArray[np.floating[Any]]
 
 
-def calibrated(evidence: Evidence, items: Numbers) -> Evidence:
+def calibrated(
+    evidence: Evidence, items: Numbers, tell: Callable[[str], None] | None = None
+) -> Evidence:
     """The evidence, weaker where popularity refutes its log-likelihood ratios.
 
     ``items`` (M,) are log-odds of the share of the users who met each item, NaN where they are not
     known. Entries that are proved stay as they are. No ratio changes its sign or grows, for scores
-    may go with popularity for other reasons.
+    may go with popularity for other reasons. It is said to ``tell``.
     """
     ratio = evidence.log_ratio
     assert ratio is not None
@@ -48,6 +51,8 @@ def calibrated(evidence: Evidence, items: Numbers) -> Evidence:
     least = _likelihood(counts, odds, nothing)
     if _likelihood(counts, odds, stated) >= least - _CLEAR:
         return evidence
+    if tell is not None:
+        tell("Evidence is weakened to what popularity allows, which refutes more.")
     fitted = stated
     for _ in range(_STEPS):
         met = counts * expit(odds + fitted)

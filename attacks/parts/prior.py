@@ -9,6 +9,7 @@ of two known densities.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,18 @@ _HALVINGS = 16  # down to the share of one user in 60,000
 _WEIGHT = 0.5  # observations of the overall share
 
 
-def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
-    """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
+def posterior(
+    evidence: Evidence,
+    known: NDArray[np.float64] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> NDArray[np.float32]:
+    """Probability that each user met each item: (n, M).
+
+    See ``prior`` for ``known``, ``calibrated`` for ``tell``.
+    """
     items, activity = prior(evidence, known)
     if known is not None:
-        evidence = calibrated(evidence, known)
+        evidence = calibrated(evidence, known, tell)
     assert evidence.log_ratio is not None
     odds = evidence.log_ratio + items + activity[:, None]
     return np.asarray(expit(odds), dtype=np.float32)

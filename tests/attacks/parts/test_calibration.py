@@ -36,8 +36,12 @@ def test_ratios_that_are_true_stay_as_they_are(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_what_is_too_sure_is_told_for_what_it_is(epsilon: float) -> None:
-    found = told(np.sign(bits(epsilon)) * SURE)
+    said: list[str] = []
+    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * SURE)
+    found = calibrated(evidence, ODDS, said.append).log_ratio
+    assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
+    assert said == ["Evidence is weakened to what popularity allows, which refutes more."]
 
 
 @pytest.mark.parametrize("scale", [3.0, SURE])
