@@ -34,6 +34,7 @@ from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.pair import pair_from
+from fedrec_auditor.auditor.verification.proof import prove
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
@@ -71,6 +72,7 @@ def verify_ldp(
     seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    trace: bool = True,
     progress: bool | Observer | None = None,
 ) -> Verification:
     """Test whether ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
@@ -99,7 +101,9 @@ def verify_ldp(
         set the time, so those missing could only count as wrong guesses, which shows ln(made /
         missing) at most. Checks that are not done by then are not run. The same seed gives the same
         answer only where ``samples`` decide.
-
+    trace : whether to run every path of a callable's coins first, which gives its exact epsilon
+        from the code; where the code is not followed, and where real draws disagree, outputs are
+        sampled, and the check "proof from the code" says why.
     progress : as for ``audit``: whether draws are counted where somebody looks on. It is called
         from the thread that draws.
 
@@ -120,7 +124,7 @@ def verify_ldp(
     claim = ldp_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
     with shown_stages(progress, "verifying"):
-        return _verified(mechanism, claim, _given(inputs), budget, confidence, seed)
+        return _verified(mechanism, claim, _given(inputs), budget, confidence, seed, trace)
 
 
 def _verified(
@@ -130,6 +134,7 @@ def _verified(
     budget: Budget,
     confidence: float,
     seed: int,
+    trace: bool,
 ) -> Verification:
     """See ``verify_ldp``."""
     epsilon, delta = claim.epsilon, claim.delta
@@ -154,6 +159,11 @@ def _verified(
         chosen = pair_from(
             budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
         )
+    traced: OutputDistribution | None = None
+    if trace and not fits:
+        whole = given is None or isinstance(given, list)
+        proof = prove(sampler, chosen, budget, delta, whole=whole, samples=draws, seed=fit)
+        fits, traced = (proof.check,), proof.dist
     evidence = partial(
         SharedEvidence,
         inputs=chosen,
@@ -161,7 +171,9 @@ def _verified(
         seed=look,
         until=budget.until(),
     )
-    if dist is not None:
+    if traced is not None and proof.bound is not None:
+        found = proof.bound, evidence(sampler=traced.sampler, samples=draws, dist=traced)
+    elif dist is not None:
         with suppress(NoCurve):
             exact = exact_search(
                 dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
@@ -175,7 +187,7 @@ def _verified(
         clocks = _clocks(budget.within(_SEARCH, together), chosen, turning, draws)
         read = together.singly() if clocks.by_call else together
         planned, slow = draws, ""
-        if not fits:
+        if dist is None:
             read, planned, slow = budget.paced(read, chosen, draws)
             if budget.samples is None:
                 width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size

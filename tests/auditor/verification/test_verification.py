@@ -88,7 +88,7 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
     def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
-    found = verify_ldp(response, epsilon=0.1, samples=20_000)
+    found = verify_ldp(response, epsilon=0.1, samples=20_000, trace=False)
     text = str(found)
     assert text.startswith("False: epsilon 0.1 at delta 0 is refuted")
     assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")

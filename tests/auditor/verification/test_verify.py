@@ -91,12 +91,12 @@ def test_exact_at_a_delta() -> None:
 
 @pytest.mark.parametrize("randomizer", [response, one_at_a_time])
 def test_sampled_paths(randomizer: Any) -> None:
-    honest = verify_ldp(randomizer, epsilon=1.0, samples=20_000)
+    honest = verify_ldp(randomizer, epsilon=1.0, samples=20_000, trace=False)
     assert honest.verdict is Verdict.UNSUBSTANTIATED
     assert not honest.exact
     assert honest.samples == 40_000
     assert 0.85 < honest.epsilon_lower <= 1.0
-    accused = verify_ldp(randomizer, epsilon=0.7, samples=20_000)
+    accused = verify_ldp(randomizer, epsilon=0.7, samples=20_000, trace=False)
     assert accused.verdict is Verdict.VIOLATED
     assert accused.witness is not None
 
@@ -166,7 +166,7 @@ def test_a_third_parameter_with_a_default_is_a_setting_unless_it_is_called_size(
         return (rng.random(size) < 0.6) == x
 
     for randomizer in (setting, sized):
-        found = verify_ldp(randomizer, epsilon=1.0, samples=2000)
+        found = verify_ldp(randomizer, epsilon=1.0, samples=2000, trace=False)
         assert (found.verdict, found.samples) == ("UNSUBSTANTIATED", 4000)
 
 
@@ -183,7 +183,9 @@ def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
 
 
 def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
-    found = verify_ldp(lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=50_000)
+    found = verify_ldp(
+        lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=50_000, trace=False
+    )
     assert found.verdict is Verdict.VIOLATED
     assert "an output of shape" in found.witness.output
     assert "output type" in {check.name for check in found.faults}
@@ -228,7 +230,7 @@ def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
 def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
     """As many as of narrow ones would take hours where a whole user's upload is drawn."""
     report = np.zeros(width, dtype=np.int8)
-    found = verify_ldp(lambda x, rng: report, epsilon=1.0)
+    found = verify_ldp(lambda x, rng: report, epsilon=1.0, trace=False)
     assert found.samples == 2 * draws
 
 
@@ -263,7 +265,7 @@ def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
 
-    found = verify_ldp(leaky, epsilon=2.0, samples=200_000)
+    found = verify_ldp(leaky, epsilon=2.0, samples=200_000, trace=False)
     assert found.verdict is Verdict.VIOLATED
     (support,) = found.faults
     assert support.name == "support"
@@ -323,7 +325,7 @@ def test_outputs_that_numpy_does_not_read_by_itself() -> None:
 
 
 def test_whole_numbers_may_come_as_floats() -> None:
-    assert verify_ldp(response, epsilon=1.0, samples=1e3).samples == 2_000  # type: ignore[arg-type]
+    assert verify_ldp(response, epsilon=1.0, samples=1e3, trace=False).samples == 2_000  # type: ignore[arg-type]
 
 
 def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
@@ -488,7 +490,9 @@ def test_an_event_is_one_of_few_entries(
     """Of so few draws a rule on all entries may look as good: one seed in three tells it so."""
     named, shown = [], []
     for seed in range(4):
-        found = verify_ldp(randomizer, epsilon=0.6 * epsilon, samples=samples, seed=seed)
+        found = verify_ldp(
+            randomizer, epsilon=0.6 * epsilon, samples=samples, seed=seed, trace=False
+        )
         assert found.verdict is Verdict.VIOLATED
         assert found.epsilon_lower <= epsilon
         shown.append(found.epsilon_lower)

@@ -1,0 +1,1 @@
+"""The exact output distribution of a Python randomizer, traced from its code."""

@@ -1,0 +1,84 @@
+"""An answer as a structure and its leaves: plain values, and symbols that are still open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing.arrays import Selection
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.symbols import Symbol
+
+Leaf = Hashable
+"""A plain value by which outputs are told apart, numbers by their value whatever their type."""
+
+_CLOSE = 1e-9
+
+
+class Answer(NamedTuple):
+    """What a call returned: the structure around the leaves, and these in order."""
+
+    structure: Hashable
+    leaves: tuple[Any, ...]
+
+    def agrees(self, other: Answer) -> bool:
+        """Whether both are equal but for rounding."""
+        return self.structure == other.structure and all(map(_close, self.leaves, other.leaves))
+
+
+class Raised(NamedTuple):
+    """The answer of a call that raised."""
+
+    name: str
+
+
+def read(answer: Any) -> Answer:
+    """The structure and the leaves of an answer; NotTraced for objects of other kinds."""
+    leaves: list[Any] = []
+    structure = _structure(answer, leaves)
+    return Answer(structure, tuple(leaves))
+
+
+def leaf(value: Any) -> Any:
+    """A plain value as one that can be looked up."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
+        return value
+    raise NotTraced(f"it answers with {type(value).__name__}, whose parts are not known")
+
+
+def _structure(answer: Any, leaves: list[Any]) -> Hashable:
+    if isinstance(answer, Selection):
+        answer = answer.plain()
+    if isinstance(answer, Symbol):
+        leaves.append(answer)
+        return "value"
+    if isinstance(answer, Raised):
+        return "raised", answer.name
+    if isinstance(answer, np.ndarray):
+        entries = answer.view(np.ndarray).tolist() if answer.ndim else answer[()]
+        return _structure(entries, leaves)
+    if isinstance(answer, dict):
+        items = sorted(answer.items(), key=lambda item: repr(item[0]))
+        return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
+    if isinstance(answer, (list, tuple)):
+        if not any(isinstance(entry, (list, tuple, dict, np.ndarray)) for entry in answer):
+            leaves += [e if isinstance(e, Symbol) else leaf(e) for e in answer]
+            return "row", len(answer)
+        return "list", tuple(_structure(entry, leaves) for entry in answer)
+    if isinstance(answer, (set, frozenset)):
+        return "set", _structure(sorted(answer, key=repr), leaves)
+    leaves.append(leaf(answer))
+    return "value"
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, (str, bytes)) or isinstance(other, (str, bytes)) or None in (one, other):
+        return bool(one == other)
+    return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))

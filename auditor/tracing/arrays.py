@@ -1,0 +1,289 @@
+"""Arrays whose entries may be symbols: element-wise work on them decides nothing.
+
+A ``TracedArray`` is an array of objects that says the type it stands for. What NumPy does element
+by element is applied entry by entry (NEP 13); its other functions work on the objects (NEP 18), or
+on plain arrays once the path has decided on every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, converter, pick
+
+# These as they are while others stand in for them.
+_array, _asarray, _empty = np.array, np.asarray, np.empty
+_TRUTHS = {
+    *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal),
+    *(np.logical_and, np.logical_or, np.logical_not, np.logical_xor),
+    *(np.isfinite, np.isnan, np.isinf, np.signbit),
+}
+_REALS = {np.true_divide, np.log, np.exp, np.sqrt, np.log1p, np.expm1}
+
+
+class TracedArray(np.ndarray):
+    """Objects, each a plain value or a ``Symbol``; ``stands_for`` is the type of its entries."""
+
+    stands_for: np.dtype[Any]
+
+    @classmethod
+    def of(cls, objects: Any, dtype: Any) -> TracedArray:
+        """An array of ``objects`` that stands for one of ``dtype``."""
+        array = _asarray(objects, dtype=object).view(cls)
+        array.stands_for = np.dtype(dtype)
+        return array
+
+    def __array_finalize__(self, origin: Any) -> None:
+        self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the entries that it stands for."""
+        return self.stands_for
+
+    @property
+    def objects(self) -> Any:
+        """The entries, as a plain array of objects."""
+        return self.view(np.ndarray)
+
+    def plain(self) -> Any:
+        """The array that the path decides on; NotTraced where noise has a density."""
+        entries = [e.plain() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
+        return _array(entries, dtype=self.stands_for).reshape(self.shape)
+
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
+        """The same entries as another type."""
+        return TracedArray.of(_each(converter(dtype))(self.objects), np.dtype(dtype))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, TracedArray):
+            if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
+                return Selection(self, index)
+            index = index.plain()
+        found = self.objects[_plain_index(index)]
+        return TracedArray.of(found, self.stands_for) if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, TracedArray):
+            if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
+                if isinstance(value, Selection) and value.mask is index:
+                    value = value.values
+                if not np.ndim(value) or isinstance(value, TracedArray):
+                    self.objects[...] = _each(pick)(index.objects, _objects(value), self.objects)
+                    return
+            index = index.plain()
+        if isinstance(value, Selection):
+            value = value.plain()
+        places = _plain_index(index)
+        if isinstance(value, Symbol):  # or NumPy would put the box into the array
+            places = (*places, ...) if isinstance(places, tuple) else (places, ...)
+        self.objects[places] = _objects(value)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if options.pop("where", True) is not True or method in ("at", "reduceat"):
+            raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
+        options.pop("dtype", None)
+        if ufunc.signature is not None:
+            found: Any = getattr(ufunc, method)(*map(_objects, inputs), **options)
+        elif method == "__call__":
+            found = _each(ufunc)(*map(_objects, inputs))
+        else:
+            found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
+        if isinstance(found, np.ndarray):
+            found = TracedArray.of(found, _type(ufunc, inputs))
+        if out is None:
+            return found
+        if not isinstance(out[0], TracedArray):
+            raise NotTraced("random numbers are written into an array that holds plain ones")
+        out[0][...] = found
+        return out[0]
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = _HANDLERS.get(function)
+        if handler is not None:
+            return handler(*args, **kwargs)
+        try:
+            return super().__array_function__(function, types, args, kwargs)
+        except (TypeError, AttributeError, ValueError):
+            return function(*map(_decided, args), **{k: _decided(v) for k, v in kwargs.items()})
+
+    def __bool__(self) -> bool:
+        return bool(self.plain())
+
+    def tolist(self) -> Any:
+        """The entries as nested lists."""
+        return self.objects.tolist()
+
+    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
+        """``numpy.clip`` of the array."""
+        return _clip(self, low, high)
+
+    def round(self, decimals: int = 0, **_: Any) -> Any:
+        """``numpy.round`` of the array."""
+        return _round(self, decimals)
+
+    def copy(self, *_: Any, **__: Any) -> TracedArray:
+        """A copy of the array."""
+        return TracedArray.of(self.objects.copy(), self.stands_for)
+
+    def nonzero(self) -> Any:
+        """Where entries are not zero, on which the path decides."""
+        return self.plain().nonzero()
+
+    def tobytes(self, *_: Any) -> bytes:
+        """The bytes of the array on which the path decides."""
+        return bytes(self.plain().tobytes())
+
+
+class Selection(np.lib.mixins.NDArrayOperatorsMixin):
+    """``array[mask]`` where the mask depends on coins: what replaces it element by element.
+
+    Anything but element-wise work with plain numbers makes the path decide on the mask.
+    """
+
+    def __init__(self, values: TracedArray, mask: TracedArray) -> None:
+        self.values, self.mask = values, mask
+
+    def plain(self) -> Any:
+        """The selected entries, once the path has decided on the mask."""
+        return self.values[self.mask.plain()]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        picked = [value for value in inputs if isinstance(value, Selection)]
+        numbers = all(isinstance(v, Selection) or not np.ndim(v) for v in inputs)
+        numbers &= all(selection.mask is self.mask for selection in picked)
+        if method == "__call__" and not options and numbers:
+            entries = (v.values if isinstance(v, Selection) else v for v in inputs)
+            return Selection(ufunc(*entries), self.mask)
+        bare = (v.plain() if isinstance(v, Selection) else v for v in inputs)
+        return getattr(ufunc, method)(*bare, **options)
+
+    def astype(self, dtype: Any, **_: Any) -> Selection:
+        """The same entries as another type."""
+        return Selection(self.values.astype(dtype), self.mask)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return _asarray(self.plain(), dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.plain())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plain(), name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.plain()[index]
+
+
+def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
+    """``ufunc`` of arrays and symbols, entry by entry."""
+    return TracedArray.of(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs))
+
+
+def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
+    """A NumPy function of symbols, as of arrays without dimensions."""
+
+    def whole(value: Any) -> Any:
+        return TracedArray.of(_objects(value), float) if isinstance(value, Symbol) else value
+
+    found = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
+    single = isinstance(found, TracedArray) and not found.ndim
+    return found.objects[()] if single else found
+
+
+def _each(function: Callable[..., Any]) -> Any:
+    """``function``, applied entry by entry to arrays of objects."""
+    arity = getattr(function, "nin", None) or (3 if function is pick else 1)
+    return np.frompyfunc(partial(apply, function), arity, 1)
+
+
+def boxed(value: Any) -> Any:
+    """One object as an array without dimensions."""
+    box = _empty((), dtype=object)
+    box[()] = value
+    return box
+
+
+def _objects(value: Any) -> Any:
+    """An array as one of objects; a symbol or a number as it is."""
+    if isinstance(value, TracedArray):
+        return value.objects
+    if isinstance(value, Selection):
+        return _objects(value.plain())
+    if isinstance(value, Symbol):
+        return boxed(value)
+    array = _asarray(value)
+    return array.astype(object) if array.ndim else value
+
+
+def _type(ufunc: np.ufunc, inputs: Any) -> Any:
+    if ufunc in _TRUTHS:
+        return np.dtype(bool)
+    if ufunc in _REALS:
+        return np.dtype(np.float64)
+    kinds = [
+        value.dtype if isinstance(value, TracedArray) else _asarray(value).dtype
+        for value in inputs
+        if not isinstance(value, Symbol)
+    ]
+    kinds = [kind for kind in kinds if kind.kind in "biuf"]
+    return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+
+
+def _symbolic(array: TracedArray) -> bool:
+    return any(isinstance(entry, Symbol) for entry in array.objects.ravel())
+
+
+def _plain_index(index: Any) -> Any:
+    if isinstance(index, tuple):
+        return tuple(map(_plain_index, index))
+    return index.plain() if isinstance(index, (TracedArray, Symbol)) else index
+
+
+def _decided(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_decided, value))
+    return value.plain() if isinstance(value, (TracedArray, Selection, Symbol)) else value
+
+
+def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
+    if a is None and b is None:
+        return _decided(condition).nonzero()
+    kinds = [value.dtype if isinstance(value, np.ndarray) else type(value) for value in (a, b)]
+    kinds = [kind for kind in kinds if kind is not Symbol]
+    picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
+    return TracedArray.of(picked, np.result_type(*map(np.dtype, kinds)) if kinds else np.float64)
+
+
+def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
+    low, high = options.get("a_min", low), options.get("a_max", high)
+    low, high = options.get("min", low), options.get("max", high)
+    found = array
+    if low is not None:
+        found = np.maximum(found, low)
+    return found if high is None else np.minimum(found, high)
+
+
+def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
+    digits = int(decimals)
+    rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
+    return TracedArray.of(rounded(_objects(array)), np.float64)
+
+
+def _copy(array: Any, *_: Any, **__: Any) -> Any:
+    return array.copy()
+
+
+_HANDLERS: dict[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.clip: _clip,
+    np.round: _round,
+    np.around: _round,
+    np.copy: _copy,
+}

@@ -1,0 +1,104 @@
+"""The density, or the masses, of a line of one real source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from fedrec_auditor.auditor.tracing.mixture import Piece
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.symbols import Floor, Line, Log, Plain
+
+_BRANCHES = {
+    "uniform": ((-math.inf, math.inf, 0.0),),
+    "exponential": ((0.0, math.inf, -1.0),),
+    "laplace": ((-math.inf, 0.0, 1.0), (0.0, math.inf, -1.0)),
+    "normal": ((-math.inf, math.inf, 0.0),),
+    "geometric": ((0.5, math.inf, -1.0),),
+    "two-sided geometric": ((-math.inf, 0.5, 1.0), (0.5, math.inf, -1.0)),
+}
+
+
+def pieces_of(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
+    """Pieces, weighted by their probabilities, and points of a line whose source is in a cell.
+
+    NotTraced for noise that is rounded to a lattice of unknown masses.
+    """
+    scale, shift = float(line.coefficient), float(line.constant)
+    points: dict[float, float] = {}
+    if isinstance(line.variable, Floor):
+        bare, inner = _floored(line.variable.line, cell)
+        points = {scale * value + shift: mass for value, mass in inner.items()}
+    else:
+        bare = list(_bare(line.variable, cell))
+    return [_moved(piece, scale, shift) for piece in bare], points
+
+
+def _bare(variable: Plain | Log, cell: Any) -> Iterator[Piece]:
+    source = variable.source
+    for low, high in cell:
+        for start, end, rate in _BRANCHES[source.family]:
+            a, b = max(low, start), min(high, end)
+            if not a < b or not (weight := float(source.between(a, b))) > 0.0:
+                continue
+            if isinstance(variable, Log):
+                ends = sorted((variable.at(float(a)), variable.at(float(b))))
+                yield Piece(weight, ends[0], ends[1], rate=1.0)
+            elif source.lattice:
+                first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
+                yield Piece(weight, first, last - 1.0, rate=rate * source.rate, step=1.0)
+            else:
+                sd = 1.0 if source.family == "normal" else 0.0
+                yield Piece(weight, float(a), float(b), rate=rate, sd=sd)
+
+
+def _moved(piece: Piece, scale: float, shift: float) -> Piece:
+    ends = sorted((scale * piece.low + shift, scale * piece.high + shift))
+    return Piece(
+        piece.weight,
+        ends[0],
+        ends[1],
+        rate=piece.rate / scale,
+        mean=scale * piece.mean + shift if piece.sd else 0.0,
+        sd=piece.sd * abs(scale),
+        step=piece.step * abs(scale),
+    )
+
+
+def _floored(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
+    """Whole parts: full steps of an exponential are a lattice, and its ends are points."""
+    pieces, points = pieces_of(line, cell)
+    if points or any(piece.sd or piece.step for piece in pieces):
+        raise NotTraced("noise that is rounded is followed for Laplace, exponential and uniform")
+    lattices: list[Piece] = []
+    for piece in pieces:
+
+        def mass(a: float, b: float, piece: Piece = piece) -> float:
+            """Of [a, b) within the piece."""
+            rate, low, high = piece.rate, piece.low, piece.high
+            if not rate:
+                return piece.weight * (b - a) / (high - low)
+            # From the end at which the density is largest.
+            anchor = high if rate > 0 else low
+            near, far = sorted((abs(anchor - a), abs(anchor - b)))
+            total = -math.expm1(-abs(rate) * (high - low))
+            fall = math.exp(-abs(rate) * near) * -math.expm1(-abs(rate) * (far - near))
+            return piece.weight * fall / total
+
+        first = math.ceil(piece.low) if math.isfinite(piece.low) else -math.inf
+        beyond = math.floor(piece.high) if math.isfinite(piece.high) else math.inf
+        if first > beyond:  # within one step
+            value = float(math.floor(piece.low))
+            points[value] = points.get(value, 0.0) + piece.weight
+            continue
+        for a, b in ((piece.low, float(first)), (float(beyond), piece.high)):
+            if math.isfinite(b - a) and a < b:
+                value = float(math.floor(a))
+                points[value] = points.get(value, 0.0) + mass(a, b)
+        if first < beyond:
+            weight = mass(float(first), float(beyond))
+            lattices.append(
+                Piece(weight, float(first), float(beyond - 1), rate=piece.rate, step=1.0)
+            )
+    return lattices, points

@@ -1,0 +1,514 @@
+"""The generator that a traced function draws from: every draw is a source, still open.
+
+In the place of the generator that is handed over, and of NumPy's and Python's global ones while
+the function runs. Whatever is not modelled refuses by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, boxed
+from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
+from fedrec_auditor.auditor.tracing.sources import Discrete, Real
+from fedrec_auditor.auditor.tracing.symbols import (
+    Line,
+    Plain,
+    Symbol,
+    apply,
+    exact,
+    settled,
+    to_float,
+    to_int,
+)
+
+_MOST_VALUES = 1 << 12
+"""Values of one discrete draw, at most."""
+
+
+class TracedGenerator(np.random.Generator):
+    """A ``numpy.random.Generator`` whose draws are sources of a path."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.path = path
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Uniform on [0, 1), as real numbers."""
+        if out is not None:
+            raise NotTraced("random(out=) is not followed")
+        return self._real("random()", "uniform", size)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """Uniform on [low, high)."""
+        if size is None and (np.ndim(low) or np.ndim(high)):
+            size = np.broadcast_shapes(np.shape(low), np.shape(high))
+        return low + (high - low) * self._real("uniform()", "uniform", size)
+
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """Laplace noise."""
+        return self._noise("laplace", loc, scale, size)
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """Normal noise."""
+        return self._noise("normal", loc, scale, size)
+
+    def standard_normal(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Normal noise of scale 1."""
+        return self._noise("normal", 0.0, 1.0, size, out)
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """Exponential noise."""
+        return self._noise("exponential", 0.0, scale, size)
+
+    def standard_exponential(self, size: Any = None, **options: Any) -> Any:
+        """Exponential noise of scale 1."""
+        return self._noise("exponential", 0.0, 1.0, size, options.get("out"))
+
+    def geometric(self, p: Any, size: Any = None) -> Any:
+        """1, 2, ...: the trials until the first success."""
+        share = _number(p)
+        if not 0 < share <= 1:
+            raise ValueError("p < 0, p > 1 or p is NaN")
+        if share == 1:
+            return self._filled(size, np.int64, lambda: np.int64(1))
+        rate = -math.log1p(-float(share))
+        name = f"geometric({float(share):.6g})"
+        return self._filled(size, np.int64, lambda: self._line(Real(name, "geometric", rate)))
+
+    def integers(
+        self,
+        low: Any,
+        high: Any = None,
+        size: Any = None,
+        dtype: Any = np.int64,
+        endpoint: bool = False,
+    ) -> Any:
+        """Whole numbers, each as likely as any other."""
+        low, high = (0, low) if high is None else (low, high)
+        if np.ndim(low) or np.ndim(high):
+            raise NotTraced("integers with an array of bounds is not followed")
+        first, beyond = int(low), int(high) + endpoint
+        if beyond - first > _MOST_VALUES:
+            raise NotTraced(f"integers of {beyond - first:,} values, more than {_MOST_VALUES:,}")
+        if beyond <= first:
+            raise ValueError("low >= high")
+        kind = np.dtype(dtype).type
+        values = tuple(kind(k) for k in range(first, beyond))
+        return self._uniformly(f"integers({first}, {beyond})", values, size, dtype)
+
+    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """Successes in n trials."""
+        trials, share = int(n), _number(p)
+        if trials > _MOST_VALUES:
+            raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
+        if not 0 <= share <= 1:
+            raise ValueError("p < 0, p > 1 or p is NaN")
+        masses = tuple(
+            math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
+        )
+        values = tuple(map(np.int64, range(trials + 1)))
+        name = f"binomial({trials}, {float(share):.6g})"
+        return self._filled(size, np.int64, lambda: self._discrete(name, values, masses))
+
+    def choice(
+        self,
+        a: Any,
+        size: Any = None,
+        replace: bool = True,
+        p: Any = None,
+        axis: int = 0,
+        shuffle: bool = True,
+    ) -> Any:
+        """Elements of ``a``, with or without replacement."""
+        if axis:
+            raise NotTraced("choice along another axis is not followed")
+        if isinstance(a, Symbol):
+            a = a.plain()
+        many = int(a) if np.ndim(a) == 0 else len(a)
+        array = np.arange(many) if np.ndim(a) == 0 else a
+        array = array if isinstance(array, TracedArray) else _asarray(array)
+        if many == 0:
+            raise ValueError("a cannot be empty unless no samples are taken")
+        shares = [Fraction(1, many)] * many
+        if p is not None:
+            given = [_number(share) for share in p]
+            if len(given) != many or abs(sum(given) - 1) > 1e-7 or min(given) < 0:
+                raise ValueError("probabilities do not sum to 1")
+            shares = [share / sum(given) for share in given]
+        name = f"choice of {many}"
+        if replace or size is None:
+            if array.ndim > 1 or array.dtype.kind not in "biuf":
+                places = self._filled(size, object, lambda: self._place(name, shares))
+                plain = np.vectorize(lambda place: int(place), otypes=[np.int64])(places)
+                found = array[plain]
+                return found if np.ndim(places) else (found[()] if array.ndim == 1 else found)
+            values = tuple(array)
+            symbolic = any(isinstance(value, Symbol) for value in values)
+            if symbolic:
+                return self._filled(
+                    size, array.dtype, lambda: values[int(self._place(name, shares))]
+                )
+            return self._filled(
+                size, array.dtype, lambda: self._discrete(name, values, tuple(shares))
+            )
+        shape = (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))
+        picks = self._without_replacement(shares, math.prod(shape))
+        return array[_array(picks, dtype=np.int64).reshape(shape)]
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """A random order of a range, or of the rows of an array."""
+        array = np.arange(int(x)) if np.ndim(x) == 0 else x
+        array = array if isinstance(array, TracedArray) else _asarray(array)
+        if axis:
+            raise NotTraced("permutation along another axis is not followed")
+        many = len(array)
+        order = self._without_replacement([Fraction(1, many)] * many, many)
+        return array[_array(order, dtype=np.int64)]
+
+    permuted = permutation
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Bring the elements of ``x`` into a random order, in place."""
+        if axis:
+            raise NotTraced("shuffle along another axis is not followed")
+        many = len(x)
+        order = self._without_replacement([Fraction(1, many)] * many, many)
+        x[:] = x[_array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
+
+    def spawn(self, n_children: int) -> Any:
+        """Generators of the same path: their draws are independent."""
+        return [self for _ in range(n_children)]
+
+    def _noise(self, family: str, loc: Any, scale: Any, size: Any, out: Any = None) -> Any:
+        if out is not None:
+            raise NotTraced(f"{family}(out=) is not followed")
+        if size is None and (np.ndim(loc) or np.ndim(scale)):
+            size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
+        return loc + scale * self._real(f"{family}()", family, size)
+
+    def _real(self, name: str, family: str, size: Any) -> Any:
+        return self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+
+    def _line(self, source: Real) -> Any:
+        value = self.path.add(source)
+        if value is not None:
+            return np.int64(value) if source.lattice else value
+        line = Line(Fraction(1), Fraction(0), Plain(source))
+        return Symbol(self.path, [({source: source.whole}, line)])
+
+    def _uniformly(self, name: str, values: tuple[Any, ...], size: Any, dtype: Any) -> Any:
+        masses = (Fraction(1, len(values)),) * len(values)
+        return self._filled(size, dtype, lambda: self._discrete(name, values, masses))
+
+    def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
+        """A symbol of a new source; its value in a replay, or where the path decides at once."""
+        if len(values) > _MOST_VALUES:
+            raise NotTraced(f"{name}: more than {_MOST_VALUES:,} values")
+        source = Discrete(name, values, masses)
+        value = self.path.add(source)
+        if value is not None:
+            return value
+        pieces = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
+        symbol = Symbol(self.path, pieces)
+        return symbol.plain() if self.path.eager else symbol
+
+    def _place(self, name: str, shares: Sequence[Fraction]) -> int:
+        """A place, on which the path decides."""
+        return int(settled(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
+
+    def _without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
+        """Different places, drawn one after the other from those that are left."""
+        left, picks = list(range(len(shares))), []
+        if count > len(left) or count > sum(share > 0 for share in shares):
+            raise ValueError("Cannot take a larger sample than population when replace is False")
+        for _ in range(count):
+            total = sum((shares[k] for k in left), Fraction(0))
+            weights = [shares[k] / total for k in left]
+            picks.append(left.pop(self._place(f"one of {len(left)}", weights)))
+        return picks
+
+    def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
+        """One draw, or an array of them."""
+        if size is None:
+            return draw()
+        shape = (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))
+        if math.prod(shape) > MOST_SOURCES:
+            raise NotTraced(
+                f"one call draws {math.prod(shape):,} random numbers, more than {MOST_SOURCES:,}"
+            )
+        objects = _empty(math.prod(shape), dtype=object)
+        for place in range(len(objects)):
+            objects[place] = draw()
+        open_draws = any(isinstance(entry, Symbol) for entry in objects)
+        if self.path.values is not None or (self.path.eager and not open_draws):
+            return _array(objects.tolist(), dtype=dtype).reshape(shape)
+        return TracedArray.of(objects.reshape(shape), dtype)
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotTraced(f"{name} is not modelled")
+
+    return refuse
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in vars(TracedGenerator):
+        setattr(TracedGenerator, _name, _refusing(f"Generator.{_name}"))
+
+
+def _number(value: Any) -> Any:
+    """A probability as a fraction."""
+    return exact(value.plain() if isinstance(value, Symbol) else value)
+
+
+def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
+    """NumPy's global functions, by name."""
+    known = {
+        "random_sample": rng.random,
+        "ranf": rng.random,
+        "sample": rng.random,
+        "random": rng.random,
+        "rand": lambda *shape: rng.random(shape or None),
+        "randn": lambda *shape: rng.standard_normal(shape or None),
+        "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
+            low, high, size, dtype
+        ),
+        "default_rng": lambda seed=None: (
+            rng if seed is None or seed is rng else _seeded(_DEFAULT_RNG)(seed)
+        ),
+    }
+    same = "uniform normal standard_normal laplace exponential geometric binomial choice "
+    same += "permutation shuffle standard_exponential"
+    known |= {name: getattr(rng, name) for name in same.split()}
+    for name in dir(np.random):
+        function = getattr(np.random, name)
+        if inspect.isbuiltin(function) and name not in known:
+            known[name] = _refusing(f"numpy.random.{name}")
+    unseeded = "RandomState SeedSequence PCG64 PCG64DXSM MT19937 Philox SFC64"
+    return known | {name: _seeded(getattr(np.random, name)) for name in unseeded.split()}
+
+
+def _seeded(kind: Any) -> Callable[..., Any]:
+    """A generator of its own, which is no coin of the path unless it has a seed."""
+
+    def make(*seed: Any, **options: Any) -> Any:
+        if not (seed or options) or any(isinstance(value, Symbol) for value in seed):
+            raise NotTraced(f"{kind.__name__} draws coins of its own")
+        return kind(*seed, **options)
+
+    return make
+
+
+# These as they are while others stand in for them.
+_DEFAULT_RNG, _array, _asarray, _arange, _empty = (
+    np.random.default_rng,
+    np.array,
+    np.asarray,
+    np.arange,
+    np.empty,
+)
+
+
+def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
+    """Python's global functions, by name; whole numbers as Python's own."""
+
+    def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
+        values = tuple(range(start) if stop is None else range(start, stop, step))
+        return rng._uniformly(f"randrange of {len(values)}", values, None, object)
+
+    def choice(seq: Any) -> Any:
+        return seq[operator_index(randrange(len(seq)))]
+
+    def choices(
+        population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1
+    ) -> Any:
+        many = len(population)
+        if cum_weights is not None:
+            weights = [b - a for a, b in itertools.pairwise([0, *cum_weights])]
+        shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
+        shares = [share / sum(shares) for share in shares]
+        return [population[rng._place(f"choices of {many}", shares)] for _ in range(k)]
+
+    def sample(population: Any, k: int, *, counts: Any = None) -> Any:
+        if counts is not None:
+            raise NotTraced("random.sample(counts=) is not modelled")
+        many = len(population)
+        order = rng._without_replacement([Fraction(1, max(many, 1))] * many, k)
+        return [population[place] for place in order]
+
+    known: dict[str, Callable[..., Any]] = {
+        "random": rng.random,
+        "uniform": rng.uniform,
+        "gauss": rng.normal,
+        "normalvariate": rng.normal,
+        "expovariate": lambda lambd=1.0: rng.exponential(1.0 / lambd),
+        "randrange": randrange,
+        "randint": lambda a, b: randrange(a, b + 1),
+        "getrandbits": lambda k: randrange(1 << k) if k < 13 else _refusing("getrandbits")(),
+        "choice": choice,
+        "choices": choices,
+        "sample": sample,
+        "shuffle": rng.shuffle,
+    }
+    for name in dir(random):
+        if inspect.ismethod(getattr(random, name)) and name not in known:
+            known[name] = _refusing(f"random.{name}")
+    known |= {name: _seeded(getattr(random, name)) for name in ("Random", "SystemRandom")}
+    return known
+
+
+def operator_index(value: Any) -> int:
+    """A place, on which the path decides."""
+    return int(value)
+
+
+class _Number(type):
+    """Numbers and symbols are instances of what stands in for ``float`` and ``int``."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, (cls.__mro__[1], Symbol))
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.__mro__[1])
+
+
+class _Float(float, metaclass=_Number):
+    dtype = np.dtype(np.float64)
+
+    def __new__(cls, value: Any = 0.0, /) -> Any:
+        return apply(to_float, value) if isinstance(value, Symbol) else float(value)
+
+
+class _Int(int, metaclass=_Number):
+    dtype = np.dtype(np.int64)
+
+    def __new__(cls, value: Any = 0, /, *base: Any) -> Any:
+        return apply(to_int, value) if isinstance(value, Symbol) else int(value, *base)
+
+
+def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A maker of arrays that may hold symbols later on."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], (list, tuple)) and function in (_array, _asarray):
+            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            entries = _array([*_flat(args[0])] or args[0], dtype=object)
+            if any(isinstance(entry, Symbol) for entry in entries.ravel()):
+                array = TracedArray.of(_array(_boxed(args[0]), dtype=object), dtype or float)
+                return array if dtype is None else array.astype(dtype)
+        if args and isinstance(args[0], TracedArray) and function in (_array, _asarray):
+            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            copied = args[0].copy() if function is _array else args[0]
+            return copied if dtype is None else copied.astype(dtype)
+        if args and isinstance(args[0], Symbol) and function in (_array, _asarray):
+            return TracedArray.of(boxed(args[0]), float)
+        made = function(*args, **kwargs)
+        if isinstance(made, np.ndarray) and made.dtype.kind in "biuf":
+            return TracedArray.of(made.astype(object), made.dtype)
+        return made
+
+    return make
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    for entry in value:
+        if isinstance(entry, (list, tuple)):
+            yield from _flat(entry)
+        elif isinstance(entry, np.ndarray):
+            yield from entry.view(np.ndarray).ravel()
+        else:
+            yield entry
+
+
+def _boxed(value: Any) -> Any:
+    """Nested lists in the place of nested arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_boxed(entry) for entry in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+_CONSTRUCTORS = "array asarray zeros ones empty full zeros_like ones_like full_like empty_like"
+
+
+class Replacements:
+    """What stands in for global generators, and for what makes plain numbers of symbols.
+
+    In the modules themselves and where ``function``'s own module has imported their names. For one
+    thread. ``lazy`` lets new arrays, ``float``, ``int`` and the module math take symbols.
+    """
+
+    def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
+        replaced = [(vars(np.random), _legacy(rng)), (vars(random), _standard_library(rng))]
+        replaced += [
+            (vars(owner), {name: _refusing(f"{owner.__name__}.{name}") for name in names.split()})
+            for owner, names in _OUTSIDE.items()
+        ]
+        if lazy:
+            made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
+            names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
+            replaced += [(vars(np), made)]
+            replaced += [(vars(math), {name: _lazy(getattr(math, name)) for name in names})]
+        self._changes = [
+            (owner, name, owner[name], new)
+            for owner, news in replaced
+            for name, new in news.items()
+        ]
+        own = _globals_of(function)
+        by_identity = {id(old): new for _, _, old, new in self._changes}
+        self._changes += [
+            (own, name, old, by_identity[id(old)])
+            for name, old in own.items()
+            if id(old) in by_identity
+        ]
+        if lazy:
+            numbers = {"float": _Float, "int": _Int}
+            self._changes += [(own, n, own.get(n, _ABSENT), new) for n, new in numbers.items()]
+
+    def __enter__(self) -> None:
+        for owner, name, _, new in self._changes:
+            owner[name] = new
+
+    def __exit__(self, *_: object) -> None:
+        for owner, name, old, _ in self._changes:
+            if old is _ABSENT:
+                del owner[name]
+            else:
+                owner[name] = old
+
+
+_ABSENT = object()
+# What no coin of the path decides.
+_OUTSIDE = {
+    os: "urandom",
+    time: "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns",
+    secrets: "token_bytes token_hex token_urlsafe choice randbelow randbits",
+}
+
+
+def _globals_of(function: Any) -> dict[str, Any]:
+    """The names of the module that a callable was written in; none that count where unknown."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    if not hasattr(function, "__globals__"):
+        function = vars(type(function)).get("__call__")
+    return getattr(function, "__globals__", {})
+
+
+def _lazy(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: apply(function, *arguments)

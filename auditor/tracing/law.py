@@ -1,0 +1,328 @@
+"""The distribution of a randomizer's answers, input by input, as its paths add up to it.
+
+Answers that have a tag in common (their structure, and the leaves that no open coin touches) share
+blocks of leaves: within a tag the blocks are independent, and a block has a table of its values.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.tracing.answers import leaf, read
+from fedrec_auditor.auditor.tracing.density import pieces_of
+from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.run import Branch
+from fedrec_auditor.auditor.tracing.sources import Mass, Source
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
+
+HOLE = "a number with a density"
+"""Stands in a key for the leaf that ``Entry.pieces`` describe."""
+MOST_ENTRIES = 1 << 16
+
+Key = tuple[Hashable, ...]
+
+
+@dataclass(slots=True)
+class Entry:
+    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there."""
+
+    mass: Mass
+    cells: Cells
+    pieces: list[Piece] = field(default_factory=list)
+    points: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def mixture(self) -> Mixture:
+        """The distribution of the number in the hole."""
+        return Mixture(tuple(self.pieces), self.points)
+
+
+Table = dict[Key, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Answers of one tag: their mass, and the table of each block of leaves, given the tag."""
+
+    weight: Mass
+    cells: Cells
+    tables: dict[tuple[int, ...], Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The groups of one input, by tag; ``fixed`` are the places of a structure that tags hold."""
+
+    groups: dict[Hashable, Group]
+    fixed: dict[Hashable, tuple[int, ...]]
+    paths: int
+
+    def log_prob(self, outputs: Any) -> Any:
+        """Log-probabilities, or densities, of one answer, or of those along the first axis."""
+        if not isinstance(outputs, np.ndarray):
+            return self._of_rows(read(outputs).structure, [read(outputs).leaves])[0]
+        if not outputs.ndim:
+            return self._of_rows("value", [(leaf(outputs[()]),)])[0]
+        if not len(outputs):
+            return np.empty(0)
+        structure = read(outputs[0]).structure
+        rows = outputs.reshape(len(outputs), -1)
+        return self._of_rows(structure, rows)
+
+    def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
+        columns = [np.asarray(column) for column in zip(*rows, strict=True)]
+        fixed = self.fixed.get(structure)
+        found = np.full(len(rows), -np.inf)
+        if fixed is None:
+            return found
+        for (kind, tag), group in self.groups.items():
+            if kind != structure:
+                continue
+            here = np.ones(len(rows), dtype=bool)
+            for place, value in zip(fixed, tag, strict=True):
+                here &= _same(columns[place], value)
+            if here.any():
+                logs = np.full(int(here.sum()), log(group.weight))
+                for block, table in group.tables.items():
+                    logs += _table_log_prob(table, [columns[k][here] for k in block])
+                found[here] = np.logaddexp(found[here], logs)
+        return found
+
+
+def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
+    """The laws of several inputs, with the same tags and blocks; NotTraced if they are too many."""
+    fixed: dict[Hashable, set[int]] = {}
+    for branch in itertools.chain.from_iterable(inputs):
+        structure, leaves = branch.answer
+        plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
+        fixed[structure] = fixed.get(structure, plain) & plain
+    tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
+    grouped: list[dict[Hashable, list[Branch]]] = []
+    for ran in inputs:
+        groups: dict[Hashable, list[Branch]] = {}
+        for branch in ran:
+            structure, leaves = branch.answer
+            tag = structure, tuple(leaves[k] for k in tags[structure])
+            groups.setdefault(tag, []).append(branch)
+        grouped.append(groups)
+    blocks = _blocks(grouped, tags)
+    return [
+        Law(
+            {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
+            tags,
+            len(ran),
+        )
+        for ran, groups in zip(inputs, grouped, strict=True)
+    ]
+
+
+def log(mass: Mass) -> float:
+    """The logarithm of a mass, however small."""
+    if not mass:
+        return -math.inf
+    if isinstance(mass, Fraction):
+        return math.log(mass.numerator) - math.log(mass.denominator)
+    return math.log(mass)
+
+
+def product(tables: Iterable[Table]) -> Table:
+    """The table of independent blocks together, of which one at most has densities."""
+    joint: Table = {(): Entry(Fraction(1), {})}
+    for table in tables:
+        if len(joint) * len(table) > MOST_ENTRIES:
+            raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
+        joint = {
+            one + other: _both(a, b) for (one, a) in joint.items() for (other, b) in table.items()
+        }
+    return joint
+
+
+def _both(a: Entry, b: Entry) -> Entry:
+    if (a.pieces or a.points) and (b.pieces or b.points):
+        raise NotTraced("its coins mix several noises at once")
+    number, other = (a, b) if a.pieces or a.points else (b, a)
+    share = float(other.mass)
+    return Entry(
+        a.mass * b.mass,
+        {**a.cells, **b.cells},
+        [scaled(piece, share) for piece in number.pieces],
+        {value: mass * share for value, mass in number.points.items()},
+    )
+
+
+def scaled(piece: Piece, share: float) -> Piece:
+    """A piece of so much of its weight."""
+    return Piece(
+        piece.weight * share, piece.low, piece.high, piece.rate, piece.mean, piece.sd, piece.step
+    )
+
+
+def _blocks(
+    grouped: list[dict[Hashable, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
+) -> dict[Hashable, list[tuple[int, ...]]]:
+    """For each tag the places that are not fixed, those that depend on each other together."""
+    blocks: dict[Hashable, list[tuple[int, ...]]] = {}
+    for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
+        groups = [groups[tag] for groups in grouped if tag in groups]
+        leaves = groups[0][0].answer.leaves
+        fixed = set(tags[groups[0][0].answer.structure])
+        free = [k for k in range(len(leaves)) if k not in fixed]
+        if any(len(members) > 1 for members in groups):
+            blocks[tag] = [tuple(free)] if free else []
+            continue
+        parents = {k: k for k in free}
+
+        def root(k: int, parents: dict[int, int] = parents) -> int:
+            while parents[k] != k:
+                k = parents[k]
+            return k
+
+        for (branch,) in groups:
+            owners: dict[Source, int] = {}
+            for k in free:
+                for source in _open_sources(branch.answer.leaves[k]):
+                    first = owners.setdefault(source, k)
+                    parents[root(k)] = root(first)
+        together: dict[int, list[int]] = {}
+        for k in free:
+            together.setdefault(root(k), []).append(k)
+        blocks[tag] = [tuple(places) for places in together.values()]
+    return blocks
+
+
+def _open_sources(entry: Any) -> set[Source]:
+    if not isinstance(entry, Symbol):
+        return set()
+    return {source for cells, _ in entry.pieces() for source in cells}
+
+
+def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> Group:
+    cells = members[0].cells
+    if len(members) == 1:
+        (branch,) = members
+        leaves = branch.answer.leaves
+        tables = {block: _table(branch, [leaves[k] for k in block]) for block in blocks}
+        return Group(branch.weight, cells, tables)
+    weight = sum((branch.weight for branch in members), Fraction(0))
+    joint: Table = {}
+    for block in blocks:
+        for branch in members:
+            share = branch.weight / weight
+            for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
+                _add(joint, key, _both(entry, Entry(share, branch.cells)))
+    return Group(weight, cells, dict.fromkeys(blocks, joint))
+
+
+def _add(table: Table, key: Key, entry: Entry) -> None:
+    known = table.get(key)
+    if known is None:
+        table[key] = entry
+        return
+    known.mass += entry.mass
+    known.pieces += entry.pieces
+    for value, mass in entry.points.items():
+        known.points[value] = known.points.get(value, 0.0) + mass
+
+
+def _table(branch: Branch, leaves: list[Any]) -> Table:
+    """The joint distribution of leaves of one path, given the path."""
+    joined: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
+    for entry in leaves:
+        pieces = entry.pieces() if isinstance(entry, Symbol) else [({}, entry)]
+        joined = [
+            (cells, (*values, value))
+            for known, values in joined
+            for more, value in pieces
+            if (cells := meet(known, more)) is not None
+        ]
+        if len(joined) > MOST_ENTRIES:
+            raise NotTraced(f"its open coins mix more than {MOST_ENTRIES:,} answers")
+    table: Table = {}
+    for cells, values in joined:
+        mass: Mass = Fraction(1)
+        for source, cell in cells.items():
+            given = branch.cells.get(source, source.whole)
+            mass *= source.mass(cell) / source.mass(given)
+        if mass:
+            key, entry = _entry(mass, cells, values)
+            _add(table, key, entry)
+    return _lattices_with_points(table)
+
+
+def _entry(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> tuple[Key, Entry]:
+    """A key and the density of its number: of lines of one source, the first one's."""
+    lines = [value for value in values if isinstance(value, Line)]
+    if not lines:
+        return tuple(map(leaf, values)), Entry(mass, cells)
+    main, source = lines[0], lines[0].variable.source
+    if any(line.variable != main.variable for line in lines):
+        raise NotTraced("numbers with several noises depend on the same coins")
+    key: list[Hashable] = []
+    for value in values:
+        if not isinstance(value, Line):
+            key.append(leaf(value))
+        elif value is main:
+            key.append(HOLE)
+        else:
+            slope = value.coefficient / main.coefficient
+            key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
+    pieces, points = pieces_of(main, cells[source])
+    total = sum(piece.weight for piece in pieces) + sum(points.values())
+    share = float(mass) / total
+    entry = Entry(mass, cells, [scaled(piece, share) for piece in pieces])
+    entry.points = {value: weight * share for value, weight in points.items()}
+    return tuple(key), entry
+
+
+def _lattices_with_points(table: Table) -> Table:
+    """Plain numbers beside a lattice become points of it: they may be the same numbers."""
+    for key, entry in list(table.items()):
+        if not any(piece.step for piece in entry.pieces):
+            continue
+        place = key.index(HOLE)
+        for other in list(table):
+            number = other[place]
+            same = other[:place] + other[place + 1 :] == key[:place] + key[place + 1 :]
+            if same and isinstance(number, (int, float)):
+                moved = table.pop(other)
+                _add(table, key, Entry(moved.mass, {}, [], {float(number): float(moved.mass)}))
+    return table
+
+
+def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
+    """Where a column of outputs has a value, but for rounding."""
+    if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
+        return np.isclose(column, float(value), rtol=1e-9, atol=1e-12)
+    if isinstance(value, str) and value == "NaN" and column.dtype.kind == "f":
+        return np.isnan(column)
+    return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
+
+
+def _table_log_prob(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+    found = np.full(len(columns[0]), -np.inf)
+    for key, entry in table.items():
+        here = np.ones(len(found), dtype=bool)
+        for column, value in zip(columns, key, strict=True):
+            if isinstance(value, tuple):
+                main = columns[key.index(HOLE)].astype(float)
+                here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
+            elif value is not HOLE:
+                here &= _same(column, value)
+        if not here.any():
+            continue
+        if HOLE in key:
+            numbers = columns[key.index(HOLE)][here].astype(float)
+            logs = entry.mixture.log_prob(numbers)
+        else:
+            logs = np.full(int(here.sum()), log(entry.mass))
+        found[here] = np.logaddexp(found[here], logs)
+    return found

@@ -1,0 +1,647 @@
+"""Certified comparison of two distributions of a number: pieces of densities, lattices, points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx
+
+from fedrec_auditor.accountants.errors import InputError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+SAME = 1e-12
+"""Places nearer than this, relative to their size and the spread of all, differ by rounding."""
+_GAP = 1e-10
+_ROUNDS = 200
+_MOST_ENTRIES = 1 << 18
+_MOST_POINTS = 1 << 12
+_MOST_RESIDUES = 256
+_ULPS = 2.0**-50
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``weight`` times a probability distribution on [low, high].
+
+    The density is proportional to exp(rate * y), or with ``sd`` > 0 the normal density of that
+    ``mean``, cut to [low, high]. With ``step`` > 0 it is a lattice instead: the points low,
+    low + step, ... up to high (high, high - step, ... if low is -inf), with masses proportional to
+    exp(rate * y). An end is infinite only where the distribution vanishes. Else: InputError.
+    """
+
+    weight: float
+    low: float
+    high: float
+    rate: float = 0.0
+    mean: float = 0.0
+    sd: float = 0.0
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no distribution."""
+        normal = self.sd > 0.0 and not self.rate and not self.step
+        vanishes = (self.low > -math.inf or self.rate > 0.0 or normal) and (
+            self.high < math.inf or self.rate < 0.0 or normal
+        )
+        numbers = (self.weight, self.rate, self.mean, self.sd, self.step)
+        if not (
+            all(map(math.isfinite, numbers))
+            and self.weight > 0.0
+            and (self.low < self.high or (self.low == self.high and self.step > 0.0))
+            and min(self.sd, self.step) >= 0.0
+            and (normal or not self.sd)
+            and vanishes
+        ):
+            raise InputError(
+                "Expected a positive weight, low < high, and ends that are infinite only where "
+                f"the density vanishes, got {self}. Cut the piece or correct its rate."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) on [low, high].
+
+    ``anchor`` is where it is largest, ``centre`` the mean, or the rate where ``curve`` is 0. With
+    ``step`` it is a mass at every step from an end.
+    """
+
+    low: float
+    high: float
+    anchor: float
+    value: float
+    centre: float = 0.0
+    curve: float = 0.0
+    step: float = 0.0
+
+    @classmethod
+    def of(cls, piece: Piece) -> _Term:
+        """The piece with its normalizer."""
+        low, high = piece.low, piece.high
+        if piece.step and math.isfinite(high - low):
+            high = low + math.floor((high - low) / piece.step + 1e-9) * piece.step
+        if piece.sd:
+            anchor, centre, curve = min(max(piece.mean, low), high), piece.mean, piece.sd**-2
+        else:
+            anchor, centre, curve = high if piece.rate > 0.0 else low, piece.rate, 0.0
+        term = cls(low, high, anchor, math.log(piece.weight), centre, curve, piece.step)
+        sides = np.array([anchor - low, high - anchor])
+        logs = _log_integral(np.full(2, abs(term.slope)), curve, sides, piece.step)
+        total = np.logaddexp(*logs) if piece.sd else logs.max()
+        return replace(term, value=term.value - float(total))
+
+    @property
+    def slope(self) -> float:
+        """Of the logarithm, at the anchor."""
+        return (self.centre - self.anchor) * self.curve if self.curve else self.centre
+
+    def at(self, y: Floats) -> Floats:
+        """Its logarithm, of a density or a mass, as if it went on beyond its ends."""
+        away = y - self.anchor
+        return self.value + self.slope * away - self.curve / 2.0 * away * away
+
+    def nearest(self, y: Floats) -> tuple[Floats, Floats]:
+        """Of a lattice: the nearest points of its line, and how far off these are in steps."""
+        origin = self.low if math.isfinite(self.low) else self.high
+        index = (y - origin) / self.step
+        return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
+
+    @property
+    def shape(self) -> tuple[float, float]:
+        """What terms share that differ by a factor."""
+        return self.centre, self.curve
+
+
+def _log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
+    """ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width]; falls >= 0.
+
+    With ``step`` the sum over t = 0, step, ..., width.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        width = width + step
+        flat = np.log(width / step if step else width)
+        unit = np.log(-np.expm1(-fall * step)) if step else np.log(fall)
+        straight = np.where(fall > 0.0, np.log(-np.expm1(-fall * width)) - unit, flat)
+        if not np.any(curve):
+            return np.asarray(straight)
+        # Mills ratios at both ends, in units of the deviation; where these cancel, quadrature.
+        root = np.sqrt(curve)
+        near, wide = fall / root, width * root
+        drop = np.where(width < np.inf, np.exp(-wide * (near + wide / 2.0)), 0.0)
+        beyond = drop * np.where(drop > 0.0, erfcx((near + wide) / math.sqrt(2.0)), 0.0)
+        mills = np.log(math.sqrt(math.pi / 2.0) * (erfcx(near / math.sqrt(2.0)) - beyond) / root)
+        nodes = (1.0 + _NODES) / 2.0
+        x = np.minimum(wide, 1.0)[..., None] * nodes
+        quadrature = flat + np.log(np.exp(-x * (near[..., None] + x / 2.0)) @ (_WEIGHTS / 2.0))
+        curved = np.where((near + 1.0) * wide <= 1.0, quadrature, mills)
+        return np.asarray(np.where(np.asarray(curve) > 0.0, curved, straight))
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """A distribution of a number, or a part of one: ``pieces``, and masses at ``points``."""
+
+    pieces: tuple[Piece, ...] = ()
+    points: Mapping[float, float] = field(default_factory=dict)
+
+    def mass(self) -> float:
+        """All of it; 1 for a distribution."""
+        return math.fsum([piece.weight for piece in self.pieces] + list(self.points.values()))
+
+    def log_prob(self, y: Floats) -> Floats:
+        """ln of the mass at every y, where there is one, else of the density; y of any shape.
+
+        Where the density jumps, the larger of its two limits.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        mass, left, right = (np.full(y.shape, -np.inf) for _ in range(3))
+        if self.points:
+            values = np.array(sorted(self.points))
+            nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
+            with np.errstate(divide="ignore"):
+                masses = np.log([self.points[value] for value in values.tolist()])
+            near = np.abs(y - values[nearest]) <= SAME * np.abs(values).max()
+            mass = np.where(near, masses[nearest], mass)
+        for term in map(_Term.of, self.pieces):
+            if term.step:
+                place, off = term.nearest(y)
+                slack = term.step / 2.0
+                on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
+                mass = np.where(on, np.logaddexp(mass, term.at(place)), mass)
+            else:
+                log = np.where((term.low <= y) & (y <= term.high), term.at(y), -np.inf)
+                left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
+                right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
+        return np.where(mass > -np.inf, mass, np.maximum(left, right))
+
+    def cdf(self, y: Floats) -> Floats:
+        """The mass of (-inf, y]; y of any shape."""
+        y = np.asarray(y, dtype=np.float64)
+        below = np.zeros(y.shape)
+        if self.points:
+            values = np.array(sorted(self.points))
+            sums = np.append(0.0, np.cumsum([self.points[value] for value in values.tolist()]))
+            slack = SAME * np.abs(values).max()
+            below += sums[np.searchsorted(values, y + slack, side="right")]
+        for piece in self.pieces:
+            term = _Term.of(piece)
+            top, first, last = y, term.low, term.high
+            up = y >= term.anchor
+            if term.step:
+                origin = first if math.isfinite(first) else last
+                top = origin + np.floor((y - origin) / term.step + 1e-9) * term.step
+                up = top >= term.anchor
+                top = np.where(up, top + term.step, top)
+            # The tail that begins at ``top`` and leads away from the anchor.
+            inside = np.clip(top, first, last)
+            fall = np.abs(term.slope - term.curve * (inside - term.anchor))
+            width = np.where(up, last - inside, inside - first)
+            tail = np.exp(term.at(inside) + _log_integral(fall, term.curve, width, term.step))
+            tail = np.where((top < first) | (top > last), 0.0, tail)
+            below += np.where(up, piece.weight - tail, tail)
+        return below
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A value in [lower, upper], and the event [low, high] that attains ``lower``.
+
+    low == high is a point, or a place at which a density is meant (infinite: its tail).
+    """
+
+    lower: float
+    upper: float
+    low: float
+    high: float
+
+
+def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
+    """The supremum over events of ln P(event) / Q(event); infinite where Q has no mass.
+
+    Exact, up to rounding, where each stretch between two ends has a ratio that is monotone or
+    convex; else by branch and bound to a gap of 1e-10 relative, or what 2^18 numbers tell. -inf
+    if ``p`` is empty.
+    """
+    parts = [pair.supremum() for pair in _pairs(p, q)]
+    best = max(
+        parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf, 0.0, 0.0)
+    )
+    return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
+
+
+def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
+    """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
+
+    Rounding is inside the enclosure. The event is the one interval, or point, that adds most.
+    """
+    if not epsilon >= 0.0:
+        raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
+    parts = [pair.excess(epsilon) for pair in _pairs(p, q)]
+    _, event = max(parts, key=lambda part: part[0], default=(0.0, Enclosure(0.0, 0.0, 0.0, 0.0)))
+    lower, upper = (
+        math.fsum(getattr(part, end) for _, part in parts) for end in ("lower", "upper")
+    )
+    return replace(event, lower=lower, upper=upper)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two measures on stretches of a line, in each of which both are sums of S shapes.
+
+    ``low``, ``high`` (J,); ``p`` and ``q`` (S, J) are the logarithms of the terms at ``anchor``
+    (S, J), where they have ``slope``; -inf where there is no term. With ``discrete`` the line is
+    the integers, a stretch holds both its ends. ``place`` tells where on the line of answers.
+    """
+
+    low: Floats
+    high: Floats
+    p: Floats
+    q: Floats
+    anchor: Floats
+    slope: Floats
+    curve: Floats
+    discrete: bool
+    place: Callable[[float], float]
+
+    @classmethod
+    def of(
+        cls,
+        sides: tuple[list[_Term], list[_Term]],
+        discrete: bool = False,
+        place: Callable[[float], float] = float,
+    ) -> _Pair:
+        """The partition at all ends and means."""
+        terms = [*sides[0], *sides[1]]
+        gap = 1.0 if discrete else 0.0
+        shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
+        means = [mean for mean, curve in shapes if curve]
+        ends = [[term.low, term.high + gap] for term in terms]
+        edges = np.unique(np.concatenate([np.ravel(ends), means]))
+        low, high = edges[:-1], edges[1:] - gap
+        if len(shapes) * len(low) > 16 * _MOST_ENTRIES:
+            raise InputError(
+                f"Expected at most {16 * _MOST_ENTRIES} shapes times stretches of a density, got "
+                f"{len(shapes)} times {len(low)}. Trace fewer inputs or branches."
+            )
+        centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
+        rising = np.where(curve > 0.0, centre >= high, centre > 0.0)
+        anchor = np.where((rising & (high < np.inf)) | (low == -np.inf), high, low)
+        slope = np.where(curve > 0.0, (centre - anchor) * curve, centre + 0.0 * anchor)
+        logs = np.full((2, *anchor.shape), -np.inf)
+        for side, of_side in zip(logs, sides, strict=True):
+            for term in of_side:
+                first, last = np.searchsorted(edges, [term.low, term.high + gap])
+                row = side[shapes[term.shape], first:last]
+                row[:] = np.logaddexp(row, term.at(anchor[shapes[term.shape], first:last]))
+        return cls(low, high, logs[0], logs[1], anchor, slope, curve, discrete, place)
+
+    @cached_property
+    def swapped(self) -> _Pair:
+        """The other way round."""
+        return replace(self, p=self.q, q=self.p)
+
+    @cached_property
+    def limits(self) -> tuple[Floats, Indices]:
+        """For each stretch (J,): ln p/q at its infinite end, and the shape that leads q there."""
+        limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
+        for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
+            outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
+            order = np.lexsort((-outward, self.curve[:, 0]))
+            leads = [order[logs[order, j] > -np.inf] for logs in (self.p, self.q)]
+            if not all(map(len, leads)):
+                continue
+            one, other = (int(lead[0]) for lead in leads)
+            ahead = int(np.flatnonzero(order == other)[0] - np.flatnonzero(order == one)[0])
+            limit[j] = math.copysign(math.inf, ahead) if ahead else self.p[one, j] - self.q[one, j]
+            leader[j] = other
+        return limit, leader
+
+    @cached_property
+    def same_factor(self) -> Floats:
+        """For each stretch (J,) a bound on ln p/q: the largest ratio of terms of one shape."""
+        has_p, has_q = self.p > -np.inf, self.q > -np.inf
+        with np.errstate(invalid="ignore"):
+            ratios = np.where(has_p, np.where(has_q, self.p - self.q, np.inf), -np.inf)
+        return np.asarray(ratios.max(axis=0))
+
+    @cached_property
+    def monotone(self) -> NDArray[np.bool_]:
+        """Stretches (J,) with two shapes at most, of equal curve: p/q is monotone (Moebius)."""
+        here = (self.p > -np.inf) | (self.q > -np.inf)
+        curve = np.broadcast_to(self.curve, here.shape)
+        spread = np.ptp(np.where(here, curve, curve[here.argmax(axis=0), 0]), axis=0)
+        return np.asarray((here.sum(axis=0) <= 2) & (spread == 0.0))
+
+    def above(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Floats]:
+        """ln p/q at both ends of cells [low, high] in stretches j, and a bound on it between.
+
+        Three arrays (cells,). The least of three bounds. With K no less than the negative second
+        derivative: the larger end + K width^2 / 8. The largest of every p-term over the leading
+        q-term. The largest ratio of two terms of one shape.
+        """
+        p, q, curve = self.p[:, j], self.q[:, j], self.curve
+        has_p, has_q = p > -np.inf, q > -np.inf
+        starts, stops = low > -np.inf, high < np.inf
+        ends = [np.where(starts, low, high), np.where(stops, high, low)]
+        away = [end - self.anchor[:, j] for end in ends]
+        slopes = [self.slope[:, j] - curve * t for t in away]
+        shape = [t * (self.slope[:, j] - curve * t / 2.0) for t in away]
+        limit, leader = self.limits
+        left, right = (
+            np.where(inner, _sum(p + log) - _sum(q + log), limit[j])
+            for inner, log in zip((starts, stops), shape, strict=True)
+        )
+        finite = starts & stops
+        lead = np.where(finite, np.argmax(q + (shape[0] + shape[1]) / 2.0, axis=0), leader[j])[None]
+        falls = [s - np.take_along_axis(s, lead, 0) for s in slopes]
+        more = [log - np.take_along_axis(log, lead, 0) for log in shape]
+        bend = curve - np.take_along_axis(np.broadcast_to(curve, p.shape), lead, 0)
+        with np.errstate(all="ignore"):
+            grows = np.where(bend != 0.0, -bend, falls[0] * np.where(stops, -1.0, 1.0))
+            tail = np.where(grows == 0.0, more[0], np.copysign(np.inf, grows))
+            top = ((falls[0] > 0.0) | ~starts) & ((falls[1] < 0.0) | ~stops) & (bend > 0.0)
+            peak = np.where(top, more[0] + falls[0] ** 2 / (2.0 * bend), -np.inf)
+            most = np.maximum(np.maximum(*more), np.maximum(peak, np.where(finite, -np.inf, tail)))
+            led = np.take_along_axis(q, lead, 0)
+            by_lead = _sum(np.where(has_p, p + most, -np.inf)) - led[0]
+            share = np.where(has_q & (np.arange(len(p))[:, None] != lead), q + most - led, -np.inf)
+            steps = np.maximum(*np.abs(falls)) ** 2
+            by_share = np.where(share > -np.inf, np.exp(np.minimum(share, 0.0)) * steps, 0.0)
+            spread = np.maximum(*(np.ptp(_within(s, has_q), axis=0) for s in slopes))
+            variance = np.minimum(spread**2 / 4.0, by_share.sum(axis=0))
+            curves = np.where(has_p, curve, 0.0).max(axis=0) - np.where(has_q, curve, np.inf).min(0)
+            bound = np.maximum(curves + variance, 0.0)
+            width = high - low
+            straight = self.monotone[j] | (self.discrete & (width <= 1.0))
+            straight |= (curves <= 0.0) & (has_q.sum(axis=0) == 1)
+            rise = np.where(straight, 0.0, bound * width**2 / 8.0)
+            rise = np.where(straight | finite, rise, np.inf)
+        larger = np.maximum(left, right)
+        least = np.minimum(np.minimum(larger + rise, by_lead), self.same_factor[j])
+        return left, right, np.maximum(least, larger)
+
+    def log_mass(self, logs: Floats, low: Floats, high: Floats, j: Indices) -> Floats:
+        """ln of the mass (cells,) of the measure whose terms are ``logs``, ``p`` or ``q``."""
+        anchor, curve = self.anchor[:, j], self.curve
+        falling = anchor <= low
+        top = np.where(falling, low, high)
+        top = np.where(np.isfinite(top), top, np.where(falling, high, low))
+        away = top - anchor
+        fall = np.abs(self.slope[:, j] - curve * away)
+        inside = away * (self.slope[:, j] - curve * away / 2.0)
+        widths = np.broadcast_to(high - low, away.shape)
+        whole = _log_integral(fall, curve, widths, 1.0 if self.discrete else 0.0)
+        with np.errstate(invalid="ignore"):
+            return _sum(np.where(logs[:, j] > -np.inf, logs[:, j] + inside + whole, -np.inf))
+
+    def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
+        """Each cell in two: halves, or of an infinite one a part that grows by a factor of 3."""
+        here = (self.p > -np.inf) | (self.q > -np.inf)
+        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)[j]
+        reach = 1.0 / np.maximum(steep, 1e-300)
+        with np.errstate(invalid="ignore"):
+            up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
+            down = high - np.maximum(reach, 2.0 * (self.high[j] - high))
+            middle = np.where(
+                high == np.inf, up, np.where(low == -np.inf, down, low / 2 + high / 2)
+            )
+        if self.discrete:
+            middle = np.floor(middle)
+        after = middle + 1.0 if self.discrete else middle
+        return np.append(low, after), np.append(middle, high), np.append(j, j)
+
+    def supremum(self) -> Enclosure:
+        """Of ln p/q, by branch and bound."""
+        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+        if not len(j):
+            return Enclosure(-math.inf, -math.inf, 0.0, 0.0)
+        unbounded = ~(self.q[:, j] > -np.inf).any(axis=0) | (self.limits[0][j] == np.inf)
+        if unbounded.any():
+            j = j[unbounded]
+            j = j[np.argmax(self.log_mass(self.p, self.low[j], self.high[j], j))]
+            return Enclosure(math.inf, math.inf, self.place(self.low[j]), self.place(self.high[j]))
+        best, at, upper, low, high = -math.inf, 0.0, -math.inf, self.low[j], self.high[j]
+        for _ in range(_ROUNDS):
+            left, right, above = self.above(low, high, j)
+            logs, ends = np.append(left, right), np.append(low, high)
+            if logs.max() > best:
+                best = float(logs.max())
+                at = min(ends[logs == best].tolist(), key=abs)
+            doubt = above > best + _GAP * max(1.0, abs(best))
+            if doubt.sum() * len(self.p) > _MOST_ENTRIES:
+                break
+            upper = float(above[~doubt].max(initial=upper))
+            if not doubt.any():
+                above = above[:0]
+                break
+            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
+        upper = max(best, float(above.max(initial=upper)))
+        return Enclosure(best, upper, self.place(at), self.place(at))
+
+    def excess(self, epsilon: float) -> tuple[float, Enclosure]:
+        """The integral of max(0, p - e^epsilon q), and what its event adds."""
+        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+        low, high, lower, upper = self.low[j], self.high[j], 0.0, 0.0
+        runs: list[Floats] = []
+        for turn in range(_ROUNDS):
+            if not len(j):
+                break
+            most = self.above(low, high, j)[2]
+            least = -self.swapped.above(low, high, j)[2]
+            log_p, log_q = (self.log_mass(logs, low, high, j) for logs in (self.p, self.q))
+            alone = log_q == -np.inf
+            with np.errstate(invalid="ignore", over="ignore"):
+                mass = np.exp(log_p)
+                known = np.where(alone, mass, -mass * np.expm1(epsilon + log_q - log_p))
+                sure = alone | (most <= epsilon) | (least >= epsilon)
+                known = np.where(alone | (most > epsilon), np.maximum(known, 0.0), 0.0)
+                most_of = np.where(alone, mass, -mass * np.expm1(np.minimum(epsilon - most, 0.0)))
+                missed = mass * np.expm1(np.maximum(epsilon - least, 0.0))
+                gap = np.where(sure, 0.0, np.maximum(np.minimum(most_of - known, missed), 0.0))
+                part = np.where(alone, 0.0, np.exp(np.minimum(epsilon + log_q - log_p, 0.0)))
+                errors = 16.0 + np.abs(log_p) + np.where(part > 0.0, part * (16.0 - log_q), 0.0)
+                error = np.where(known + gap > 0.0, _ULPS * mass * errors, 0.0)
+            doubt = gap > 1e-14 * (lower + known.sum()) + 1e-40
+            if doubt.sum() * len(self.p) > _MOST_ENTRIES or turn == _ROUNDS - 1:
+                doubt[:] = False
+            lower += float(np.maximum(known - error, 0.0)[~doubt].sum())
+            upper += float((known + gap + error)[~doubt].sum())
+            runs.append(np.stack([low, high, known])[:, ~doubt & (known > 0.0)])
+            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
+        cells = np.concatenate(runs, axis=1) if runs else np.zeros((3, 0))
+        if not cells.size:
+            return 0.0, Enclosure(lower, upper, 0.0, 0.0)
+        low, high, known = cells[:, np.argsort(cells[0])]
+        apart = low[1:] > high[:-1] + (1.0 if self.discrete else 0.0)
+        run = np.append(0, np.cumsum(apart))
+        sums = np.bincount(run, known)
+        heaviest = run == sums.argmax()
+        ends = self.place(low[heaviest].min()), self.place(high[heaviest].max())
+        return float(sums.max()), Enclosure(lower, upper, *ends)
+
+
+def _sum(logs: Floats) -> Floats:
+    """ln of the sum of exponentials over the first axis."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=0))
+
+
+def _within(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    """``values`` with those that are not chosen replaced by the first chosen of the column."""
+    return np.where(chosen, values, np.take_along_axis(values, chosen.argmax(axis=0)[None], 0))
+
+
+def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
+    """Each finite value, to the first of those that differ from their neighbour by rounding."""
+    ordered = np.unique([value for value in values if math.isfinite(value)])
+    fresh = np.diff(ordered) > SAME * np.maximum(np.abs(ordered[1:]), least)
+    first = np.append(True, fresh)[: len(ordered)]
+    return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
+
+
+def _spelt_out(mixture: Mixture) -> Mixture:
+    """With the points of short lattices among the points."""
+    points = {value: mass for value, mass in mixture.points.items() if mass > 0.0}
+    pieces = []
+    for piece in mixture.pieces:
+        if not piece.step or piece.high - piece.low > _MOST_POINTS * piece.step:
+            pieces.append(piece)
+            continue
+        term = _Term.of(piece)
+        count = round((term.high - term.low) / term.step) + 1
+        places = term.low + np.arange(count, dtype=np.float64) * term.step
+        for value, log in zip(places.tolist(), term.at(places).tolist(), strict=True):
+            points[value] = points.get(value, 0.0) + math.exp(log)
+    return Mixture(tuple(pieces), points)
+
+
+def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, float]]]:
+    """The terms and the points of both, with numbers that differ by rounding made equal."""
+    mixtures = _spelt_out(p), _spelt_out(q)
+    pieces = [piece for mixture in mixtures for piece in mixture.pieces]
+    places = [value for mixture in mixtures for value in mixture.points]
+    for piece in pieces:
+        places += [piece.low, piece.high] + [piece.mean] * (piece.sd > 0.0)
+    finite = [place for place in places if math.isfinite(place)]
+    place = _snapped(places, max(finite, default=0.0) - min(finite, default=0.0))
+    size = _snapped(size for piece in pieces for size in (piece.rate, piece.sd, piece.step))
+    for mixture in mixtures:
+        terms = []
+        for piece in mixture.pieces:
+            low, high = (place.get(end, end) for end in (piece.low, piece.high))
+            if low == high:
+                raise InputError(
+                    f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
+                    "Give it as a point."
+                )
+            rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
+            mean = place.get(piece.mean, piece.mean)
+            terms.append(_Term.of(Piece(piece.weight, low, high, rate, mean, sd, step)))
+        points: dict[float, float] = {}
+        for value, mass in mixture.points.items():
+            points[place[value]] = points.get(place[value], 0.0) + mass
+        yield terms, points
+
+
+def _common_step(step: float, steps: Iterable[float]) -> tuple[float, int]:
+    """The least common multiple of the step and those commensurable with it, and in steps."""
+    multiple = Fraction(1)
+    for other in steps:
+        ratio = Fraction(other / step).limit_denominator(10**4)
+        if ratio and abs(float(ratio) * step - other) <= SAME * other:
+            multiple = Fraction(
+                math.lcm(multiple.numerator, ratio.numerator),
+                math.gcd(multiple.denominator, ratio.denominator),
+            )
+    if multiple > _MOST_RESIDUES:
+        raise InputError(
+            f"Expected steps of lattices with a common multiple of at most {_MOST_RESIDUES} steps, "
+            f"got {sorted(steps)}. Trace them apart."
+        )
+    return step * float(multiple), int(multiple)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lattice:
+    """Terms of both measures on origin + step * n, in the coordinate n."""
+
+    origin: float
+    step: float
+    sides: tuple[list[_Term], list[_Term]] = field(default_factory=lambda: ([], []))
+
+    def index(self, y: float) -> int | None:
+        """n, if y is on it."""
+        n = (y - self.origin) / self.step
+        off = abs(n - round(n)) * self.step
+        return round(n) if off <= 1e-9 * self.step + SAME * max(abs(y), abs(self.origin)) else None
+
+    def place(self, n: float) -> float:
+        """Where the index is."""
+        return self.origin + self.step * float(n)
+
+
+def _pairs(p: Mixture, q: Mixture) -> Iterator[_Pair]:
+    """The two measures, on each kind of support alone: densities, lattices, points."""
+    aligned = list(_aligned(p, q))
+    (one, _), (other, _) = aligned
+    densities = tuple([term for term in terms if not term.step] for terms in (one, other))
+    if any(densities):
+        yield _Pair.of((densities[0], densities[1]))
+    lattices: list[_Lattice] = []
+    steps = sorted({term.step for term in [*one, *other] if term.step})
+    for side, (terms, _) in enumerate(aligned):
+        for term in terms:
+            if term.step:
+                _place(term, side, lattices, *_common_step(term.step, steps))
+    rest: dict[float, list[float]] = {}
+    for side, (_, points) in enumerate(aligned):
+        for value, mass in points.items():
+            for lattice in lattices:
+                n = lattice.index(value)
+                if n is not None:
+                    lattice.sides[side].append(_Term(n, n, n, math.log(mass)))
+                    break
+            else:
+                rest.setdefault(value, [0.0, 0.0])[side] += mass
+    for lattice in lattices:
+        yield _Pair.of(lattice.sides, True, lattice.place)
+    if rest:
+        values = sorted(rest)
+        # Every other integer: two points are never one event.
+        apart = tuple(
+            [
+                _Term(2.0 * k, 2.0 * k, 2.0 * k, math.log(rest[value][side]))
+                for k, value in enumerate(values)
+                if rest[value][side]
+            ]
+            for side in (0, 1)
+        )
+        yield _Pair.of((apart[0], apart[1]), True, lambda n: values[int(n) // 2])
+
+
+def _place(term: _Term, side: int, lattices: list[_Lattice], step: float, residues: int) -> None:
+    """Put the term on lattices of ``step``, one for each of its residues; make those it lacks."""
+    forward = math.isfinite(term.low)
+    sign = 1.0 if forward else -1.0
+    count = (term.high - term.low) / term.step
+    for k in range(residues):
+        start = (term.low if forward else term.high) + sign * k * term.step
+        for lattice in lattices:
+            n = lattice.index(start) if abs(lattice.step - step) <= SAME * step else None
+            if n is not None:
+                break
+        else:
+            lattice, n = _Lattice(start, step), 0
+            lattices.append(lattice)
+        length = (round(count) - k) // residues if math.isfinite(count) else math.inf
+        low, high = sorted((n, n + sign * length))
+        anchor = n + (term.anchor - start) / step
+        lattice.sides[side].append(_Term(low, high, anchor, term.value, term.slope * step))

@@ -1,0 +1,141 @@
+"""Paths of a randomizer: what its coins decided, each path run from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing.sources import Mass, Source
+
+MOST_PATHS = 1 << 14
+MOST_SOURCES = 1 << 16
+"""Draws of one path, at most."""
+_TRIES, _DEEPEST = 1000, 4096
+_CHANGED = "the function took another way with the same coins: it depends on more than these"
+
+
+class NotTraced(BaseException):
+    """The code does something that tracing does not follow; the message says what.
+
+    No ``Exception``, so that the traced code's own handlers leave it alone.
+    """
+
+
+class Path:
+    """One run: the sources drawn so far, the cells they are confined to, and the decisions taken.
+
+    ``decisions`` are pairs (taken, options); the first ones are given, the others take option 0.
+    ``values`` replays: each source then has that value, and draws are plain numbers. ``eager``
+    decides on discrete draws at once, for code that looks at types.
+    """
+
+    def __init__(
+        self,
+        decisions: list[tuple[int, int]],
+        *,
+        deadline: float,
+        eager: bool = False,
+        sources: list[Source] | None = None,
+        values: list[Any] | None = None,
+    ) -> None:
+        self.decisions, self.deadline, self.eager = decisions, deadline, eager
+        self.values, self._expected = values, sources
+        self.sources: list[Source] = []
+        self.limits: dict[Source, Any] = {}
+        self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
+        self.used_up: set[Source] = set()
+        self._decided = 0
+
+    def add(self, source: Source) -> Any:
+        """Take a draw of ``source``: its value in a replay, None where it is open."""
+        if len(self.sources) >= MOST_SOURCES:
+            raise NotTraced(f"one call draws more than {MOST_SOURCES:,} random numbers")
+        place = len(self.sources)
+        self.sources.append(source)
+        if self._expected is None or self.values is None:
+            return None
+        if place >= len(self._expected) or not source.same(self._expected[place]):
+            raise NotTraced(_CHANGED)
+        return self.values[place]
+
+    def decide(self, options: int) -> int:
+        """The option taken at this point."""
+        self.check_time()
+        if self._decided >= _DEEPEST:
+            raise NotTraced("a loop goes on for as long as its coins say")
+        if self._decided == len(self.decisions):
+            self.decisions.append((0, options))
+        taken, known = self.decisions[self._decided]
+        if known != options:
+            raise NotTraced(_CHANGED)
+        self._decided += 1
+        return taken
+
+    def confine(self, cells: dict[Source, Any]) -> None:
+        """From here on the sources have values in these cells, which lie in the former ones."""
+        self.limits.update(cells)
+
+    def add_up(self, total: Source, *parts: tuple[Source, float]) -> Source:
+        """A source in the place of a weighted sum of others, which nothing else may use."""
+        for known, before in self.sums.items():
+            if before == parts:
+                return known
+        self.sums[total] = parts
+        self.used_up.update(source for source, _ in parts)
+        return total
+
+    def draw(self, rng: np.random.Generator) -> dict[Source, Any] | None:
+        """Values of all sources, drawn given what they are confined to; None where this is rare."""
+        for _ in range(_TRIES):
+            values = {s: s.draw(self.limits.get(s, s.whole), rng) for s in self.sources}
+            for total, parts in self.sums.items():
+                values[total] = sum(weight * values[source] for source, weight in parts)
+            if all(s.holds(self.limits[s], values[s]) for s in self.sums if s in self.limits):
+                return values
+        return None
+
+    def check_time(self) -> None:
+        """NotTraced once the time is over."""
+        if perf_counter() > self.deadline:
+            raise NotTraced("its paths take longer than the time there is for them")
+
+    @property
+    def weight(self) -> Mass:
+        """The probability of the path."""
+        weight: Mass = Fraction(1)
+        for source, cell in self.limits.items():
+            weight *= source.mass(cell)
+        return weight
+
+
+def paths(
+    run: Callable[[Path], Any], *, deadline: float, eager: bool
+) -> Iterator[tuple[Path, Any]]:
+    """Every path with what ``run`` returned on it, in order of its decisions.
+
+    NotTraced where there are too many, where time is over, or where the code depends on more than
+    its coins.
+    """
+    decisions: list[tuple[int, int]] = []
+    for _ in range(MOST_PATHS):
+        given = len(decisions)
+        path = Path(decisions, deadline=deadline, eager=eager)
+        answer = run(path)
+        if path._decided < given:
+            raise NotTraced(_CHANGED)
+        yield path, answer
+        decisions = list(path.decisions)
+        while decisions and decisions[-1][0] == decisions[-1][1] - 1:
+            decisions.pop()
+        if not decisions:
+            return
+        taken, options = decisions.pop()
+        decisions.append((taken + 1, options))
+    raise NotTraced(
+        f"its coins steer it through more than {MOST_PATHS:,} paths; where numpy.where or "
+        "arithmetic on arrays takes the place of if, they need none"
+    )

@@ -1,0 +1,133 @@
+"""Every path of a call with its answer, each replayed with plain numbers."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import math
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
+from fedrec_auditor.auditor.tracing.arrays import TracedArray
+from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
+from fedrec_auditor.auditor.tracing.sources import Mass, Source
+from fedrec_auditor.auditor.tracing.state import State
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+
+# Replays in all, of any path at least one, and the draws they take, about.
+_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
+_HERE = FilePath(__file__).parent
+_LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A path that was run: its probability, the cells it took, and its answer."""
+
+    weight: Mass
+    cells: Cells
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Randomizer:
+    """A callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``, of which one output is run."""
+
+    function: Callable[..., Any]
+    sized: bool
+
+    def __call__(self, value: Any, rng: Any, *, lazy: bool) -> Any:
+        """One output, with symbols in the place of what coins decide."""
+        fresh = copy.deepcopy(value)
+        if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
+            fresh = TracedArray.of(fresh.astype(object), fresh.dtype)
+        return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
+
+
+def branches(randomizer: Randomizer, value: Any, deadline: float) -> list[Branch]:
+    """All paths for one input; NotTraced with the line of code that is not followed.
+
+    Coins stay open as long as the code permits. Where it looks at their types, it is run again
+    with every coin decided as it is drawn.
+    """
+    try:
+        return _branches(randomizer, value, deadline, eager=False)
+    except NotTraced as refusal:
+        try:
+            return _branches(randomizer, value, deadline, eager=True)
+        except NotTraced:
+            raise refusal from None
+
+
+def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> list[Branch]:
+    rng = TracedGenerator(Path([], deadline=deadline))
+    traced = Replacements(rng, randomizer.function, lazy=not eager)
+    plain = Replacements(rng, randomizer.function, lazy=False)
+    state = State(randomizer.function)
+
+    def run(path: Path) -> tuple[Answer, BaseException | None]:
+        rng.path = path
+        stopped: BaseException | None = None
+        with traced if path.values is None else plain:
+            try:
+                answer = randomizer(value, rng, lazy=path.values is None and not eager)
+            except NotTraced as refusal:
+                raise NotTraced(f"{refusal}{_place(refusal)}") from None
+            except Exception as error:
+                answer, stopped = Raised(type(error).__name__), error
+            found = read(answer)
+        state.check()
+        return found, stopped
+
+    ran = list(paths(run, deadline=deadline, eager=eager))
+    draws = np.random.default_rng(0)
+    for path, (answer, stopped) in ran:
+        most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
+        for _ in range(math.ceil(min(_REPLAYS, most) / len(ran))):
+            path.check_time()
+            known = path.draw(draws)
+            if known is None:
+                raise NotTraced("a path is too rare to be replayed")
+            values = [known[source] for source in path.sources]
+            again = Path([], deadline=deadline, sources=path.sources, values=values)
+            replayed, _ = run(again)
+            if len(again.sources) != len(path.sources) or not replayed.agrees(
+                _evaluated(answer, known)
+            ):
+                if stopped is not None:
+                    raise NotTraced(f"{type(stopped).__name__}: {stopped}{_place(stopped)}")
+                raise NotTraced("the answer changed with the same coins")
+    return [Branch(path.weight, dict(path.limits), answer) for path, (answer, _) in ran]
+
+
+def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
+    """The answer where sources have these values."""
+
+    def evaluated(entry: Any) -> Any:
+        if not isinstance(entry, Symbol):
+            return entry
+        for cells, value in entry.pieces():
+            if all(source.holds(cell, known[source]) for source, cell in cells.items()):
+                if isinstance(value, Line):
+                    return value.at(known[value.variable.source])
+                return leaf(value)
+        raise NotTraced("the answer changed with the same coins")
+
+    return Answer(answer.structure, tuple(map(evaluated, answer.leaves)))
+
+
+def _place(error: BaseException) -> str:
+    """The last line of code that is neither ours nor NumPy's, and where it stands."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        name = frame.f_code.co_filename
+        if not name.startswith(_LIBRARIES):
+            code = linecache.getline(name, line).strip()
+            return f" ({FilePath(name).name}, line {line}{': ' * bool(code)}{code})"
+    return ""
