@@ -287,9 +287,7 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
-        "default_rng": lambda seed=None: (
-            rng if seed is None or seed is rng else _seeded(_DEFAULT_RNG)(seed)
-        ),
+        "default_rng": lambda seed=None: rng if seed is None or seed is rng else _DEFAULT_RNG(seed),
     }
     same = "uniform normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
@@ -298,19 +296,7 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         function = getattr(np.random, name)
         if inspect.isbuiltin(function) and name not in known:
             known[name] = _refusing(f"numpy.random.{name}")
-    unseeded = "RandomState SeedSequence PCG64 PCG64DXSM MT19937 Philox SFC64"
-    return known | {name: _seeded(getattr(np.random, name)) for name in unseeded.split()}
-
-
-def _seeded(kind: Any) -> Callable[..., Any]:
-    """A generator of its own, which is no coin of the path unless it has a seed."""
-
-    def make(*seed: Any, **options: Any) -> Any:
-        if not (seed or options) or any(isinstance(value, Symbol) for value in seed):
-            raise NotTraced(f"{kind.__name__} draws coins of its own")
-        return kind(*seed, **options)
-
-    return make
+    return known
 
 
 # These as they are while others stand in for them.
@@ -367,7 +353,6 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     for name in dir(random):
         if inspect.ismethod(getattr(random, name)) and name not in known:
             known[name] = _refusing(f"random.{name}")
-    known |= {name: _seeded(getattr(random, name)) for name in ("Random", "SystemRandom")}
     return known
 
 
@@ -494,6 +479,8 @@ _ABSENT = object()
 # What no coin of the path decides.
 _OUTSIDE = {
     os: "urandom",
+    random: "Random _urandom",
+    np.random.bit_generator: "randbits",
     time: "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns",
     secrets: "token_bytes token_hex token_urlsafe choice randbelow randbits",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.run import Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
+from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, meet
 
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``Entry.pieces`` describe."""
@@ -33,12 +33,16 @@ Key = tuple[Hashable, ...]
 
 @dataclass(slots=True)
 class Entry:
-    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there."""
+    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there.
+
+    ``cut`` says that others like it were left out, whose masses doubles do not hold.
+    """
 
     mass: Mass
     cells: Cells
     pieces: list[Piece] = field(default_factory=list)
     points: dict[float, float] = field(default_factory=dict)
+    cut: bool = False
 
     @property
     def mixture(self) -> Mixture:
@@ -65,6 +69,12 @@ class Law:
     groups: dict[Hashable, Group]
     fixed: dict[Hashable, tuple[int, ...]]
     paths: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether answers are left out whose masses doubles do not hold."""
+        tables = (table for group in self.groups.values() for table in group.tables.values())
+        return any(entry.cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
@@ -253,16 +263,17 @@ def _table(branch: Branch, leaves: list[Any]) -> Table:
             given = branch.cells.get(source, source.whole)
             mass *= source.mass(cell) / source.mass(given)
         if mass:
-            key, entry = _entry(mass, cells, values)
-            _add(table, key, entry)
+            for key, entry in _entries(mass, cells, values):
+                _add(table, key, entry)
     return _lattices_with_points(table)
 
 
-def _entry(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> tuple[Key, Entry]:
-    """A key and the density of its number: of lines of one source, the first one's."""
+def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, Entry]]:
+    """A key with the density of its number, of lines of one source the first one's, and points."""
     lines = [value for value in values if isinstance(value, Line)]
     if not lines:
-        return tuple(map(leaf, values)), Entry(mass, cells)
+        yield tuple(map(leaf, values)), Entry(mass, cells)
+        return
     main, source = lines[0], lines[0].variable.source
     if any(line.variable != main.variable for line in lines):
         raise NotTraced("numbers with several noises depend on the same coins")
@@ -278,9 +289,15 @@ def _entry(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> tuple[Key, Entr
     pieces, points = pieces_of(main, cells[source])
     total = sum(piece.weight for piece in pieces) + sum(points.values())
     share = float(mass) / total
-    entry = Entry(mass, cells, [scaled(piece, share) for piece in pieces])
-    entry.points = {value: weight * share for value, weight in points.items()}
-    return tuple(key), entry
+    cut = isinstance(main.variable, Floor) and source.family == "normal"
+    if pieces:
+        smooth = mass * sum(piece.weight for piece in pieces) / total
+        yield tuple(key), Entry(smooth, cells, [scaled(piece, share) for piece in pieces])
+    for number, weight in points.items():
+        if len(lines) > 1:
+            raise NotTraced("one noise is rounded in several numbers")
+        at = tuple(number if value is HOLE else value for value in key)
+        yield at, Entry(weight * share, cells, cut=cut)
 
 
 def _lattices_with_points(table: Table) -> Table:

@@ -22,6 +22,7 @@ from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon
 from fedrec_auditor.accountants.losses.copies import loss_pair
 from fedrec_auditor.accountants.losses.pairs import GaussianPair, Pair
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.tracing.law import (
     HOLE,
@@ -58,19 +59,23 @@ class _Ratio:
     note: str = ""
 
 
-def proved(laws: Sequence[Law], inputs: Sequence[Any], delta: float) -> Bound:
-    """The lower bound that no randomizer of these laws is below, and none is above: it is tight.
+def proved(
+    laws: Sequence[Law], inputs: Sequence[Any], delta: float, enough: float = math.inf
+) -> Bound:
+    """The exact epsilon over all ordered pairs of ``inputs``, a law each: tight from below.
 
-    Over all ordered pairs of ``inputs``, a law each. NotTraced where bounds from below and above
-    do not meet, and where several noises are mixed.
+    Where bounds from below and above do not meet, one from below that exceeds ``enough`` is given,
+    which is not tight; NotTraced for a smaller one, and where several noises are mixed.
     """
     paths = sum(law.paths for law in laws)
     runs = f"{paths:,} path{'s' * (paths != 1)} of {len(inputs)} inputs"
     source = f"proved from the code: {runs}"
     listed = _listed(laws)
+    cut = not delta and any(law.cut for law in laws)
     if listed is not None:
-        return replace(_tabulated(listed, inputs, delta), source=source, tight=True)
-    best, worst = 0.0, 0.0
+        bound = replace(_tabulated(listed, inputs, delta), source=source)
+        return _met(bound, math.inf if cut else bound.epsilon, enough)
+    best, worst = 0.0, math.inf if cut else 0.0
     witness: Witness | None = None
     for a, b in itertools.permutations(range(len(laws)), 2):
         ratio = (_at_delta if delta else _at_zero)(laws[a], laws[b], delta)
@@ -85,9 +90,15 @@ def proved(laws: Sequence[Law], inputs: Sequence[Any], delta: float) -> Bound:
                 probability_b=ratio.q,
                 note=ratio.note,
             )
-    if worst > best + CLOSE * max(1.0, best):
-        raise NotTraced(f"epsilon is only known to be between {best:.6g} and {worst:.6g}")
-    return replace(exact_bound(best, ONE_REPORT, delta, source, witness), tight=True)
+    return _met(exact_bound(best, ONE_REPORT, delta, source, witness), worst, enough)
+
+
+def _met(bound: Bound, upper: float, enough: float) -> Bound:
+    """A bound from below, tight where one from above meets it."""
+    tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
+    if not (tight or exceeds(bound.epsilon, enough)):
+        raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
+    return replace(bound, tight=tight)
 
 
 def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
+from fedrec_auditor.auditor.tracing.answers import Answer, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
 # Replays in all, of any path at least one, and the draws they take, about.
 _REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
 _HERE = FilePath(__file__).parent
+_STANDARD = str(FilePath(linecache.__file__).parent)
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
 
 
@@ -72,23 +73,23 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
     plain = Replacements(rng, randomizer.function, lazy=False)
     state = State(randomizer.function)
 
-    def run(path: Path) -> tuple[Answer, BaseException | None]:
+    def run(path: Path) -> Answer:
         rng.path = path
-        stopped: BaseException | None = None
-        with traced if path.values is None else plain:
+        replayed = path.values is not None
+        with plain if replayed else traced:
             try:
-                answer = randomizer(value, rng, lazy=path.values is None and not eager)
+                answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
             except NotTraced as refusal:
                 raise NotTraced(f"{refusal}{_place(refusal)}") from None
             except Exception as error:
-                answer, stopped = Raised(type(error).__name__), error
-            found = read(answer)
+                said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise NotTraced(f"it raises {said}{_place(error)}") from None
         state.check()
-        return found, stopped
+        return answer
 
     ran = list(paths(run, deadline=deadline, eager=eager))
     draws = np.random.default_rng(0)
-    for path, (answer, stopped) in ran:
+    for path, answer in ran:
         most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
         for _ in range(math.ceil(min(_REPLAYS, most) / len(ran))):
             path.check_time()
@@ -97,14 +98,12 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
                 raise NotTraced("a path is too rare to be replayed")
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)
-            replayed, _ = run(again)
+            replayed = run(again)
             if len(again.sources) != len(path.sources) or not replayed.agrees(
                 _evaluated(answer, known)
             ):
-                if stopped is not None:
-                    raise NotTraced(f"{type(stopped).__name__}: {stopped}{_place(stopped)}")
                 raise NotTraced("the answer changed with the same coins")
-    return [Branch(path.weight, dict(path.limits), answer) for path, (answer, _) in ran]
+    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
 
 
 def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
@@ -124,10 +123,11 @@ def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
 
 
 def _place(error: BaseException) -> str:
-    """The last line of code that is neither ours nor NumPy's, and where it stands."""
+    """The last line of code that is neither ours, NumPy's nor Python's, and where it stands."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         name = frame.f_code.co_filename
-        if not name.startswith(_LIBRARIES):
+        outside = "site-packages" in name or not name.startswith(_STANDARD)
+        if outside and not name.startswith(_LIBRARIES) and not name.endswith(".pyx"):
             code = linecache.getline(name, line).strip()
             return f" ({FilePath(name).name}, line {line}{': ' * bool(code)}{code})"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +31,9 @@ class Trace:
         laws = laws_of([branches(randomizer, value, deadline) for value in inputs])
         return cls(randomizer, inputs, laws)
 
-    def bound(self, delta: float) -> Bound:
-        """The exact epsilon over all pairs of the inputs, as a tight lower bound."""
-        return proved(self.laws, self.inputs, delta)
+    def bound(self, delta: float, enough: float = math.inf) -> Bound:
+        """The exact epsilon over all pairs of the inputs, as a tight lower bound; see ``proved``."""
+        return proved(self.laws, self.inputs, delta, enough)
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""

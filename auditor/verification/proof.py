@@ -10,6 +10,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.tracing.trace import NotTraced, Trace
 from fedrec_auditor.auditor.verification.budget import Budget
@@ -38,7 +39,7 @@ def prove(
     sampler: Sampler,
     inputs: list[Any],
     budget: Budget,
-    delta: float,
+    claim: Claim,
     *,
     whole: bool,
     samples: int,
@@ -51,7 +52,7 @@ def prove(
     deadline = min(time.perf_counter() + _SECONDS, budget.until(_SHARE))
     try:
         trace = Trace.of(sampler.call, inputs, sized=sampler.sized, deadline=deadline)
-        bound = trace.bound(delta)
+        bound = trace.bound(claim.delta, enough=claim.epsilon)
     except NotTraced as refusal:
         return _sampled(str(refusal))
     density = Density(sample=sampler.call, log_prob=trace.log_prob)
@@ -68,7 +69,7 @@ def prove(
         return _sampled(f"real draws do not follow the distribution that was traced: {fit.reason}")
     said = f"Every path was run and replayed with plain numbers, and real draws agree: {fit.reason}"
     check = replace(Check.passed(said), name=NAME)
-    return Proof(check, replace(bound, tight=whole), dist)
+    return Proof(check, replace(bound, tight=bound.tight and whole), dist)
 
 
 def _sampled(reason: str) -> Proof:

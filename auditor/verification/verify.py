@@ -162,7 +162,7 @@ def _verified(
     traced: OutputDistribution | None = None
     if trace and not fits:
         whole = given is None or isinstance(given, list)
-        proof = prove(sampler, chosen, budget, delta, whole=whole, samples=draws, seed=fit)
+        proof = prove(sampler, chosen, budget, claim, whole=whole, samples=draws, seed=fit)
         fits, traced = (proof.check,), proof.dist
     evidence = partial(
         SharedEvidence,
