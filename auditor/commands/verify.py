@@ -67,6 +67,12 @@ def command(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            help="Prove from the code first, by every path of its coins, or sample alone."
+        ),
+    ] = True,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: Annotated[
@@ -118,6 +124,7 @@ def command(
                 seconds=seconds,
                 confidence=confidence,
                 seed=seed,
+                trace=trace,
                 progress=False,  # it is ended at the deadline, whatever it shows
             )
         waived = allow or []

@@ -71,9 +71,9 @@ class TracedArray(np.ndarray):
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
-                if isinstance(value, Selection) and value.mask is index:
-                    value = value.values
-                if not np.ndim(value) or isinstance(value, TracedArray):
+                same = isinstance(value, Selection) and value.mask is index
+                if same or np.ndim(value) == 0:
+                    value = value.values if same else value
                     self.objects[...] = _each(pick)(index.objects, _objects(value), self.objects)
                     return
             index = index.plain()
@@ -89,6 +89,8 @@ class TracedArray(np.ndarray):
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
             raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
         options.pop("dtype", None)
+        if not any(map(_symbolic, inputs)):
+            return self._plainly(ufunc, method, inputs, out, options)
         if ufunc.signature is not None:
             found: Any = getattr(ufunc, method)(*map(_objects, inputs), **options)
         elif method == "__call__":
@@ -97,12 +99,22 @@ class TracedArray(np.ndarray):
             found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
         if isinstance(found, np.ndarray):
             found = TracedArray.of(found, _type(ufunc, inputs))
+            if not _symbolic(found):  # decided at once, where code looks at types
+                found = found.plain() if found.ndim else found.objects[()]
         if out is None:
             return found
         if not isinstance(out[0], TracedArray):
             raise NotTraced("random numbers are written into an array that holds plain ones")
         out[0][...] = found
         return out[0]
+
+    def _plainly(self, ufunc: Any, method: str, inputs: Any, out: Any, options: Any) -> Any:
+        """A function of arrays that no coin has touched."""
+        found = getattr(ufunc, method)(*map(_decided, inputs), **options)
+        if out is not None:
+            out[0][...] = found
+            return out[0]
+        return _boxed(found)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = _HANDLERS.get(function)
@@ -111,7 +123,8 @@ class TracedArray(np.ndarray):
         try:
             return super().__array_function__(function, types, args, kwargs)
         except (TypeError, AttributeError, ValueError):
-            return function(*map(_decided, args), **{k: _decided(v) for k, v in kwargs.items()})
+            decided = {name: _decided(value) for name, value in kwargs.items()}
+            return _boxed(function(*map(_decided, args), **decided))
 
     def __bool__(self) -> bool:
         return bool(self.plain())
@@ -134,7 +147,13 @@ class TracedArray(np.ndarray):
 
     def nonzero(self) -> Any:
         """Where entries are not zero, on which the path decides."""
-        return self.plain().nonzero()
+        return _boxed(self.plain().nonzero())
+
+    def view(self, *kind: Any) -> Any:
+        """Another view; NotTraced for one of the bytes as another type."""
+        if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
+            raise NotTraced("the bytes of an array are read as another type")
+        return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
         """The bytes of the array on which the path decides."""
@@ -236,14 +255,25 @@ def _type(ufunc: np.ufunc, inputs: Any) -> Any:
     return np.result_type(*kinds) if kinds else np.dtype(np.float64)
 
 
-def _symbolic(array: TracedArray) -> bool:
-    return any(isinstance(entry, Symbol) for entry in array.objects.ravel())
+def _symbolic(value: Any) -> bool:
+    """Whether an open coin has a say in a value."""
+    if isinstance(value, TracedArray):
+        return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
+    return isinstance(value, (Symbol, Selection))
 
 
 def _plain_index(index: Any) -> Any:
     if isinstance(index, tuple):
         return tuple(map(_plain_index, index))
     return index.plain() if isinstance(index, (TracedArray, Symbol)) else index
+
+
+def _boxed(found: Any) -> Any:
+    """Plain arrays as such that may hold symbols later on."""
+    if isinstance(found, tuple):
+        return tuple(map(_boxed, found))
+    plain = isinstance(found, np.ndarray) and found.ndim and not isinstance(found, TracedArray)
+    return TracedArray.of(found, found.dtype) if plain else found
 
 
 def _decided(value: Any) -> Any:
@@ -254,7 +284,7 @@ def _decided(value: Any) -> Any:
 
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
-        return _decided(condition).nonzero()
+        return _boxed(_decided(condition).nonzero())
     kinds = [value.dtype if isinstance(value, np.ndarray) else type(value) for value in (a, b)]
     kinds = [kind for kind in kinds if kind is not Symbol]
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))

@@ -20,6 +20,7 @@ _BRANCHES = {
     "laplace": ((-math.inf, 0.0, 1.0), (0.0, math.inf, -1.0)),
     "normal": ((-math.inf, math.inf, 0.0),),
     "geometric": ((0.5, math.inf, -1.0),),
+    "integers": ((-math.inf, math.inf, 0.0),),
     "two-sided geometric": ((-math.inf, 0.5, 1.0), (0.5, math.inf, -1.0)),
 }
 

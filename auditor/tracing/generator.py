@@ -6,7 +6,6 @@ the function runs. Whatever is not modelled refuses by name.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import math
@@ -16,6 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,11 @@ class TracedGenerator(np.random.Generator):
         if np.ndim(low) or np.ndim(high):
             raise NotTraced("integers with an array of bounds is not followed")
         first, beyond = int(low), int(high) + endpoint
-        if beyond - first > _MOST_VALUES:
-            raise NotTraced(f"integers of {beyond - first:,} values, more than {_MOST_VALUES:,}")
         if beyond <= first:
             raise ValueError("low >= high")
+        if beyond - first > _MOST_VALUES:
+            source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
+            return first + self._filled(size, dtype, lambda: self._line(source()))
         kind = np.dtype(dtype).type
         values = tuple(kind(k) for k in range(first, beyond))
         return self._uniformly(f"integers({first}, {beyond})", values, size, dtype)
@@ -488,7 +489,7 @@ _OUTSIDE = {
 
 def _globals_of(function: Any) -> dict[str, Any]:
     """The names of the module that a callable was written in; none that count where unknown."""
-    while isinstance(function, functools.partial):
+    while isinstance(function, partial):
         function = function.func
     function = inspect.unwrap(function)
     function = getattr(function, "__func__", function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +29,8 @@ HOLE = "a number with a density"
 MOST_ENTRIES = 1 << 16
 
 Key = tuple[Hashable, ...]
+Tag = tuple[Hashable, Key]
+"""A structure, and the leaves of it that no open coin touches."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class Group:
 class Law:
     """The groups of one input, by tag; ``fixed`` are the places of a structure that tags hold."""
 
-    groups: dict[Hashable, Group]
+    groups: dict[Tag, Group]
     fixed: dict[Hashable, tuple[int, ...]]
     paths: int
 
@@ -89,7 +91,9 @@ class Law:
         return self._of_rows(structure, rows)
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
-        columns = [np.asarray(column) for column in zip(*rows, strict=True)]
+        columns = list(
+            rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
+        )
         fixed = self.fixed.get(structure)
         found = np.full(len(rows), -np.inf)
         if fixed is None:
@@ -116,9 +120,9 @@ def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
-    grouped: list[dict[Hashable, list[Branch]]] = []
+    grouped: list[dict[Tag, list[Branch]]] = []
     for ran in inputs:
-        groups: dict[Hashable, list[Branch]] = {}
+        groups: dict[Tag, list[Branch]] = {}
         for branch in ran:
             structure, leaves = branch.answer
             tag = structure, tuple(leaves[k] for k in tags[structure])
@@ -177,10 +181,10 @@ def scaled(piece: Piece, share: float) -> Piece:
 
 
 def _blocks(
-    grouped: list[dict[Hashable, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
-) -> dict[Hashable, list[tuple[int, ...]]]:
+    grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
+) -> dict[Tag, list[tuple[int, ...]]]:
     """For each tag the places that are not fixed, those that depend on each other together."""
-    blocks: dict[Hashable, list[tuple[int, ...]]] = {}
+    blocks: dict[Tag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
         groups = [groups[tag] for groups in grouped if tag in groups]
         leaves = groups[0][0].answer.leaves
@@ -238,9 +242,18 @@ def _add(table: Table, key: Key, entry: Entry) -> None:
         table[key] = entry
         return
     known.mass += entry.mass
-    known.pieces += entry.pieces
+    known.pieces = _merged([*known.pieces, *entry.pieces])
     for value, mass in entry.points.items():
         known.points[value] = known.points.get(value, 0.0) + mass
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    """Pieces of one shape as one."""
+    weights: dict[Piece, float] = {}
+    for piece in pieces:
+        shape = replace(piece, weight=1.0)
+        weights[shape] = weights.get(shape, 0.0) + piece.weight
+    return [replace(shape, weight=weight) for shape, weight in weights.items()]
 
 
 def _table(branch: Branch, leaves: list[Any]) -> Table:
@@ -318,9 +331,9 @@ def _lattices_with_points(table: Table) -> Table:
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Where a column of outputs has a value, but for rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
-        return np.isclose(column, float(value), rtol=1e-9, atol=1e-12)
+        return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if isinstance(value, str) and value == "NaN" and column.dtype.kind == "f":
-        return np.isnan(column)
+        return np.asarray(np.isnan(column))
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 

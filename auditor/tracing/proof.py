@@ -32,6 +32,7 @@ from fedrec_auditor.auditor.tracing.law import (
     Key,
     Law,
     Table,
+    Tag,
     log,
     product,
 )
@@ -177,7 +178,7 @@ def _at_zero(p: Law, q: Law, delta: float) -> _Ratio:
     return max((_of_tag(p, q, tag) for tag in p.groups), key=lambda ratio: ratio.lower)
 
 
-def _of_tag(p: Law, q: Law, tag: Hashable) -> _Ratio:
+def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _impossible(_named((tag, ())), float(group.weight))
@@ -191,9 +192,10 @@ def _of_tag(p: Law, q: Law, tag: Hashable) -> _Ratio:
         logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
         answers.append(ratio.answer)
         notes.append(ratio.note)
-    fixed = [str(value) for value in tag[1]]  # type: ignore[index]
-    masses = [math.exp(min(value, 700.0)) for value in logs]
-    return _Ratio(lower, upper, ", ".join([*fixed, *answers]), *masses, notes[0] if notes else "")
+    fixed = [str(value) for value in tag[1]]
+    p_mass, q_mass = (math.exp(min(value, 700.0)) for value in logs)
+    note = notes[0] if notes else ""
+    return _Ratio(lower, upper, ", ".join([*fixed, *answers]), p_mass, q_mass, note)
 
 
 def _log(mass: float) -> float:
@@ -334,7 +336,7 @@ def _divergence(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
 
 def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
     """Independent blocks together, by the losses of each; normal ones are one normal."""
-    squares, uses = 0.0, Counter[tuple[Any, ...]]()
+    squares, counts = 0.0, Counter[tuple[Any, ...]]()
     pairs: dict[tuple[Any, ...], Pair] = {}
     for p, q in differing:
         shift = _shift(p, q)
@@ -347,11 +349,11 @@ def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
         rows = [tuple(log(t[k].mass) if k in t else -math.inf for k in keys) for t in (p, q)]
         name = tuple(rows)
         pairs.setdefault(name, loss_pair(np.asarray(rows[0]), np.asarray(rows[1])))
-        uses[name] += 1
-    parts = [(pairs[name], count) for name, count in uses.items()]
+        counts[name] += 1
+    uses: tuple[tuple[Pair, int], ...] = tuple((pairs[n], count) for n, count in counts.items())
     if squares:
-        parts.append((GaussianPair(math.sqrt(squares)), 1))
-    lower, upper = epsilon_below(parts, delta), epsilon_above(parts, delta)
+        uses = (*uses, (GaussianPair(math.sqrt(squares)), 1))
+    lower, upper = epsilon_below(uses, delta), epsilon_above(uses, delta)
     return _Ratio(lower, upper, f"{len(differing)} numbers together", note="composed exactly")
 
 

@@ -236,9 +236,10 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         except Exception:  # on this piece alone: the path decides which one it is on
             return function(*(settled(argument) for argument in arguments))
     merged = _merged(results)
-    if len(merged) == 1 and not isinstance(merged[0][1], Line):
-        return merged[0][1]
-    return Symbol(path, merged)
+    found = Symbol(path, merged)
+    if any(isinstance(value, Line) for _, value in merged):
+        return found
+    return found.plain() if path.eager or len(merged) == 1 else found
 
 
 def settled(value: Any) -> Any:

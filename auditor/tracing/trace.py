@@ -32,7 +32,7 @@ class Trace:
         return cls(randomizer, inputs, laws)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
-        """The exact epsilon over all pairs of the inputs, as a tight lower bound; see ``proved``."""
+        """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
         return proved(self.laws, self.inputs, delta, enough)
 
     def log_prob(self, output: Any, value: Any) -> Any:
