@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+from fedrec_auditor.targets.wrapped.contained import message_of
 
 # Replays in all, of any path at least one, and the draws they take, about.
 _REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
@@ -81,8 +82,8 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
                 answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
             except NotTraced as refusal:
                 raise NotTraced(f"{refusal}{_place(refusal)}") from None
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            except (Exception, SystemExit) as error:
+                said = f"{type(error).__name__}: {message_of(error)}"
                 raise NotTraced(f"it raises {said}{_place(error)}") from None
         state.check()
         return answer
