@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing.answers import leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.run import Branch
+from fedrec_auditor.auditor.tracing.run import Branch, Run
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, meet
 
@@ -71,6 +71,7 @@ class Law:
     groups: dict[Tag, Group]
     fixed: dict[Hashable, tuple[int, ...]]
     paths: int
+    left_out: int = 0
 
     @property
     def cut(self) -> bool:
@@ -112,10 +113,10 @@ class Law:
         return found
 
 
-def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
+def laws_of(inputs: Sequence[Run]) -> list[Law]:
     """The laws of several inputs, with the same tags and blocks; NotTraced if they are too many."""
     fixed: dict[Hashable, set[int]] = {}
-    for branch in itertools.chain.from_iterable(inputs):
+    for branch in (branch for ran in inputs for branch in ran.branches):
         structure, leaves = branch.answer
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
@@ -123,7 +124,7 @@ def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
     grouped: list[dict[Tag, list[Branch]]] = []
     for ran in inputs:
         groups: dict[Tag, list[Branch]] = {}
-        for branch in ran:
+        for branch in ran.branches:
             structure, leaves = branch.answer
             tag = structure, tuple(leaves[k] for k in tags[structure])
             groups.setdefault(tag, []).append(branch)
@@ -133,7 +134,8 @@ def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
         Law(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
-            len(ran),
+            len(ran.branches),
+            ran.left_out,
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]

@@ -127,7 +127,7 @@ def paths(
 ) -> Iterator[tuple[Path, Any]]:
     """Every path with what ``run`` returned on it, in order of its decisions.
 
-    But for paths rarer than 2^-100, as loops that go on have: of these nothing is said.
+    None for a path rarer than 2^-100, as loops that go on have.
 
     NotTraced where there are too many, where time is over, or where the code depends on more than
     its coins.
@@ -139,7 +139,7 @@ def paths(
         try:
             answer = run(path)
         except LeftOut:
-            pass
+            yield path, None
         else:
             if path._decided < given:
                 raise NotTraced(_CHANGED)

@@ -41,10 +41,10 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import plainly
 
 CLOSE = 1e-6
 """How far apart, relatively, a lower and an upper bound may be for the lower one to be exact."""
+_FEW_LEAVES = 8
 _MOST_EPSILON, _NEAR = 1e6, 1e-4
 
 
@@ -61,20 +61,22 @@ class _Ratio:
 
 
 def proved(
-    laws: Sequence[Law], inputs: Sequence[Any], delta: float, enough: float = math.inf
+    laws: Sequence[Law], names: Sequence[str], delta: float, enough: float = math.inf
 ) -> Bound:
-    """The exact epsilon over all ordered pairs of ``inputs``, a law each: tight from below.
+    """The exact epsilon over all ordered pairs of inputs, by name, a law each: tight from below.
 
     Where bounds from below and above do not meet, one from below that exceeds ``enough`` is given,
     which is not tight; NotTraced for a smaller one, and where several noises are mixed.
     """
     paths = sum(law.paths for law in laws)
-    runs = f"{paths:,} path{'s' * (paths != 1)} of {len(inputs)} inputs"
-    source = f"proved from the code: {runs}"
+    left_out = sum(law.left_out for law in laws)
+    source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
+    if left_out:
+        source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     listed = _listed(laws)
     cut = not delta and any(law.cut for law in laws)
     if listed is not None:
-        bound = replace(_tabulated(listed, inputs, delta), source=source)
+        bound = replace(_tabulated(listed, names, delta), source=source)
         return _met(bound, math.inf if cut else bound.epsilon, enough)
     best, worst = 0.0, math.inf if cut else 0.0
     witness: Witness | None = None
@@ -84,8 +86,8 @@ def proved(
         if witness is None or ratio.lower > best:
             best = max(best, ratio.lower)
             witness = Witness(
-                input_a=plainly(inputs[a]),
-                input_b=plainly(inputs[b]),
+                input_a=names[a],
+                input_b=names[b],
                 output=ratio.answer,
                 probability_a=ratio.p,
                 probability_b=ratio.q,
@@ -122,13 +124,13 @@ def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:
     return rows
 
 
-def _tabulated(rows: list[dict[Hashable, Entry]], inputs: Sequence[Any], delta: float) -> Bound:
+def _tabulated(rows: list[dict[Hashable, Entry]], names: Sequence[str], delta: float) -> Bound:
     outputs = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
     nothing = Entry(Fraction(0), {})
     table = np.asarray([[log(row.get(o, nothing).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table,
-        name_input=lambda i: plainly(inputs[i]),
+        name_input=lambda i: names[i],
         name_output=lambda j: _named(outputs[j]),
     ).lower_bound(ONE_REPORT, delta)
     if delta or bound.witness is None:
@@ -186,13 +188,16 @@ def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     lower = upper = start
     logs = [log(group.weight), log(other.weight)]
     answers, notes = [], []
+    leaves = len(tag[1]) + sum(map(len, group.tables))
     for block, table in group.tables.items():
         ratio = _of_tables(table, other.tables[block])
         lower, upper = lower + ratio.lower, upper + ratio.upper
-        logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
-        answers.append(ratio.answer)
-        notes.append(ratio.note)
-    fixed = [str(value) for value in tag[1]]
+        if ratio.lower > 0.0 or len(group.tables) == 1:  # the others tell nothing
+            logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
+            places = ", ".join(str(place + 1) for place in block)
+            answers.append(f"number {places} is {ratio.answer}" if leaves > 1 else ratio.answer)
+            notes.append(ratio.note)
+    fixed = [str(value) for value in tag[1]] if leaves <= _FEW_LEAVES else []
     p_mass, q_mass = (math.exp(min(value, 700.0)) for value in logs)
     note = notes[0] if notes else ""
     return _Ratio(lower, upper, ", ".join([*fixed, *answers]), p_mass, q_mass, note)

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,13 @@ class Branch:
     answer: Answer
 
 
+class Run(NamedTuple):
+    """All paths for one input, but for some that are rarer than 2^-100 each."""
+
+    branches: list[Branch]
+    left_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class Randomizer:
     """A callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``, of which one output is run."""
@@ -53,22 +60,22 @@ class Randomizer:
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
 
-def branches(randomizer: Randomizer, value: Any, deadline: float) -> list[Branch]:
+def run_all(randomizer: Randomizer, value: Any, deadline: float) -> Run:
     """All paths for one input; NotTraced with the line of code that is not followed.
 
     Coins stay open as long as the code permits. Where it looks at their types, it is run again
     with every coin decided as it is drawn.
     """
     try:
-        return _branches(randomizer, value, deadline, eager=False)
+        return _run_all(randomizer, value, deadline, eager=False)
     except NotTraced as refusal:
         try:
-            return _branches(randomizer, value, deadline, eager=True)
+            return _run_all(randomizer, value, deadline, eager=True)
         except NotTraced:
             raise refusal from None
 
 
-def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> list[Branch]:
+def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> Run:
     rng = TracedGenerator(Path([], deadline=deadline))
     traced = Replacements(rng, randomizer.function, lazy=not eager)
     plain = Replacements(rng, randomizer.function, lazy=False)
@@ -88,7 +95,8 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
         state.check()
         return answer
 
-    ran = list(paths(run, deadline=deadline, eager=eager))
+    every = list(paths(run, deadline=deadline, eager=eager))
+    ran = [(path, answer) for path, answer in every if answer is not None]
     draws = np.random.default_rng(0)
     for path, answer in ran:
         most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
@@ -104,7 +112,8 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
                 _evaluated(answer, known)
             ):
                 raise NotTraced("the answer changed with the same coins")
-    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
+    left_out = len(every) - len(ran)
+    return Run([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
 
 
 def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:

@@ -32,7 +32,7 @@ class State:
         self._generators: list[tuple[str, Callable[[], Any], Any]] = []
         self._caches: list[Any] = []
         self._seen: set[int] = set()
-        self._look("it", function, 0)
+        self._look("it", inspect.unwrap(function), 0)
         if "torch" in sys.modules:
             torch = sys.modules["torch"]
             self._keep("the generator of torch", lambda: torch.get_rng_state().numpy().tobytes())
