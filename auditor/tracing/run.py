@@ -6,7 +6,7 @@ import copy
 import linecache
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -17,12 +17,12 @@ from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
-from fedrec_auditor.auditor.tracing.sources import Mass, Source
+from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
 
-# Replays in all, of any path at least one, and the draws they take, about.
-_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
+# Replays in all, at least.
+_REPLAYS = 24
 _HERE = FilePath(__file__).parent
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
 
@@ -47,7 +47,7 @@ class Randomizer:
         """One output, with symbols in the place of what coins decide."""
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
-            fresh = TracedArray.of(fresh.astype(object), fresh.dtype)
+            fresh = TracedArray.typed(fresh.astype(object), fresh.dtype)
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
 
@@ -72,39 +72,75 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
     plain = Replacements(rng, randomizer.function, lazy=False)
     state = State(randomizer.function)
 
-    def run(path: Path) -> tuple[Answer, BaseException | None]:
-        rng.path = path
-        stopped: BaseException | None = None
-        with traced if path.values is None else plain:
-            try:
-                answer = randomizer(value, rng, lazy=path.values is None and not eager)
-            except NotTraced as refusal:
-                raise NotTraced(f"{refusal}{_place(refusal)}") from None
-            except Exception as error:
-                answer, stopped = Raised(type(error).__name__), error
-            found = read(answer)
-        state.check()
-        return found, stopped
+    def run(path: Path) -> Answer:
+        rng.path, NotTraced.last = path, None
+        lazy = path.values is None and not eager
+        try:
+            with traced if path.values is None else plain, np.errstate(over="ignore"):
+                found = read(randomizer(value, rng, lazy=lazy))
+        except NotTraced as refusal:
+            raise NotTraced(f"{refusal}{_place(refusal)}") from None
+        except (Exception, SystemExit) as error:
+            # Of open coins, or of what stands in for others, it says nothing of the code itself.
+            inside = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][2:]
+            ours = any(frame.f_code.co_filename.startswith(str(_HERE)) for frame in inside)
+            stops = isinstance(error, (SystemExit, RecursionError, MemoryError))
+            if lazy or ours or stops:
+                raise NotTraced(f"{type(error).__name__}: {error}{_place(error)}") from None
+            found = read(Raised(type(error).__name__))
+        finally:
+            state.check()
+        if NotTraced.last is not None:  # though the code caught it
+            raise NotTraced.last
+        return found
 
     ran = list(paths(run, deadline=deadline, eager=eager))
     draws = np.random.default_rng(0)
-    for path, (answer, stopped) in ran:
-        most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
-        for _ in range(math.ceil(min(_REPLAYS, most) / len(ran))):
+    for path, answer in ran:
+        for known in _cover(path, answer, math.ceil(_REPLAYS / len(ran)), draws):
             path.check_time()
-            known = path.draw(draws)
-            if known is None:
-                raise NotTraced("a path is too rare to be replayed")
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)
-            replayed, _ = run(again)
+            replayed = run(again)
             if len(again.sources) != len(path.sources) or not replayed.agrees(
                 _evaluated(answer, known)
             ):
-                if stopped is not None:
-                    raise NotTraced(f"{type(stopped).__name__}: {stopped}{_place(stopped)}")
                 raise NotTraced("the answer changed with the same coins")
-    return [Branch(path.weight, dict(path.limits), answer) for path, (answer, _) in ran]
+    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
+
+
+def _cover(
+    path: Path, answer: Answer, least: int, draws: np.random.Generator
+) -> Iterator[dict[Source, Any]]:
+    """Values of all draws of a path, until all values of each, and of each leaf, were there."""
+    symbols = [entry for entry in answer.leaves if isinstance(entry, Symbol)]
+    pieces = [cells for symbol in symbols for cells, _ in symbol.pieces()]
+    left = {
+        source: path.limits.get(source, source.whole) & source.possible
+        for source in path.sources
+        if isinstance(source, Discrete)
+    }
+    while least > 0 or pieces or left:
+        least -= 1
+        limits: Cells = dict(path.limits)
+        missed = []
+        for cells in pieces:
+            joined = meet(limits, cells)
+            limits = limits if joined is None else joined
+            if joined is None:
+                missed.append(cells)
+        pieces = missed
+        for source, cell in list(left.items()):
+            here = cell & limits.get(source, cell)
+            if here:
+                limits[source] = here & -here
+                left[source] = cell & ~limits[source]
+            if not left[source]:
+                del left[source]
+        known = path.draw(draws, limits) or path.draw(draws, path.limits)
+        if known is None:
+            raise NotTraced("a path is too rare to be replayed")
+        yield known
 
 
 def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
