@@ -14,16 +14,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, converter, pick
+from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply, converter, pick, to_item
 
 # These as they are while others stand in for them.
-_array, _asarray, _empty = np.array, np.asarray, np.empty
-_TRUTHS = {
-    *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal),
-    *(np.logical_and, np.logical_or, np.logical_not, np.logical_xor),
-    *(np.isfinite, np.isnan, np.isinf, np.signbit),
-}
-_REALS = {np.true_divide, np.log, np.exp, np.sqrt, np.log1p, np.expm1}
+_array, _asarray, _empty, _ones = np.array, np.asarray, np.empty, np.ones
 
 
 class TracedArray(np.ndarray):
@@ -37,6 +31,11 @@ class TracedArray(np.ndarray):
         array = _asarray(objects, dtype=object).view(cls)
         array.stands_for = np.dtype(dtype)
         return array
+
+    @classmethod
+    def typed(cls, objects: Any, dtype: Any) -> TracedArray:
+        """The same, each entry as the number of NumPy that it is in such an array."""
+        return cls.of(_each(converter(dtype))(_asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
         self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
@@ -58,7 +57,7 @@ class TracedArray(np.ndarray):
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """The same entries as another type."""
-        return TracedArray.of(_each(converter(dtype))(self.objects), np.dtype(dtype))
+        return TracedArray.typed(self.objects, dtype)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TracedArray):
@@ -71,10 +70,11 @@ class TracedArray(np.ndarray):
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
-                same = isinstance(value, Selection) and value.mask is index
-                if same or np.ndim(value) == 0:
-                    value = value.values if same else value
-                    self.objects[...] = _each(pick)(index.objects, _objects(value), self.objects)
+                full = isinstance(value, Selection) and value.follows(index)
+                if full or not np.ndim(value):
+                    value = value.values.objects if full else _objects(value)
+                    value = _each(converter(self.stands_for))(value)
+                    self.objects[...] = _each(pick)(index.objects, value, self.objects)
                     return
             index = index.plain()
         if isinstance(value, Selection):
@@ -82,29 +82,40 @@ class TracedArray(np.ndarray):
         places = _plain_index(index)
         if isinstance(value, Symbol):  # or NumPy would put the box into the array
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _objects(value)
+        self.objects[places] = _each(converter(self.stands_for))(_objects(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
             raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
-        options.pop("dtype", None)
+        dtype = options.pop("dtype", None)
+        given = {} if dtype is None else {"dtype": dtype}
         if not any(map(_symbolic, inputs)):
-            return self._plainly(ufunc, method, inputs, out, options)
+            return self._plainly(ufunc, method, inputs, out, {**options, **given})
         if ufunc.signature is not None:
             found: Any = getattr(ufunc, method)(*map(_objects, inputs), **options)
+            dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
             found = _each(ufunc)(*map(_objects, inputs))
+            dtype = _type(ufunc, inputs, **given)
         else:
+            both = inputs if method == "outer" else inputs[:1]
+            dtype = _type(getattr(ufunc, method), both, **given)
+            adding = ufunc in (np.add, np.multiply)
+            inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
             found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
         if isinstance(found, np.ndarray):
-            found = TracedArray.of(found, _type(ufunc, inputs))
+            found = TracedArray.typed(found, dtype)
             if not _symbolic(found):  # decided at once, where code looks at types
                 found = found.plain() if found.ndim else found.objects[()]
+        else:
+            found = apply(converter(dtype), found)
         if out is None:
             return found
         if not isinstance(out[0], TracedArray):
             raise NotTraced("random numbers are written into an array that holds plain ones")
+        if not np.can_cast(dtype, out[0].dtype, "same_kind"):
+            raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
         out[0][...] = found
         return out[0]
 
@@ -131,7 +142,7 @@ class TracedArray(np.ndarray):
 
     def tolist(self) -> Any:
         """The entries as nested lists."""
-        return self.objects.tolist()
+        return _each(to_item)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
         """``numpy.clip`` of the array."""
@@ -167,7 +178,12 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
-        self.values, self.mask = values, mask
+        self.values, self.mask = values.copy(), mask.copy()
+
+    def follows(self, mask: TracedArray) -> bool:
+        """Whether a mask selects the same entries."""
+        pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
+        return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
     def plain(self) -> Any:
         """The selected entries, once the path has decided on the mask."""
@@ -176,7 +192,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         picked = [value for value in inputs if isinstance(value, Selection)]
         numbers = all(isinstance(v, Selection) or not np.ndim(v) for v in inputs)
-        numbers &= all(selection.mask is self.mask for selection in picked)
+        numbers = numbers and all(selection.follows(self.mask) for selection in picked)
         if method == "__call__" and not options and numbers:
             entries = (v.values if isinstance(v, Selection) else v for v in inputs)
             return Selection(ufunc(*entries), self.mask)
@@ -202,7 +218,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
     """``ufunc`` of arrays and symbols, entry by entry."""
-    return TracedArray.of(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs))
+    return TracedArray.typed(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs))
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -238,21 +254,28 @@ def _objects(value: Any) -> Any:
     if isinstance(value, Symbol):
         return boxed(value)
     array = _asarray(value)
-    return array.astype(object) if array.ndim else value
+    return _scalars(array) if array.ndim else value
 
 
-def _type(ufunc: np.ufunc, inputs: Any) -> Any:
-    if ufunc in _TRUTHS:
-        return np.dtype(bool)
-    if ufunc in _REALS:
-        return np.dtype(np.float64)
-    kinds = [
-        value.dtype if isinstance(value, TracedArray) else _asarray(value).dtype
-        for value in inputs
-        if not isinstance(value, Symbol)
-    ]
-    kinds = [kind for kind in kinds if kind.kind in "biuf"]
-    return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
+    """The type that NumPy itself gives, or its TypeError."""
+
+    def typical(value: Any) -> Any:
+        if isinstance(value, Symbol):
+            value = value.pieces()[0][1]
+            return 1.0 if isinstance(value, Line) else value
+        return _ones(1, value.dtype) if isinstance(value, np.ndarray) and value.ndim else value
+
+    with np.errstate(all="ignore"):
+        return _asarray(function(*map(typical, inputs), **options)).dtype
+
+
+def _scalars(array: Any) -> Any:
+    """The entries of a plain array as objects, each the number of NumPy that it is."""
+    objects = _empty(array.shape, dtype=object)
+    for place, entry in zip(np.ndindex(array.shape), array.ravel(), strict=True):
+        objects[place] = entry
+    return objects
 
 
 def _symbolic(value: Any) -> bool:
@@ -285,10 +308,8 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    kinds = [value.dtype if isinstance(value, np.ndarray) else type(value) for value in (a, b)]
-    kinds = [kind for kind in kinds if kind is not Symbol]
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
-    return TracedArray.of(picked, np.result_type(*map(np.dtype, kinds)) if kinds else np.float64)
+    return TracedArray.typed(picked, _type(np.where, (_ones(1, bool), a, b)))
 
 
 def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
@@ -303,7 +324,7 @@ def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
     digits = int(decimals)
     rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
-    return TracedArray.of(rounded(_objects(array)), np.float64)
+    return TracedArray.typed(rounded(_objects(array)), array.dtype)
 
 
 def _copy(array: Any, *_: Any, **__: Any) -> Any:

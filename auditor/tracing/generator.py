@@ -394,8 +394,9 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
             dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
             entries = _array([*_flat(args[0])] or args[0], dtype=object)
             if any(isinstance(entry, Symbol) for entry in entries.ravel()):
-                array = TracedArray.of(_array(_boxed(args[0]), dtype=object), dtype or float)
-                return array if dtype is None else array.astype(dtype)
+                typical = [_typical(entry) for entry in entries.ravel()]
+                kind = _array(typical).dtype if dtype is None else dtype
+                return TracedArray.typed(_array(_boxed(args[0]), dtype=object), kind)
         if args and isinstance(args[0], TracedArray) and function in (_array, _asarray):
             dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
             copied = args[0].copy() if function is _array else args[0]
@@ -404,10 +405,16 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
             return TracedArray.of(boxed(args[0]), float)
         made = function(*args, **kwargs)
         if isinstance(made, np.ndarray) and made.dtype.kind in "biuf":
-            return TracedArray.of(made.astype(object), made.dtype)
+            return TracedArray.typed(made.astype(object), made.dtype)
         return made
 
     return make
+
+
+def _typical(entry: Any) -> Any:
+    """A plain number of the type of an entry."""
+    value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
+    return 1.0 if isinstance(value, Line) else value
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,15 @@ _CHANGED = "the function took another way with the same coins: it depends on mor
 class NotTraced(BaseException):
     """The code does something that tracing does not follow; the message says what.
 
-    No ``Exception``, so that the traced code's own handlers leave it alone.
+    No ``Exception``, so that the traced code's own handlers leave it alone; ``last`` is kept for
+    those that catch everything.
     """
+
+    last: ClassVar[NotTraced | None] = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        NotTraced.last = self
 
 
 class LeftOut(BaseException):
@@ -98,13 +105,13 @@ class Path:
         self.used_up.update(source for source, _ in parts)
         return total
 
-    def draw(self, rng: np.random.Generator) -> dict[Source, Any] | None:
-        """Values of all sources, drawn given what they are confined to; None where this is rare."""
+    def draw(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
+        """Values of all sources, drawn given these limits; None where they are rarely kept to."""
         for _ in range(_TRIES):
-            values = {s: s.draw(self.limits.get(s, s.whole), rng) for s in self.sources}
+            values = {s: s.draw(limits.get(s, s.whole), rng) for s in self.sources}
             for total, parts in self.sums.items():
                 values[total] = sum(weight * values[source] for source, weight in parts)
-            if all(s.holds(self.limits[s], values[s]) for s in self.sums if s in self.limits):
+            if all(s.holds(limits[s], values[s]) for s in self.sums if s in limits):
                 return values
         return None
 

@@ -6,7 +6,7 @@ import copy
 import linecache
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from fedrec_auditor.auditor.tracing.answers import Answer, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
-from fedrec_auditor.auditor.tracing.sources import Mass, Source
+from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
 from fedrec_auditor.targets.wrapped.contained import message_of
 
-# Replays in all, of any path at least one, and the draws they take, about.
-_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
+# Replays in all, at least.
+_REPLAYS = 24
 _HERE = FilePath(__file__).parent
 _STANDARD = str(FilePath(linecache.__file__).parent)
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
@@ -56,7 +56,7 @@ class Randomizer:
         """One output, with symbols in the place of what coins decide."""
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
-            fresh = TracedArray.of(fresh.astype(object), fresh.dtype)
+            fresh = TracedArray.typed(fresh.astype(object), fresh.dtype)
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
 
@@ -82,29 +82,28 @@ def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool
     state = State(randomizer.function)
 
     def run(path: Path) -> Answer:
-        rng.path = path
+        rng.path, NotTraced.last = path, None
         replayed = path.values is not None
-        with plain if replayed else traced:
-            try:
+        try:
+            with plain if replayed else traced, np.errstate(over="ignore"):
                 answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
-            except NotTraced as refusal:
-                raise NotTraced(f"{refusal}{_place(refusal)}") from None
-            except (Exception, SystemExit) as error:
-                said = f"{type(error).__name__}: {message_of(error)}"
-                raise NotTraced(f"it raises {said}{_place(error)}") from None
-        state.check()
+        except NotTraced as refusal:
+            raise NotTraced(f"{refusal}{_place(refusal)}") from None
+        except (Exception, SystemExit) as error:
+            said = f"{type(error).__name__}: {message_of(error)}"
+            raise NotTraced(f"it raises {said}{_place(error)}") from None
+        finally:
+            state.check()
+        if NotTraced.last is not None:  # though the code caught it
+            raise NotTraced.last
         return answer
 
     every = list(paths(run, deadline=deadline, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
     draws = np.random.default_rng(0)
     for path, answer in ran:
-        most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
-        for _ in range(math.ceil(min(_REPLAYS, most) / len(ran))):
+        for known in _cover(path, answer, math.ceil(_REPLAYS / len(ran)), draws):
             path.check_time()
-            known = path.draw(draws)
-            if known is None:
-                raise NotTraced("a path is too rare to be replayed")
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)
             replayed = run(again)
@@ -114,6 +113,40 @@ def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool
                 raise NotTraced("the answer changed with the same coins")
     left_out = len(every) - len(ran)
     return Run([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
+
+
+def _cover(
+    path: Path, answer: Answer, least: int, draws: np.random.Generator
+) -> Iterator[dict[Source, Any]]:
+    """Values of all draws of a path, until all values of each, and of each leaf, were there."""
+    symbols = [entry for entry in answer.leaves if isinstance(entry, Symbol)]
+    pieces = [cells for symbol in symbols for cells, _ in symbol.pieces()]
+    left = {
+        source: path.limits.get(source, source.whole) & source.possible
+        for source in path.sources
+        if isinstance(source, Discrete)
+    }
+    while least > 0 or pieces or left:
+        least -= 1
+        limits: Cells = dict(path.limits)
+        missed = []
+        for cells in pieces:
+            joined = meet(limits, cells)
+            limits = limits if joined is None else joined
+            if joined is None:
+                missed.append(cells)
+        pieces = missed
+        for source, cell in list(left.items()):
+            here = cell & limits.get(source, cell)
+            if here:
+                limits[source] = here & -here
+                left[source] = cell & ~limits[source]
+            if not left[source]:
+                del left[source]
+        known = path.draw(draws, limits) or path.draw(draws, path.limits)
+        if known is None:
+            raise NotTraced("a path is too rare to be replayed")
+        yield known
 
 
 def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:

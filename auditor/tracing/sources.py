@@ -34,6 +34,11 @@ class Discrete:
         """The cell of all values."""
         return (1 << len(self.values)) - 1
 
+    @property
+    def possible(self) -> int:
+        """The cell of all values that have a probability."""
+        return sum(1 << k for k, mass in enumerate(self.masses) if mass)
+
     def meet(self, one: Any, other: Any) -> Any:
         """What two cells share; false where they share nothing."""
         return one & other

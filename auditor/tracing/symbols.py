@@ -184,14 +184,16 @@ class Symbol:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("item", "copy"):
+        if name == "item":
+            return lambda: apply(to_item, self)
+        if name == "copy":
             return lambda: self
         if name == "astype":
             return lambda kind: apply(converter(kind), self)
         return getattr(self.plain(), name)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return apply(np.round, self, digits or 0)
+        return apply(round, self) if digits is None else apply(round, self, digits)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         from fedrec_auditor.auditor.tracing.arrays import of_symbols
@@ -301,17 +303,11 @@ def exact(value: Any) -> Any:
 def converter(kind: Any) -> Callable[[Any], Any]:
     """What ``astype(kind)`` does to one value."""
     dtype = np.dtype(kind)
-    wide = {"b": to_bool, "i": to_int, "f": to_float} if dtype.itemsize == 8 else {"b": to_bool}
 
     def convert(value: Any) -> Any:
         return _array(value).astype(dtype)[()]
 
-    return wide.get(dtype.kind, convert)
-
-
-def to_bool(value: Any) -> Any:
-    """A truth value."""
-    return bool(value)
+    return dtype.type if dtype.type in _RULES else convert
 
 
 def to_int(value: Any) -> Any:
@@ -322,6 +318,11 @@ def to_int(value: Any) -> Any:
 def to_float(value: Any) -> Any:
     """A real number."""
     return float(value)
+
+
+def to_item(value: Any) -> Any:
+    """A number of NumPy as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def pick(condition: Any, a: Any, b: Any) -> Any:
@@ -337,7 +338,16 @@ def _of_lines(
     if rule is None:
         name = getattr(function, "__name__", str(function))
         raise NotTraced(f"{name} of noise that has a density is not followed")
-    return list(rule(path, cells, *values))
+    kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
+    return [
+        (part, value if kind is None or isinstance(value, Line) else _as(kind, value))
+        for part, value in rule(path, cells, *values)
+    ]
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """A plain value as the type that a function gives; only truth values become ``numpy.bool_``."""
+    return value if kind is np.bool_ and not isinstance(value, bool) else kind(value)
 
 
 Rule = Callable[..., Iterator[Piece]]
@@ -426,7 +436,7 @@ def _split(cells: Cells, a: Any, b: Any, *, strict: bool) -> Iterator[Piece]:
         coefficient = a.coefficient - b.coefficient
         constant = a.constant - b.constant
         if coefficient == 0:
-            yield cells, np.bool_(constant < 0 or (constant == 0 and not strict))
+            yield cells, constant < 0 or (constant == 0 and not strict)
             return
         line, threshold = replace(a, coefficient=coefficient, constant=constant), Fraction(0)
         true, false = line.below(cells[line.variable.source], threshold, strict)
@@ -438,7 +448,7 @@ def _split(cells: Cells, a: Any, b: Any, *, strict: bool) -> Iterator[Piece]:
         false, true = b.below(cells[b.variable.source], exact(a), not strict)
     for part, answer in ((true, True), (false, False)):
         if part:
-            yield {**cells, line.variable.source: part}, np.bool_(answer)
+            yield {**cells, line.variable.source: part}, answer
 
 
 def _less(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
@@ -460,15 +470,15 @@ def _greater_equal(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
 def _equal(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
     for below, at_most in _split(cells, a, b, strict=False):
         if not at_most:
-            yield below, np.bool_(False)
+            yield below, False
             continue
         for part, less in _split(below, a, b, strict=True):
-            yield part, np.bool_(not less)
+            yield part, not less
 
 
 def _not_equal(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
     for part, equal in _equal(path, cells, a, b):
-        yield part, np.bool_(not equal)
+        yield part, not equal
 
 
 def _where(path: Path, cells: Cells, condition: Any, a: Any, b: Any) -> Iterator[Piece]:
@@ -588,7 +598,7 @@ def _same(path: Path, cells: Cells, a: Line) -> Iterator[Piece]:
 
 def _always(answer: bool) -> Rule:
     def rule(path: Path, cells: Cells, a: Line) -> Iterator[Piece]:
-        yield cells, np.bool_(answer)
+        yield cells, answer
 
     return rule
 
@@ -600,7 +610,7 @@ for _rule, _functions in {
     _multiply: (np.multiply, operator.mul),
     _divide: (np.true_divide, operator.truediv),
     _negative: (np.negative, operator.neg),
-    _same: (np.positive, operator.pos, to_float, float, np.float64),
+    _same: (np.positive, operator.pos, to_float, to_item, np.float64),
     _less: (np.less, operator.lt),
     _less_equal: (np.less_equal, operator.le),
     _greater: (np.greater, operator.gt),
@@ -617,15 +627,19 @@ for _rule, _functions in {
     _floor: (np.floor, math.floor),
     _ceil: (np.ceil, math.ceil),
     _rint: (np.rint,),
-    _round: (np.round,),
-    _trunc: (np.trunc, to_int, int, math.trunc),
+    _round: (np.round, round),
+    _trunc: (np.trunc, to_int, np.int64, math.trunc),
     _log: (np.log, math.log),
     _log1p: (np.log1p, math.log1p),
-    _true: (to_bool,),
+    _true: (np.bool_,),
     _always(True): (np.isfinite,),
     _always(False): (np.isnan, np.isinf),
 }.items():
     _RULES.update(dict.fromkeys(_functions, _rule))
+_KINDS: dict[Callable[..., Any], Any] = {
+    **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),
+    **{kind: kind for kind in (np.int64, np.float64, np.bool_)},
+}
 
 
 def _binary(name: str, function: Callable[..., Any]) -> None:
