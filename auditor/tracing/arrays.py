@@ -264,7 +264,8 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
         if isinstance(value, Symbol):
             value = value.pieces()[0][1]
             return 1.0 if isinstance(value, Line) else value
-        return _ones(1, value.dtype) if isinstance(value, np.ndarray) and value.ndim else value
+        is_array = isinstance(value, np.ndarray)
+        return _ones(1 if value.ndim else (), value.dtype) if is_array else value
 
     with np.errstate(all="ignore"):
         return _asarray(function(*map(typical, inputs), **options)).dtype

@@ -36,6 +36,8 @@ from fedrec_auditor.auditor.tracing.symbols import (
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
+_MANY = 1 << 40
+"""Whole numbers beyond so many count as real ones."""
 
 
 class TracedGenerator(np.random.Generator):
@@ -103,6 +105,8 @@ class TracedGenerator(np.random.Generator):
         first, beyond = int(low), int(high) + endpoint
         if beyond <= first:
             raise ValueError("low >= high")
+        if beyond - first > _MANY:
+            return first + (beyond - first) * self._real("integers()", "uniform", size)
         if beyond - first > _MOST_VALUES:
             source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
             return first + self._filled(size, dtype, lambda: self._line(source()))

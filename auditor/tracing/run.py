@@ -19,11 +19,11 @@ from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerat
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
 from fedrec_auditor.targets.wrapped.contained import message_of
 
-# Replays in all, at least.
-_REPLAYS = 24
+# Replays in all, at least; and for paths of many draws these draws, about, in some replays.
+_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
 _HERE = FilePath(__file__).parent
 _STANDARD = str(FilePath(linecache.__file__).parent)
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
@@ -102,7 +102,8 @@ def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool
     ran = [(path, answer) for path, answer in every if answer is not None]
     draws = np.random.default_rng(0)
     for path, answer in ran:
-        for known in _cover(path, answer, math.ceil(_REPLAYS / len(ran)), draws):
+        most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
+        for known in _cover(path, answer, math.ceil(min(_REPLAYS, most) / len(ran)), draws):
             path.check_time()
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)
@@ -131,15 +132,16 @@ def _cover(
         limits: Cells = dict(path.limits)
         missed = []
         for cells in pieces:
-            joined = meet(limits, cells)
-            limits = limits if joined is None else joined
-            if joined is None:
+            here = {s: s.meet(limits.get(s, s.whole), cell) for s, cell in cells.items()}
+            if all(here.values()):
+                limits.update(here)
+            else:
                 missed.append(cells)
         pieces = missed
         for source, cell in list(left.items()):
-            here = cell & limits.get(source, cell)
-            if here:
-                limits[source] = here & -here
+            open_still = cell & limits.get(source, cell)
+            if open_still:
+                limits[source] = open_still & -open_still
                 left[source] = cell & ~limits[source]
             if not left[source]:
                 del left[source]
