@@ -74,6 +74,7 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
         items = sorted(answer.items(), key=lambda item: repr(item[0]))
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
     if isinstance(answer, (list, tuple)):
+        answer = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in answer]
         if not any(isinstance(entry, (list, tuple, dict, np.ndarray)) for entry in answer):
             leaves += [e if isinstance(e, Symbol) else leaf(e) for e in answer]
             return "row", len(answer)
