@@ -10,10 +10,7 @@ import functools
 import inspect
 import itertools
 import math
-import os
 import random
-import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -188,6 +185,11 @@ class TracedGenerator(np.random.Generator):
         order = self._without_replacement([Fraction(1, many)] * many, many)
         x[:] = x[_array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
 
+    @property
+    def bit_generator(self) -> Any:
+        """Refused: raw bits are not modelled."""
+        raise NotTraced("Generator.bit_generator is not modelled")
+
     def spawn(self, n_children: int) -> Any:
         """Generators of the same path: their draws are independent."""
         return [self for _ in range(n_children)]
@@ -287,30 +289,16 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
-        "default_rng": lambda seed=None: (
-            rng if seed is None or seed is rng else _seeded(_DEFAULT_RNG)(seed)
-        ),
+        "default_rng": lambda seed=None: rng if seed is None or seed is rng else _DEFAULT_RNG(seed),
     }
     same = "uniform normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
     known |= {name: getattr(rng, name) for name in same.split()}
     for name in dir(np.random):
         function = getattr(np.random, name)
-        if inspect.isbuiltin(function) and name not in known:
+        if name[0].islower() and callable(function) and name not in known:
             known[name] = _refusing(f"numpy.random.{name}")
-    unseeded = "RandomState SeedSequence PCG64 PCG64DXSM MT19937 Philox SFC64"
-    return known | {name: _seeded(getattr(np.random, name)) for name in unseeded.split()}
-
-
-def _seeded(kind: Any) -> Callable[..., Any]:
-    """A generator of its own, which is no coin of the path unless it has a seed."""
-
-    def make(*seed: Any, **options: Any) -> Any:
-        if not (seed or options) or any(isinstance(value, Symbol) for value in seed):
-            raise NotTraced(f"{kind.__name__} draws coins of its own")
-        return kind(*seed, **options)
-
-    return make
+    return known
 
 
 # These as they are while others stand in for them.
@@ -367,7 +355,6 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     for name in dir(random):
         if inspect.ismethod(getattr(random, name)) and name not in known:
             known[name] = _refusing(f"random.{name}")
-    known |= {name: _seeded(getattr(random, name)) for name in ("Random", "SystemRandom")}
     return known
 
 
@@ -460,10 +447,6 @@ class Replacements:
 
     def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
         replaced = [(vars(np.random), _legacy(rng)), (vars(random), _standard_library(rng))]
-        replaced += [
-            (vars(owner), {name: _refusing(f"{owner.__name__}.{name}") for name in names.split()})
-            for owner, names in _OUTSIDE.items()
-        ]
         if lazy:
             made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
             names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
@@ -498,12 +481,6 @@ class Replacements:
 
 
 _ABSENT = object()
-# What no coin of the path decides.
-_OUTSIDE = {
-    os: "urandom",
-    time: "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns",
-    secrets: "token_bytes token_hex token_urlsafe choice randbelow randbits",
-}
 
 
 def _globals_of(function: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
+from fedrec_auditor.auditor.tracing.outside import watched
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
@@ -76,7 +77,7 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
         rng.path, NotTraced.last = path, None
         lazy = path.values is None and not eager
         try:
-            with traced if path.values is None else plain, np.errstate(over="ignore"):
+            with traced if path.values is None else plain, watched(), np.errstate(over="ignore"):
                 found = read(randomizer(value, rng, lazy=lazy))
         except NotTraced as refusal:
             raise NotTraced(f"{refusal}{_place(refusal)}") from None
@@ -89,11 +90,24 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
                 raise NotTraced(f"{type(error).__name__}: {error}{_place(error)}") from None
             found = read(Raised(type(error).__name__))
         finally:
-            state.check()
+            if path.values is None:  # in replays they stay, or caches of coins would not be seen
+                state.forget()
         if NotTraced.last is not None:  # though the code caught it
-            raise NotTraced.last
+            raise NotTraced(f"{NotTraced.last}{_place(NotTraced.last)}")
         return found
 
+    try:
+        ran = _replayed(run, deadline, eager=eager)
+    finally:
+        state.forget()
+        state.check()
+    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
+
+
+def _replayed(
+    run: Callable[[Path], Answer], deadline: float, *, eager: bool
+) -> list[tuple[Path, Answer]]:
+    """All paths with their answers, if these are the same with plain numbers."""
     ran = list(paths(run, deadline=deadline, eager=eager))
     draws = np.random.default_rng(0)
     for path, answer in ran:
@@ -106,7 +120,7 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
                 _evaluated(answer, known)
             ):
                 raise NotTraced("the answer changed with the same coins")
-    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
+    return ran
 
 
 def _cover(
