@@ -59,6 +59,8 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
     if isinstance(answer, Symbol):
         leaves.append(answer)
         return "value"
+    if type(answer).__module__ == "torch":
+        answer = answer.detach().cpu().numpy()
     if isinstance(answer, Raised):
         return "raised", answer.name
     if isinstance(answer, np.ndarray):

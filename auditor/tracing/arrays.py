@@ -245,7 +245,7 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
         if isinstance(value, Symbol):
             value = value.pieces()[0][1]
             return 1.0 if isinstance(value, Line) else value
-        return _ones(1, value.dtype) if isinstance(value, np.ndarray) and value.ndim else value
+        return _ones(value.ndim and 1, value.dtype) if isinstance(value, np.ndarray) else value
 
     with np.errstate(all="ignore"):
         return _asarray(function(*map(typical, inputs), **options)).dtype

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, boxed
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
 from fedrec_auditor.auditor.tracing.symbols import (
@@ -108,6 +108,10 @@ class TracedGenerator(np.random.Generator):
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Successes in n trials."""
+        if np.ndim(n) or np.ndim(p):
+            every = np.broadcast(_objects(n), _objects(p), np.empty(() if size is None else size))
+            drawn = [self.binomial(*one[:2]) for one in every]
+            return TracedArray.of(_array(drawn, dtype=object).reshape(every.shape), np.int64)
         trials, share = int(n), _number(p)
         if trials > _MOST_VALUES:
             raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")

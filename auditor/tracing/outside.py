@@ -11,13 +11,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 
 _HERE = str(Path(__file__).parent)
-_LIBRARY = str(Path(datetime.__file__).parent)
+_LIBRARIES = (str(Path(datetime.__file__).parent), str(Path(np.__file__).parent))
 _MODULES = {"time", "posix", "nt", "_socket", "_uuid", "_posixsubprocess", "select"}
 _FUNCTIONS = {("_io", "open"), ("_thread", "start_new_thread"), ("builtins", "input")}
-_HARMLESS = {"fspath", "sleep"}
+_HARMLESS = {"fspath", "sleep", "_path_normpath"}
 _NOW = {"now", "utcnow", "today"}
 
 
@@ -37,10 +39,16 @@ def _look(frame: FrameType, event: str, called: Any) -> None:
         return
     owner, name = getattr(called, "__self__", None), called.__name__
     module = called.__module__ or type(owner).__module__
-    outside = module in _MODULES and name not in _HARMLESS or (module, name) in _FUNCTIONS
+    outside = (module in _MODULES and name not in _HARMLESS) or (module, name) in _FUNCTIONS
     outside |= name in _NOW and isinstance(owner, type) and issubclass(owner, datetime.date)
     outside |= name == "seed" and (isinstance(owner, random.Random) or module.startswith("torch"))
     caller = frame.f_code.co_filename
-    outside |= name == "id" and module == "builtins" and not caller.startswith(_LIBRARY)
-    if outside and not caller.startswith((_HERE, "<frozen importlib")):
+    outside |= name == "id" and module == "builtins" and not caller.startswith(_LIBRARIES)
+    if outside and not caller.startswith(_HERE) and not _importing(frame):
         raise NotTraced(f"{module}.{name} is no coin of its generator")
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None

@@ -22,8 +22,8 @@ from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
 
-# Replays in all, at least.
-_REPLAYS = 24
+# Replays in all, and the draws they take, about; beyond those that show every value.
+_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 13, 2
 _HERE = FilePath(__file__).parent
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
 
@@ -77,8 +77,13 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
         rng.path, NotTraced.last = path, None
         lazy = path.values is None and not eager
         try:
-            with traced if path.values is None else plain, watched(), np.errstate(over="ignore"):
-                found = read(randomizer(value, rng, lazy=lazy))
+            with np.errstate(over="ignore"):
+                if path.values is None:
+                    with traced:
+                        found = read(randomizer(value, rng, lazy=lazy))
+                else:
+                    with plain, watched():
+                        found = read(randomizer(value, rng, lazy=False))
         except NotTraced as refusal:
             raise NotTraced(f"{refusal}{_place(refusal)}") from None
         except (Exception, SystemExit) as error:
@@ -111,7 +116,8 @@ def _replayed(
     ran = list(paths(run, deadline=deadline, eager=eager))
     draws = np.random.default_rng(0)
     for path, answer in ran:
-        for known in _cover(path, answer, math.ceil(_REPLAYS / len(ran)), draws):
+        most = min(_REPLAYS, max(_FEWEST, _REPLAYED // max(1, len(path.sources))))
+        for known in _cover(path, answer, math.ceil(most / len(ran)), draws):
             path.check_time()
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)

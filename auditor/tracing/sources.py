@@ -176,7 +176,7 @@ class Real:
 
     def holds(self, cell: Any, value: Any) -> bool:
         """Whether ``value``, as ``draw`` gave it, is in the cell."""
-        return any(low <= value <= high for low, high in cell)
+        return any(float(low) <= value <= float(high) for low, high in cell)
 
     def same(self, other: Any) -> bool:
         """Whether the other one is drawn from the same distribution."""

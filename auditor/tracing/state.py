@@ -142,7 +142,7 @@ class State:
             return self._keep(name, lambda: [repr(value.getstate()).encode()])
         if hasattr(value, "_version"):  # a tensor, which counts what is written to it
             return self._keep(name, lambda: [b"%d" % value._version])
-        if type(value).__module__.startswith("torch") and hasattr(value, "initial_seed"):
+        if type(value).__module__.startswith("torch") and type(value).__name__ == "Generator":
             return self._keep(name, lambda: [value.get_state().numpy().tobytes()])
         if _of_library(value):
             return []
