@@ -103,7 +103,7 @@ class TracedArray(np.ndarray):
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
             found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
         if isinstance(found, np.ndarray):
-            found = TracedArray.typed(found, dtype)
+            found = _finished(found, dtype, inputs)
         else:
             found = apply(converter(dtype), found)
         if out is None:
@@ -199,7 +199,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
     """``ufunc`` of arrays and symbols, entry by entry."""
-    return TracedArray.typed(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs))
+    return _finished(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs), inputs)
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -259,6 +259,17 @@ def _scalars(array: Any) -> Any:
     return objects
 
 
+def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
+    """What was made of ``inputs``: a plain array where the path decides on all at once."""
+    array = TracedArray.typed(objects, dtype)
+    if not _symbolic(array):
+        entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
+        symbol = next((entry for entry in entries if isinstance(entry, Symbol)), None)
+        if symbol is not None and symbol.path.eager:
+            return array.plain()
+    return array
+
+
 def _symbolic(array: TracedArray) -> bool:
     return any(isinstance(entry, Symbol) for entry in array.objects.ravel())
 
@@ -279,7 +290,8 @@ def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _decided(condition).nonzero()
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
-    return TracedArray.typed(picked, _type(np.where, (_ones(1, bool), a, b)))
+    kind = _type(np.where, (_ones(1, bool), a, b))
+    return _finished(picked, kind, (condition, a, b))
 
 
 def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
