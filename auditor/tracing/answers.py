@@ -32,6 +32,12 @@ class Answer(NamedTuple):
         return self.structure == other.structure and all(map(_close, self.leaves, other.leaves))
 
 
+class Raised(NamedTuple):
+    """The answer of a call that raised."""
+
+    name: str
+
+
 def read(answer: Any) -> Answer:
     """The structure and the leaves of an answer; NotTraced for objects of other kinds."""
     leaves: list[Any] = []
@@ -67,6 +73,10 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
     if isinstance(answer, Symbol):
         leaves.append(answer)
         return "value"
+    if type(answer).__module__ == "torch":
+        answer = answer.detach().cpu().numpy()
+    if isinstance(answer, Raised):
+        return "raised", answer.name
     if isinstance(answer, np.ndarray):
         entries = answer.view(np.ndarray).tolist() if answer.ndim else answer[()]
         return _structure(entries, leaves)

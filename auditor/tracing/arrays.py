@@ -105,9 +105,7 @@ class TracedArray(np.ndarray):
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
             found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
         if isinstance(found, np.ndarray):
-            found = TracedArray.typed(found, dtype)
-            if not _symbolic(found):  # decided at once, where code looks at types
-                found = found.plain() if found.ndim else found.objects[()]
+            found = _finished(found, dtype, inputs)
         else:
             found = apply(converter(dtype), found)
         if out is None:
@@ -218,7 +216,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
     """``ufunc`` of arrays and symbols, entry by entry."""
-    return TracedArray.typed(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs))
+    return _finished(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs), inputs)
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -264,8 +262,7 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
         if isinstance(value, Symbol):
             value = value.pieces()[0][1]
             return 1.0 if isinstance(value, Line) else value
-        is_array = isinstance(value, np.ndarray)
-        return _ones(1 if value.ndim else (), value.dtype) if is_array else value
+        return _ones(value.ndim and 1, value.dtype) if isinstance(value, np.ndarray) else value
 
     with np.errstate(all="ignore"):
         return _asarray(function(*map(typical, inputs), **options)).dtype
@@ -277,6 +274,17 @@ def _scalars(array: Any) -> Any:
     for place, entry in zip(np.ndindex(array.shape), array.ravel(), strict=True):
         objects[place] = entry
     return objects
+
+
+def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
+    """What was made of ``inputs``: a plain array where the path decides on all at once."""
+    array = TracedArray.typed(objects, dtype)
+    if not _symbolic(array):
+        entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
+        symbol = next((entry for entry in entries if isinstance(entry, Symbol)), None)
+        if symbol is not None and symbol.path.eager:
+            return array.plain()
+    return array
 
 
 def _symbolic(value: Any) -> bool:
@@ -310,7 +318,8 @@ def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
-    return TracedArray.typed(picked, _type(np.where, (_ones(1, bool), a, b)))
+    kind = _type(np.where, (_ones(1, bool), a, b))
+    return _finished(picked, kind, (condition, a, b))
 
 
 def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:

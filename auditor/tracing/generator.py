@@ -9,10 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import os
 import random
-import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -20,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, boxed
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
 from fedrec_auditor.auditor.tracing.symbols import (
@@ -116,6 +113,10 @@ class TracedGenerator(np.random.Generator):
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Successes in n trials."""
+        if np.ndim(n) or np.ndim(p):
+            every = np.broadcast(_objects(n), _objects(p), np.empty(() if size is None else size))
+            drawn = [self.binomial(*one[:2]) for one in every]
+            return TracedArray.of(_array(drawn, dtype=object).reshape(every.shape), np.int64)
         trials, share = int(n), _number(p)
         if trials > _MOST_VALUES:
             raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
@@ -192,6 +193,11 @@ class TracedGenerator(np.random.Generator):
         many = len(x)
         order = self._without_replacement([Fraction(1, many)] * many, many)
         x[:] = x[_array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
+
+    @property
+    def bit_generator(self) -> Any:
+        """Refused: raw bits are not modelled."""
+        raise NotTraced("Generator.bit_generator is not modelled")
 
     def spawn(self, n_children: int) -> Any:
         """Generators of the same path: their draws are independent."""
@@ -299,7 +305,7 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     known |= {name: getattr(rng, name) for name in same.split()}
     for name in dir(np.random):
         function = getattr(np.random, name)
-        if inspect.isbuiltin(function) and name not in known:
+        if name[0].islower() and callable(function) and name not in known:
             known[name] = _refusing(f"numpy.random.{name}")
     return known
 
@@ -450,10 +456,6 @@ class Replacements:
 
     def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
         replaced = [(vars(np.random), _legacy(rng)), (vars(random), _standard_library(rng))]
-        replaced += [
-            (vars(owner), {name: _refusing(f"{owner.__name__}.{name}") for name in names.split()})
-            for owner, names in _OUTSIDE.items()
-        ]
         if lazy:
             made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
             names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
@@ -488,14 +490,6 @@ class Replacements:
 
 
 _ABSENT = object()
-# What no coin of the path decides.
-_OUTSIDE = {
-    os: "urandom",
-    random: "Random _urandom",
-    np.random.bit_generator: "randbits",
-    time: "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns",
-    secrets: "token_bytes token_hex token_urlsafe choice randbelow randbits",
-}
 
 
 def _globals_of(function: Any) -> dict[str, Any]:

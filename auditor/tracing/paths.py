@@ -15,7 +15,7 @@ MOST_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
-_TRIES, _DEEPEST = 1000, 4096
+_TRIES, _DEEPEST = 1000, 512
 _CHANGED = "the function took another way with the same coins: it depends on more than these"
 
 

@@ -7,23 +7,25 @@ import linecache
 import math
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.answers import Answer, leaf, read
+from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
+from fedrec_auditor.auditor.tracing.outside import watched
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
 from fedrec_auditor.targets.wrapped.contained import message_of
 
-# Replays in all, at least; and for paths of many draws these draws, about, in some replays.
-_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 14, 4
+# Replays in all, and the draws they take, about; beyond those that show every value.
+_REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 13, 2
 _HERE = FilePath(__file__).parent
 _STANDARD = str(FilePath(linecache.__file__).parent)
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
@@ -85,25 +87,42 @@ def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool
         rng.path, NotTraced.last = path, None
         replayed = path.values is not None
         try:
-            with plain if replayed else traced, np.errstate(over="ignore"):
+            stand_ins, watching = (plain, watched()) if replayed else (traced, nullcontext())
+            with np.errstate(over="ignore"), stand_ins, watching:
                 answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
         except NotTraced as refusal:
             raise NotTraced(f"{refusal}{_place(refusal)}") from None
         except (Exception, SystemExit) as error:
-            said = f"{type(error).__name__}: {message_of(error)}"
-            raise NotTraced(f"it raises {said}{_place(error)}") from None
+            # Of open coins, or of what stands in for others, it says nothing of the code itself.
+            inside = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][2:]
+            ours = any(frame.f_code.co_filename.startswith(str(_HERE)) for frame in inside)
+            stops = isinstance(error, (SystemExit, RecursionError, MemoryError))
+            if ours or stops or not (replayed or eager):
+                said = f"{type(error).__name__}: {message_of(error)}"
+                raise NotTraced(f"it raises {said}{_place(error)}") from None
+            answer = read(Raised(type(error).__name__))
         finally:
-            state.check()
+            if path.values is None:  # in replays they stay, or caches of coins would not be seen
+                state.forget()
         if NotTraced.last is not None:  # though the code caught it
-            raise NotTraced.last
+            raise NotTraced(f"{NotTraced.last}{_place(NotTraced.last)}")
         return answer
 
+    try:
+        return _replayed(run, deadline, eager=eager)
+    finally:
+        state.forget()
+        state.check()
+
+
+def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) -> Run:
+    """All paths with their answers, if these are the same with plain numbers."""
     every = list(paths(run, deadline=deadline, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
     draws = np.random.default_rng(0)
     for path, answer in ran:
-        most = max(_FEWEST, _REPLAYED // max(1, len(path.sources)))
-        for known in _cover(path, answer, math.ceil(min(_REPLAYS, most) / len(ran)), draws):
+        most = min(_REPLAYS, max(_FEWEST, _REPLAYED // max(1, len(path.sources))))
+        for known in _cover(path, answer, math.ceil(most / len(ran)), draws):
             path.check_time()
             values = [known[source] for source in path.sources]
             again = Path([], deadline=deadline, sources=path.sources, values=values)

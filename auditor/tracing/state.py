@@ -2,132 +2,237 @@
 
 from __future__ import annotations
 
-import functools
+import gc
 import inspect
+import itertools
 import random
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 
-_DEEPEST, _MOST = 3, 4096
+_MOST = 1 << 15
+_ATOMS = (str, bytes, int, float, complex, type(None), types.CodeType, types.BuiltinFunctionType)
+# Whose classes, functions and other objects are taken to keep nothing.
+_LIBRARIES = {*sys.stdlib_module_names, "numpy", "scipy", "torch"}
+_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "random", "types"}
+_LIBRARIES -= {"_thread", "_functools", "_collections", "__main__"}
+_NONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """One thing that may change: its parts as they were, how they are read, and put back."""
+
+    name: str
+    names: list[str]
+    before: list[Any]
+    read: Callable[[], list[Any]]
+    write: Callable[[list[Any]], None]
 
 
 class State:
     """What a callable reaches that may change, as it was when this was made.
 
-    Closures, defaults, own attributes and the names of its module that it uses, three levels deep:
-    containers and arrays of up to 4,096 entries, generators, and caches of functions, which are
-    emptied. NotTraced for iterators: nobody can see, or put back, how far they are.
+    Closures, defaults, attributes, classes and the names of its module that it uses, and what
+    these reach: containers, arrays, generators; caches of functions are emptied. NotTraced for
+    iterators, since nobody can see how far they are, and for more than 32,768 objects.
     """
 
     def __init__(self, function: Any) -> None:
-        self._contents: list[tuple[str, Any, Any]] = []
-        self._cells: list[tuple[str, Any, Any]] = []
-        self._globals: list[tuple[dict[str, Any], str, Any]] = []
-        self._generators: list[tuple[str, Callable[[], Any], Any]] = []
+        self._kept: list[_Kept] = []
         self._caches: list[Any] = []
-        self._seen: set[int] = set()
-        self._look("it", inspect.unwrap(function), 0)
+        self._seen: dict[int, Any] = {}
+        left = [("it", inspect.unwrap(function))]
+        while left:
+            name, value = left.pop()
+            if isinstance(value, _ATOMS) or id(value) in self._seen:
+                continue
+            if len(self._seen) == _MOST:
+                raise NotTraced(f"it keeps more than {_MOST:,} objects between calls")
+            self._seen[id(value)] = value
+            left += self._look(name, value)
         if "torch" in sys.modules:
             torch = sys.modules["torch"]
-            self._keep("the generator of torch", lambda: torch.get_rng_state().numpy().tobytes())
+            self._keep("the generator of torch", lambda: [torch.get_rng_state().numpy().tobytes()])
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty the caches of functions."""
+        for function in self._caches:
+            function.cache_clear()
 
     def check(self) -> None:
         """Put everything back; NotTraced if anything had changed."""
-        changed = list(dict.fromkeys(self._changes()))
-        for function in self._caches:
-            function.cache_clear()
+        changed = []
+        for kept in self._kept:
+            now = kept.read()
+            if len(now) != len(kept.before) or not all(map(_same, now, kept.before)):
+                pairs = itertools.zip_longest(kept.names, now, kept.before)
+                changed += [n or kept.name for n, a, b in pairs if not _same(a, b)]
+                kept.write(kept.before)
         if changed:
             raise NotTraced(
                 f"it changes what it keeps between calls ({', '.join(changed[:3])}), on which "
                 "later answers may depend"
             )
 
-    def _changes(self) -> Iterator[str]:
-        for name, container, before in self._contents:
-            if isinstance(container, np.ndarray):
-                if container.tobytes() != before.tobytes():
-                    yield name
-                    container[...] = before
-            elif not _same(container, before):
-                yield name
-                container.clear()
-                (container.extend if isinstance(before, list) else container.update)(before)
-        for name, cell, before in self._cells:
-            if cell.cell_contents is not before:
-                yield name
-                cell.cell_contents = before
-        for names, name, before in self._globals:
-            if names.get(name) is not before:
-                yield name
-                names[name] = before
-        for name, state, before in self._generators:
-            if state() != before:
-                yield name
+    def _keep(
+        self,
+        name: str,
+        read: Callable[[], list[Any]],
+        write: Callable[[list[Any]], Any] = lambda before: None,
+        names: list[str] | None = None,
+    ) -> list[tuple[str, Any]]:
+        """Watch it, and go on with its parts."""
+        before = read()
+        names = names or [name] * len(before)
+        self._kept.append(_Kept(name, names, before, read, write))
+        return list(zip(names, before, strict=True))
 
-    def _keep(self, name: str, state: Callable[[], Any]) -> None:
-        self._generators.append((name, state, state()))
+    def _names(self, names: dict[str, Any], used: list[str]) -> list[tuple[str, Any]]:
+        """Watch some names of a module."""
 
-    def _look(self, name: str, value: Any, depth: int) -> None:
-        plain = isinstance(value, (types.ModuleType, type, str, bytes, int, float, type(None)))
-        if depth > _DEEPEST or id(value) in self._seen or plain:
-            return
-        self._seen.add(id(value))
+        def write(before: list[Any]) -> None:
+            for key, value in zip(used, before, strict=True):
+                if value is _NONE:
+                    names.pop(key, None)
+                else:
+                    names[key] = value
+
+        return self._keep("names", lambda: [names.get(n, _NONE) for n in used], write, used)
+
+    def _function(self, name: str, function: types.FunctionType) -> list[tuple[str, Any]]:
+        names, known = _names_of(function.__code__), function.__globals__
+        inside = self._names(known, names)
+        for value in [known.get(n) for n in names]:
+            if isinstance(value, types.ModuleType):
+                inside += self._names(vars(value), names)
+        for free, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            inside += self._keep(free, partial(_contents, cell), partial(_fill, cell))
+        inside += [("defaults", function.__defaults__), ("defaults", function.__kwdefaults__)]
+        return [*inside, (f"attributes of {name}", vars(function))]
+
+    def _look(self, name: str, value: Any) -> list[tuple[str, Any]]:
+        """Watch one object; what it reaches."""
         if callable(getattr(value, "cache_clear", None)):
             self._caches.append(value)
-            value = inspect.unwrap(value)
-        inside: dict[str, Any] = {}
-        if isinstance(value, functools.partial):
-            inside = {"func": value.func, "args": value.args, "keywords": value.keywords}
-        elif isinstance(value, types.MethodType):
-            inside = {name: value.__func__, "self": value.__self__}
-        elif isinstance(value, types.FunctionType):
-            known = inspect.getclosurevars(value)
-            cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-            full = [(n, cell) for n, cell in cells if n in known.nonlocals]
-            self._cells += [(n, cell, cell.cell_contents) for n, cell in full]
-            self._globals += [(value.__globals__, n, v) for n, v in known.globals.items()]
-            inside = {**known.globals, **known.nonlocals, f"attributes of {name}": vars(value)}
-            inside |= {"defaults": value.__defaults__, "keywords": value.__kwdefaults__}
-        elif isinstance(value, (dict, list, set)):
-            if len(value) > _MOST:
-                return
-            self._contents.append((name, value, value.copy()))
-            values = list(value.values() if isinstance(value, dict) else value)
-            names = value if isinstance(value, dict) else [name] * len(value)
-            inside = dict(zip(map(str, names), values, strict=True)) if depth < _DEEPEST else {}
-        elif isinstance(value, tuple):
-            inside = {f"{name}[{k}]": part for k, part in enumerate(value[:_MOST])}
-        elif isinstance(value, np.ndarray):
-            if value.size <= _MOST and value.dtype.kind in "biuf":
-                self._contents.append((name, value, value.copy()))
-        elif isinstance(value, np.random.Generator):
-            self._keep(name, lambda: repr(value.bit_generator.state))
-        elif isinstance(value, np.random.RandomState):
-            self._keep(name, lambda: repr(value.get_state(legacy=False)))
-        elif isinstance(value, random.Random):
-            self._keep(name, value.getstate)
-        elif isinstance(value, Iterator):
+            return [(name, inspect.unwrap(value))]
+        if isinstance(value, np.ndarray):
+            if value.dtype.hasobject:
+                return self._keep(name, lambda: list(value.flat), partial(_fill_array, value))
+            copy = value.copy()
+            return self._keep(name, lambda: [value.tobytes()], lambda _: np.copyto(value, copy))
+        if isinstance(value, np.random.Generator):
+            return self._keep(name, lambda: [repr(value.bit_generator.state).encode()])
+        if isinstance(value, np.random.RandomState):
+            return self._keep(name, lambda: [repr(value.get_state(legacy=False)).encode()])
+        if isinstance(value, random.SystemRandom):
+            raise NotTraced(f"{name} draws coins of the system")
+        if isinstance(value, random.Random):
+            return self._keep(name, lambda: [repr(value.getstate()).encode()])
+        if type(value).__module__ == "torch" and hasattr(value, "_version"):  # counts what is written
+            return self._keep(name, lambda: [b"%d" % value._version])
+        if type(value).__module__.startswith("torch") and type(value).__name__ == "Generator":
+            return self._keep(name, lambda: [value.get_state().numpy().tobytes()])
+        if _of_library(value):
+            return []
+        if isinstance(value, types.FunctionType):
+            return self._function(name, value)
+        if isinstance(value, type):
+            return self._keep(name, lambda: _flat(vars(value)), partial(_fill_class, value))
+        if isinstance(value, dict):
+            return self._keep(name, lambda: _flat(value), partial(_fill_dict, value))
+        if isinstance(value, (list, deque, bytearray, set)):
+            fill = value.update if isinstance(value, set) else value.extend
+            return self._keep(name, lambda: list(value), lambda b: (value.clear(), fill(b)))
+        if isinstance(value, Iterator) and not hasattr(value, "__dict__"):
             raise NotTraced(f"it keeps an iterator between calls ({name})")
-        elif hasattr(value, "__dict__"):
-            inside = {f"attributes of {name}": vars(value)}
-            inside["call"] = vars(type(value)).get("__call__")
-        for part, entry in inside.items():
-            self._look(part, entry, depth + 1)
+        inside = []
+        for base in type(value).__mro__:
+            for slot in vars(base).values() if "__slots__" in vars(base) else ():
+                if isinstance(slot, types.MemberDescriptorType):
+                    read, write = partial(_slot, slot, value), partial(_fill_slot, slot, value)
+                    inside += self._keep(slot.__name__, read, write)
+        parts = [*gc.get_referents(value), getattr(value, "__dict__", None)]
+        return inside + [(f"attributes of {name}", part) for part in parts]
 
 
-def _same(container: Any, before: Any) -> bool:
-    """Whether a container holds the very objects that it held."""
-    if len(container) != len(before):
-        return False
-    if isinstance(container, dict):
-        missing = object()
-        return all(before.get(key, missing) is value for key, value in container.items())
-    if isinstance(container, list):
-        return all(a is b for a, b in zip(container, before, strict=True))
-    return bool(container == before)
+def _of_library(value: Any) -> bool:
+    root = str(getattr(value, "__module__", type(value).__module__)).partition(".")[0]
+    whole = isinstance(value, types.ModuleType) or (isinstance(value, type) and root == "builtins")
+    return whole or root in _LIBRARIES
+
+
+def _same(now: Any, before: Any) -> bool:
+    return now is before or (isinstance(now, bytes) and now == before)
+
+
+def _flat(names: Any) -> list[Any]:
+    return [*names, *names.values()]
+
+
+def _pairs(flat: list[Any]) -> dict[Any, Any]:
+    half = len(flat) // 2
+    return dict(zip(flat[:half], flat[half:], strict=True))
+
+
+def _fill_dict(names: dict[Any, Any], before: list[Any]) -> None:
+    names.clear()
+    names.update(_pairs(before))
+
+
+def _fill_class(owner: type, before: list[Any]) -> None:
+    known = _pairs(before)
+    for name in [name for name in vars(owner) if name not in known]:
+        delattr(owner, name)
+    for name, value in known.items():
+        if vars(owner).get(name) is not value:
+            setattr(owner, name, value)
+
+
+def _fill_array(array: Any, before: list[Any]) -> None:
+    array.flat = before
+
+
+def _contents(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # not yet filled
+        return []
+
+
+def _fill(cell: types.CellType, before: list[Any]) -> None:
+    if before:
+        (cell.cell_contents,) = before
+    else:
+        del cell.cell_contents
+
+
+def _slot(slot: Any, owner: Any) -> list[Any]:
+    try:
+        return [slot.__get__(owner)]
+    except AttributeError:  # not yet filled
+        return []
+
+
+def _fill_slot(slot: Any, owner: Any, before: list[Any]) -> None:
+    if before:
+        slot.__set__(owner, before[0])
+    else:
+        slot.__delete__(owner)
+
+
+def _names_of(code: types.CodeType) -> list[str]:
+    """The names that code uses, with that of functions within it."""
+    within = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return list(dict.fromkeys([*code.co_names, *(n for part in within for n in _names_of(part))]))

@@ -239,9 +239,9 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
             return function(*(settled(argument) for argument in arguments))
     merged = _merged(results)
     found = Symbol(path, merged)
-    if any(isinstance(value, Line) for _, value in merged):
-        return found
-    return found.plain() if path.eager or len(merged) == 1 else found
+    if len(merged) == 1 and not isinstance(merged[0][1], Line):
+        return merged[0][1]
+    return found.settled() if path.eager else found
 
 
 def settled(value: Any) -> Any:
@@ -293,7 +293,7 @@ def _key(value: Any) -> Any:
 def exact(value: Any) -> Any:
     """A number as a fraction, an infinite one as it is; NotTraced for anything else."""
     try:
-        return Fraction(value.item() if isinstance(value, np.generic) else value)
+        return Fraction(value.item() if isinstance(value, (np.generic, np.ndarray)) else value)
     except OverflowError:
         return float(value)
     except (TypeError, ValueError) as error:
@@ -364,6 +364,10 @@ def _add(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
         yield cells, replace(line, constant=line.constant + other)
 
 
+# What a difference of two draws of a family is.
+_TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
+
+
 def _sum(path: Path, cells: Cells, a: Line, b: Line) -> Piece:
     """The sum of two lines: of one variable, or of plain normal or geometric sources."""
     constant = a.constant + b.constant
@@ -383,9 +387,9 @@ def _sum(path: Path, cells: Cells, a: Line, b: Line) -> Piece:
         scale = math.hypot(a.coefficient, b.coefficient)
         total = Real("a sum of normal()", "normal")
         weights = float(a.coefficient) / scale, float(b.coefficient) / scale
-    elif free and one.same(two) and one.family == "geometric" and a.coefficient == -b.coefficient:
+    elif free and one.same(two) and one.family in _TWICE and a.coefficient == -b.coefficient:
         scale, weights = float(a.coefficient), (1.0, -1.0)
-        total = Real(f"a difference of {one.name}", "two-sided geometric", one.rate)
+        total = Real(f"a difference of {one.name}", _TWICE[one.family], one.rate)
     else:
         raise NotTraced("two noises are added, whose sum has no density that is known here")
     source = path.add_up(total, (one, weights[0]), (two, weights[1]))

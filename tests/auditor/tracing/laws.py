@@ -1,0 +1,49 @@
+"""What tests read off a trace: probabilities of answers, and epsilons."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedrec_auditor.auditor.tracing.answers import Raised, read
+from fedrec_auditor.auditor.tracing.law import Law, product
+from fedrec_auditor.auditor.tracing.trace import Trace
+from tests.auditor.tracing.programs import enumerated
+
+SECONDS = 60.0
+
+
+def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
+    """The trace of a function, with time enough for a busy machine."""
+    return Trace.of(function, inputs, sized=sized, deadline=time.perf_counter() + SECONDS)
+
+
+def epsilon(
+    function: Callable[..., Any], inputs: Sequence[Any], delta: float = 0.0, *, sized: bool = False
+) -> float:
+    """What the trace proves."""
+    return traced(function, inputs, sized=sized).bound(delta).epsilon
+
+
+def probabilities(law: Law) -> Counter[Any]:
+    """The probability of each answer of a law without densities."""
+    found: Counter[Any] = Counter()
+    for (structure, fixed), group in law.groups.items():  # type: ignore[misc]
+        blocks = [place for block in group.tables for place in block]
+        for key, entry in product(group.tables.values()).items():
+            leaves = dict(zip((*law.fixed[structure], *blocks), (*fixed, *key), strict=True))
+            ordered = tuple(leaves[place] for place in sorted(leaves))
+            found[structure, ordered] += group.weight * entry.mass  # type: ignore[assignment]
+    return Counter({answer: mass for answer, mass in found.items() if mass})
+
+
+def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counter[Any]:
+    """The same, by running plain numbers through every way coins can fall."""
+    found: Counter[Any] = Counter()
+    for weight, answer in enumerated(function, value):
+        if isinstance(answer, Exception):
+            answer = Raised(type(answer).__name__)
+        found[tuple(read(answer))] += weight  # type: ignore[assignment]
+    return found
