@@ -23,7 +23,7 @@ _MOST = 1 << 15
 _ATOMS = (str, bytes, int, float, complex, type(None), types.CodeType, types.BuiltinFunctionType)
 # Whose classes, functions and other objects are taken to keep nothing.
 _LIBRARIES = {*sys.stdlib_module_names, "numpy", "scipy", "torch"}
-_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "random", "types"}
+_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "types"}
 _LIBRARIES -= {"_thread", "_functools", "_collections", "__main__"}
 _WHOLE = (types.ModuleType, types.TracebackType, types.FrameType)
 _NONE = object()
@@ -170,7 +170,7 @@ class State:
 
 
 def _of_library(value: Any) -> bool:
-    named = isinstance(value, type) or type(value).__name__.endswith(("function", "method"))
+    named = isinstance(value, (type, types.FunctionType, type(np.random.default_rng)))
     root = str((value if named else type(value)).__module__).partition(".")[0]
     whole = isinstance(value, _WHOLE) or (isinstance(value, type) and root == "builtins")
     return whole or root in _LIBRARIES
