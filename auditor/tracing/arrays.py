@@ -110,8 +110,10 @@ class TracedArray(np.ndarray):
             found = apply(converter(dtype), found)
         if out is None:
             return found
-        if not isinstance(out[0], TracedArray):
-            raise NotTraced("random numbers are written into an array that holds plain ones")
+        if not isinstance(out[0], TracedArray) and isinstance(found, TracedArray):
+            if _symbolic(found):
+                raise NotTraced("random numbers are written into an array that holds plain ones")
+            found = found.plain()
         if not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
         out[0][...] = found

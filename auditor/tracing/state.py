@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import itertools
@@ -22,8 +23,9 @@ _MOST = 1 << 15
 _ATOMS = (str, bytes, int, float, complex, type(None), types.CodeType, types.BuiltinFunctionType)
 # Whose classes, functions and other objects are taken to keep nothing.
 _LIBRARIES = {*sys.stdlib_module_names, "numpy", "scipy", "torch"}
-_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "random", "types"}
+_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "types"}
 _LIBRARIES -= {"_thread", "_functools", "_collections", "__main__"}
+_WHOLE = (types.ModuleType, types.TracebackType, types.FrameType)
 _NONE = object()
 
 
@@ -124,7 +126,7 @@ class State:
 
     def _look(self, name: str, value: Any) -> list[tuple[str, Any]]:
         """Watch one object; what it reaches."""
-        if callable(getattr(value, "cache_clear", None)):
+        if isinstance(value, functools._lru_cache_wrapper):
             self._caches.append(value)
             return [(name, inspect.unwrap(value))]
         if isinstance(value, np.ndarray):
@@ -137,12 +139,12 @@ class State:
         if isinstance(value, np.random.RandomState):
             return self._keep(name, lambda: [repr(value.get_state(legacy=False)).encode()])
         if isinstance(value, random.SystemRandom):
-            raise NotTraced(f"{name} draws coins of the system")
+            return []
         if isinstance(value, random.Random):
             return self._keep(name, lambda: [repr(value.getstate()).encode()])
-        if type(value).__module__ == "torch" and hasattr(value, "_version"):  # counts what is written
-            return self._keep(name, lambda: [b"%d" % value._version])
-        if type(value).__module__.startswith("torch") and type(value).__name__ == "Generator":
+        if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
+            return self._keep(name, lambda: [b"%d" % value._version])  # a count of what is written
+        if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Generator):
             return self._keep(name, lambda: [value.get_state().numpy().tobytes()])
         if _of_library(value):
             return []
@@ -168,8 +170,9 @@ class State:
 
 
 def _of_library(value: Any) -> bool:
-    root = str(getattr(value, "__module__", type(value).__module__)).partition(".")[0]
-    whole = isinstance(value, types.ModuleType) or (isinstance(value, type) and root == "builtins")
+    named = isinstance(value, (type, types.FunctionType, type(np.random.default_rng)))
+    root = str((value if named else type(value)).__module__).partition(".")[0]
+    whole = isinstance(value, _WHOLE) or (isinstance(value, type) and root == "builtins")
     return whole or root in _LIBRARIES
 
 

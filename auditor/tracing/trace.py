@@ -36,7 +36,10 @@ class Trace:
     ) -> Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
         randomizer = Randomizer(function, sized)
-        laws = laws_of([run_all(randomizer, value, deadline) for value in inputs])
+        try:
+            laws = laws_of([run_all(randomizer, value, deadline) for value in inputs])
+        except Exception as error:  # of ours, or of what the code has changed
+            raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
         return cls(randomizer, inputs, laws, names)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:

@@ -1,0 +1,81 @@
+"""Clocks, files and other coins that are none of the generator's are seen."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import secrets
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns as now
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.auditor.tracing.trace import NotTraced
+from tests.auditor.tracing.laws import epsilon
+
+OUTSIDE: dict[str, Callable[[], int]] = {
+    "a clock": lambda: int(time.time()),
+    "a clock by its name": lambda: now(),
+    "the date": lambda: datetime.datetime.now().microsecond,
+    "the system": lambda: os.urandom(1)[0],
+    "secrets": lambda: secrets.randbelow(5),
+    "a name": lambda: uuid.uuid4().int,
+    "a name by time": lambda: uuid.uuid1().int,
+    "a process": lambda: os.getpid(),
+    "a file": lambda: len(Path(__file__).read_bytes()),
+    "an address": lambda: id(object()),
+    "a new generator": lambda: int(np.random.Generator(np.random.PCG64()).integers(9)),
+    "a new old generator": lambda: int(np.random.RandomState().rand() * 9),
+    "a new generator of Python": lambda: random.Random().randrange(9),
+    "an old seed": lambda: int(np.random.seed(1) is None),  # noqa: NPY002
+    "an old state": lambda: int(np.random.get_state()[1][0]),  # type: ignore[index] # noqa: NPY002
+}
+
+
+@pytest.mark.parametrize("count", OUTSIDE.values(), ids=OUTSIDE)
+def test_other_coins_are_not_proved(count: Callable[[], int]) -> None:
+    def function(x: int, rng: Any) -> int:
+        return x if rng.random() < 0.001 and count() % 1000 == 7 else int(rng.integers(2))
+
+    with pytest.raises(NotTraced):
+        epsilon(function, [0, 1])
+
+
+def test_a_thread_is_not_proved() -> None:
+    def function(x: int, rng: Any) -> Any:
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(rng.integers(2)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    with pytest.raises(NotTraced, match="start_new_thread"):
+        epsilon(function, [0, 1])
+
+
+@pytest.mark.parametrize("error", [None, ValueError, SystemExit, NotTraced, KeyboardInterrupt])
+def test_everything_is_as_before(error: type[BaseException] | None) -> None:
+    watched = (np, np.random, random, time, sys.modules["math"], sys.modules[__name__])
+    before = [dict(vars(module)) for module in watched]
+
+    def function(x: int, rng: Any) -> Any:
+        if error is not None:
+            raise error("no")
+        return float(np.zeros(1)[0]) + x + random.random()
+
+    try:
+        epsilon(function, [0.0, 1.0])
+    except (NotTraced, KeyboardInterrupt):
+        assert error in (SystemExit, NotTraced, KeyboardInterrupt)
+    assert sys.getprofile() is None
+    for module, names in zip(watched, before, strict=True):
+        assert vars(module).keys() == names.keys()
+        assert all(vars(module)[name] is value for name, value in names.items())

@@ -1,0 +1,193 @@
+"""Code that keeps something between calls is not proved, and keeps nothing of ours."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedrec_auditor.auditor.tracing.trace import NotTraced
+from tests.auditor.tracing.laws import epsilon
+
+Rng = np.random.Generator
+OWN = types.ModuleType("own")
+OWN.calls = 0  # type: ignore[attr-defined]
+CALLS = 0
+ANSWERS: dict[int, int] = {}
+TABLE = {0: 1, 1: 0}
+
+
+def flipped(x: int, rng: Rng) -> int:
+    return x ^ int(rng.random() < 0.25)
+
+
+class Slots:
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+class Client:
+    calls = 0
+    memo: int | None = None
+
+    def __call__(self, x: int, rng: Rng) -> int:
+        if self.memo is None:
+            self.memo = flipped(x, rng)
+        return self.memo
+
+    def of_class(self, x: int, rng: Rng) -> int:
+        Client.calls += 1
+        return x if Client.calls % 1000 == 0 else flipped(x, rng)
+
+
+def every_thousandth(count: Callable[[], Any]) -> Callable[[int, Rng], int]:
+    """Leaks at a call of which ``count`` keeps the number."""
+    return lambda x, rng: x if count() % 1000 == 999 else flipped(x, rng)
+
+
+def of_global() -> int:
+    global CALLS
+    CALLS += 1
+    return CALLS
+
+
+def of_module() -> int:
+    OWN.calls += 1  # type: ignore[attr-defined]
+    return int(OWN.calls)  # type: ignore[attr-defined]
+
+
+def of_attribute() -> int:
+    of_attribute.calls = getattr(of_attribute, "calls", 0) + 1  # type: ignore[attr-defined]
+    return int(of_attribute.calls)  # type: ignore[attr-defined]
+
+
+def of_nonlocal() -> Callable[[], int]:
+    calls = 0
+
+    def count() -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    return count
+
+
+def added_to(kept: Any, place: Any = 0) -> Callable[[], int]:
+    def count() -> int:
+        kept[place] = (kept[place] + 1) % 250
+        return int(kept[place])
+
+    return count
+
+
+def of_slots(kept: Slots) -> Callable[[], int]:
+    def count() -> int:
+        kept.calls += 1
+        return kept.calls
+
+    return count
+
+
+def memo(x: int, rng: Rng) -> int:
+    if x not in ANSWERS:
+        ANSWERS[x] = flipped(x, rng)
+    return ANSWERS[x]
+
+
+def memo_of_default(x: int, rng: Rng, known: dict[int, int] = {}) -> int:  # noqa: B006
+    if x not in known:
+        known[x] = flipped(x, rng)
+    return known[x]
+
+
+@functools.lru_cache
+def cached(x: int) -> int:
+    return x ^ int(random.random() < 0.25)
+
+
+def memo_of_cache(x: int, rng: Rng) -> int:
+    return cached(x)
+
+
+def drawn_from(draw: Callable[[], float]) -> Callable[[int, Rng], int]:
+    return lambda x, rng: x ^ int(draw() < 0.25)
+
+
+NESTED: Any = [[[[[[0]]]]]]
+KEEPING = {
+    "a global": every_thousandth(of_global),
+    "another module": every_thousandth(of_module),
+    "an attribute of a function": every_thousandth(of_attribute),
+    "a nonlocal": every_thousandth(of_nonlocal()),
+    "a list": every_thousandth(added_to([0])),
+    "a deep list": every_thousandth(added_to(NESTED[0][0][0][0][0])),
+    "a dict": every_thousandth(added_to({0: 0})),
+    "a deque": every_thousandth(added_to(deque([0]))),
+    "bytes": every_thousandth(added_to(bytearray(1))),
+    "an array": every_thousandth(added_to(np.zeros(1))),
+    "an array of objects": every_thousandth(added_to(np.array([0], dtype=object))),
+    "a tensor": every_thousandth(added_to(torch.zeros(1))),
+    "slots": every_thousandth(of_slots(Slots())),
+    "an iterator": every_thousandth(functools.partial(next, itertools.count())),
+    "a class": Client().of_class,
+    "a memo in an object": Client(),
+    "a memo in a global": memo,
+    "a memo in a default": memo_of_default,
+    "a memo in a cache": memo_of_cache,
+    "a generator": drawn_from(np.random.default_rng(3).random),
+    "an old generator": drawn_from(np.random.RandomState(3).rand),
+    "a generator of Python": drawn_from(random.Random(3).random),
+    "the system": drawn_from(random.SystemRandom().random),
+    "the generator of torch": drawn_from(lambda: torch.rand(1).item()),
+    "a generator of torch": drawn_from(
+        functools.partial(torch.rand, 1, generator=torch.Generator())  # type: ignore[arg-type]
+    ),
+}
+
+
+@pytest.mark.parametrize("function", KEEPING.values(), ids=KEEPING)
+def test_code_that_keeps_something_is_not_proved(function: Any) -> None:
+    with pytest.raises(NotTraced):
+        epsilon(function, [0, 1])
+
+
+def test_what_was_kept_is_put_back() -> None:
+    kept, client, own = [0], Client(), {"a": np.zeros(2), "b": {1}, "c": Slots(), "d": deque([7])}
+
+    def function(x: int, rng: Rng) -> int:
+        kept.append(flipped(x, rng))
+        own["a"][0], own["c"].calls, own["e"] = 1, 1, 1
+        own["b"].add(2)
+        own["d"].append(1)
+        return client(x, rng)
+
+    with pytest.raises(NotTraced, match=r"it changes what it keeps between calls \("):
+        epsilon(function, [0, 1])
+    assert kept == [0]
+    assert client.memo is None
+    assert list(own) == ["a", "b", "c", "d"]
+    assert own["a"].tolist() == [0.0, 0.0]
+    assert (own["b"], own["c"].calls, list(own["d"])) == ({1}, 0, [7])
+
+
+def test_what_is_only_read_is_no_hindrance() -> None:
+    words, weights, other = ["a", "b"], np.array([0.25, 0.75]), Client()
+
+    @functools.lru_cache
+    def half(x: int) -> float:
+        return float(weights[x])
+
+    def function(x: int, rng: Rng) -> Any:
+        return words[rng.random() < half(x)] if other.memo is None else TABLE[x]
+
+    assert epsilon(function, [0, 1]) == pytest.approx(np.log(3))
