@@ -71,11 +71,11 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     others are near the majority class's share for an adversary who has learned nothing; they are
     ``further`` figures. All are means over draws of the known users, which are the same for every
     reading. Baselines: the class most frequent among the known users (``majority``), guessing
-    classes at random in their known proportions (``random``, of whose hits the expected number
-    counts), and, of an attack that learns, itself on the view without uploads (``no upload``), from
-    the other attributes, which the attack on the uploads is given as well. What it gains over the
-    best has an interval over the same users and draws. With nobody known, classes are as frequent
-    as among all. Beside it stands the same attack on the true interaction set.
+    classes at random in their known proportions (``random``, the expected value, exact), and, of an
+    attack that learns, itself on the view without uploads (``no upload``), from the other
+    attributes, which the attack on the uploads is given as well. What it gains over the best has an
+    interval over the same users and draws. With nobody known, classes are as frequent as among all.
+    Beside it stands the same attack on the true interaction set.
     """
     if game.attack.refusal(game.view):
         return ()

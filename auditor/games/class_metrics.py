@@ -40,7 +40,7 @@ class Guesses:
     ``truth`` (n,) are codes, ``guessed`` (r, n) codes, or ``NOT_ASKED`` of users whose class was
     known in that draw, and ``scores`` (r, n, C), larger for likelier classes, or None. ``shares``
     (r, C) are of who guesses without looking, and each class so often: of ``guessed`` only who is
-    asked then counts, and of its hits the expected number.
+    asked then counts, and tallies have the expected hits.
     """
 
     truth: NDArray[np.int64]
@@ -112,19 +112,42 @@ def estimates(
             drawn += [drawn[0] * seen, drawn[0] * seen + 1 - seen]
         out[name] = _hull(value, drawn, each, subjects, confidence)
         if name == MACRO and beside is not None:
-            others = beside.tallies
-            theirs = macro_f1(_replicates(others, weights)).mean(axis=0)
-            gained = each - macro_f1(others.sum(axis=1))
-            drawn = [one - theirs for one in drawn]
+            others, theirs = beside.tallies, macro_f1_of(beside)
+            bent = macro_f1(others.sum(axis=1)) - theirs  # F1 of mean hits, less the mean F1
+            below = macro_f1(_replicates(others, weights)).mean(axis=0) - bent.mean()
+            drawn, gained = [one - below for one in drawn], each - theirs
             out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
     if found.scores is not None:
         out[AUC] = _auc(found, subjects, confidence)
     return out
 
 
+def macro_f1_of(found: Guesses) -> NDArray[np.float64]:
+    """The macro F1 alone, of each draw (r,); exactly expected of who guesses without looking."""
+    per_draw = found.tallies.sum(axis=1)
+    if found.shares is None:
+        return macro_f1(per_draw)
+    pairs = zip(per_draw[:, 1], found.shares, strict=True)
+    return np.array([stratified_guess_f1(counts, shares) for counts, shares in pairs])
+
+
 def mean_of(found: Guesses) -> float:
     """The macro F1 alone, a mean over draws."""
-    return float(macro_f1(found.tallies.sum(axis=1)).mean())
+    return float(macro_f1_of(found).mean())
+
+
+def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
+    """Exact expected macro F1 of guessing class c with probability p_c, whoever the user.
+
+    With n_c true members of n, K ~ Binomial(n, p_c) guesses hit K n_c / n of them on average, so
+    E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
+    """
+    n = round(float(counts.sum()))
+    k = np.arange(n + 1)
+    mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
+    sizes = k[None, :] + counts[:, None]
+    f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+    return float((mass * f1).sum(axis=1).mean())
 
 
 def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
