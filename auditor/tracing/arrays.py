@@ -144,11 +144,11 @@ class TracedArray(np.ndarray):
         """The entries as nested lists."""
         return _each(to_item)(self.objects).tolist()
 
-    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
+    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """``numpy.clip`` of the array."""
         return _clip(self, low, high)
 
-    def round(self, decimals: int = 0, **_: Any) -> Any:
+    def round(self, decimals: int = 0, **_: Any) -> Any:  # type: ignore[override]
         """``numpy.round`` of the array."""
         return _round(self, decimals)
 
@@ -160,7 +160,7 @@ class TracedArray(np.ndarray):
         """Where entries are not zero, on which the path decides."""
         return _boxed(self.plain().nonzero())
 
-    def view(self, *kind: Any) -> Any:
+    def view(self, *kind: Any) -> Any:  # type: ignore[override]
         """Another view; NotTraced for one of the bytes as another type."""
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
             raise NotTraced("the bytes of an array are read as another type")
@@ -216,7 +216,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         return self.plain()[index]
 
 
-def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
+def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
     """``ufunc`` of arrays and symbols, entry by entry."""
     return _finished(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs), inputs)
 

@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
 from fedrec_auditor.auditor.tracing.symbols import (
     Line,
+    Piece,
     Plain,
     Symbol,
     apply,
@@ -72,7 +73,7 @@ class TracedGenerator(np.random.Generator):
         """Exponential noise."""
         return self._noise("exponential", 0.0, scale, size)
 
-    def standard_exponential(self, size: Any = None, **options: Any) -> Any:
+    def standard_exponential(self, size: Any = None, **options: Any) -> Any:  # type: ignore[override]
         """Exponential noise of scale 1."""
         return self._noise("exponential", 0.0, 1.0, size, options.get("out"))
 
@@ -184,7 +185,11 @@ class TracedGenerator(np.random.Generator):
         order = self._without_replacement([Fraction(1, many)] * many, many)
         return array[_array(order, dtype=np.int64)]
 
-    permuted = permutation
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """The entries of a row in a random order."""
+        if np.ndim(x) > 1 or out is not None:
+            raise NotTraced("permuted of several rows is not followed")
+        return self.permutation(x)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the elements of ``x`` into a random order, in place."""
@@ -232,7 +237,7 @@ class TracedGenerator(np.random.Generator):
         value = self.path.add(source)
         if value is not None:
             return value
-        pieces = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
+        pieces: list[Piece] = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
         symbol = Symbol(self.path, pieces)
         return symbol.plain() if self.path.eager else symbol
 
@@ -288,7 +293,7 @@ def _number(value: Any) -> Any:
 
 def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     """NumPy's global functions, by name."""
-    known = {
+    known: dict[str, Callable[..., Any]] = {
         "random_sample": rng.random,
         "ranf": rng.random,
         "sample": rng.random,
@@ -302,7 +307,7 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     }
     same = "uniform normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
-    known |= {name: getattr(rng, name) for name in same.split()}
+    known.update({name: getattr(rng, name) for name in same.split()})
     for name in dir(np.random):
         function = getattr(np.random, name)
         if name[0].islower() and callable(function) and name not in known:
@@ -455,13 +460,16 @@ class Replacements:
     """
 
     def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
-        replaced = [(vars(np.random), _legacy(rng)), (vars(random), _standard_library(rng))]
+        replaced: list[Any] = [
+            (vars(np.random), _legacy(rng)),
+            (vars(random), _standard_library(rng)),
+        ]
         if lazy:
             made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
             names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
             replaced += [(vars(np), made)]
             replaced += [(vars(math), {name: _lazy(getattr(math, name)) for name in names})]
-        self._changes = [
+        self._changes: list[Any] = [
             (owner, name, owner[name], new)
             for owner, news in replaced
             for name, new in news.items()

@@ -168,9 +168,9 @@ class Real:
         if self.family == "uniform":
             return a + share * (b - a)
         if self.family == "normal":
-            left, right = special.ndtr(a), special.ndtr(b)
-            value = special.ndtri(left + share * (right - left))
-            return float(min(max(value, a), b)) if math.isfinite(value) else _middle(a, b)
+            left, right = float(special.ndtr(a)), float(special.ndtr(b))
+            value = float(special.ndtri(left + share * (right - left)))
+            return min(max(value, a), b) if math.isfinite(value) else _middle(a, b)
         if a < 0.0 < b:
             left = float(self.between(low, 0) / (self.between(low, 0) + self.between(0, high)))
             return self.draw(((low, 0),) if share < left else ((0, high),), rng)
