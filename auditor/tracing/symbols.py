@@ -639,7 +639,7 @@ for _rule, _functions in {
     _always(True): (np.isfinite,),
     _always(False): (np.isnan, np.isinf),
 }.items():
-    _RULES.update(dict.fromkeys(_functions, _rule))  # type: ignore[misc]
+    _RULES.update(dict.fromkeys(_functions, _rule))  # type: ignore[arg-type]
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},
