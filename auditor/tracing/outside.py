@@ -18,7 +18,12 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced
 _HERE = str(Path(__file__).parent)
 _LIBRARIES = (str(Path(datetime.__file__).parent), str(Path(np.__file__).parent))
 _MODULES = {"time", "posix", "nt", "_socket", "_uuid", "_posixsubprocess", "select"}
-_FUNCTIONS = {("io", "open"), ("_io", "open"), ("_thread", "start_new_thread"), ("builtins", "input")}
+_FUNCTIONS = {
+    ("io", "open"),
+    ("_io", "open"),
+    ("_thread", "start_new_thread"),
+    ("builtins", "input"),
+}
 _HARMLESS = {"fspath", "sleep", "_path_normpath"}
 _NOW = {"now", "utcnow", "today"}
 

@@ -528,8 +528,8 @@ def _copysign(path: Path, cells: Cells, size: Any, a: Any) -> Iterator[Piece]:
         for part, positive in _absolute(path, cells, size):
             yield part, positive if a >= 0 else _scaled(positive, Fraction(-1))
         return
-    for part, sign in _sign(path, cells, a):
-        yield part, sign * abs(size)
+    for part, less in _split(cells, a, 0, strict=True):
+        yield part, -abs(size) if less else abs(size)
 
 
 def _floor(path: Path, cells: Cells, a: Line) -> Iterator[Piece]:

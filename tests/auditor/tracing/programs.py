@@ -108,7 +108,11 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
             options = EXPRESSIONS[kind]
             if depth <= 0:
                 options = [option for option in options if "{" not in option.replace("_name}", "")]
-                options = [o for o in EXPRESSIONS[kind] if not re.search(r"\{[a-z]+\}", o.replace("{{", ""))]
+                options = [
+                    o
+                    for o in EXPRESSIONS[kind]
+                    if not re.search(r"\{[a-z]+\}", o.replace("{{", ""))
+                ]
             return filled(pick(options), depth - 1)
 
         text = HOLE.sub(fill, text.replace("{{", "\0").replace("}}", "\1"))
@@ -147,7 +151,11 @@ class Enumerated:
         return np.array([draw() for _ in range(size)], dtype=dtype)
 
     def random(self, size: Any = None) -> Any:
-        return self.many(size, float, lambda: self.one_of([0.125, 0.375, 0.625, 0.875])) if size else self.one_of([0.125, 0.375, 0.625, 0.875])
+        return (
+            self.many(size, float, lambda: self.one_of([0.125, 0.375, 0.625, 0.875]))
+            if size
+            else self.one_of([0.125, 0.375, 0.625, 0.875])
+        )
 
     def uniform(self, size: Any = None) -> Any:
         return self.random(size)

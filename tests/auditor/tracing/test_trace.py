@@ -312,7 +312,9 @@ def leak_of_one_in_a_billion(x: int, rng: Rng) -> Any:
 
 @case(math.log((0.25 + 1e-9) / (0.25 - 1e-9)), [0, 1])
 def lean_of_one_in_a_billion(x: int, rng: Rng) -> Any:
-    return rng.choice(4, p=[0.25 + (1e-9 if x else -1e-9), 0.25, 0.25, 0.25 - (1e-9 if x else -1e-9)])
+    return rng.choice(
+        4, p=[0.25 + (1e-9 if x else -1e-9), 0.25, 0.25, 0.25 - (1e-9 if x else -1e-9)]
+    )
 
 
 @pytest.mark.parametrize(("function", "expected", "inputs", "delta", "sized"), CASES)
