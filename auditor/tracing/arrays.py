@@ -133,11 +133,11 @@ class TracedArray(np.ndarray):
         """The entries as nested lists."""
         return _each(to_item)(self.objects).tolist()
 
-    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
+    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """``numpy.clip`` of the array."""
         return _clip(self, low, high)
 
-    def round(self, decimals: int = 0, **_: Any) -> Any:
+    def round(self, decimals: int = 0, **_: Any) -> Any:  # type: ignore[override]
         """``numpy.round`` of the array."""
         return _round(self, decimals)
 
@@ -199,7 +199,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         return self.plain()[index]
 
 
-def elementwise(ufunc: np.ufunc, *inputs: Any) -> TracedArray:
+def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
     """``ufunc`` of arrays and symbols, entry by entry."""
     return _finished(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs), inputs)
 

@@ -70,7 +70,9 @@ class TracedGenerator(np.random.Generator):
         """Exponential noise."""
         return self._noise("exponential", 0.0, scale, size)
 
-    def standard_exponential(self, size: Any = None, **options: Any) -> Any:
+    def standard_exponential(  # type: ignore[override]
+        self, size: Any = None, **options: Any
+    ) -> Any:
         """Exponential noise of scale 1."""
         return self._noise("exponential", 0.0, 1.0, size, options.get("out"))
 
@@ -179,7 +181,7 @@ class TracedGenerator(np.random.Generator):
         order = self._without_replacement([Fraction(1, many)] * many, many)
         return array[_array(order, dtype=np.int64)]
 
-    permuted = permutation
+    permuted = permutation  # type: ignore[assignment]
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the elements of ``x`` into a random order, in place."""
@@ -227,7 +229,7 @@ class TracedGenerator(np.random.Generator):
         value = self.path.add(source)
         if value is not None:
             return value
-        pieces = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
+        pieces: list[Any] = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
         symbol = Symbol(self.path, pieces)
         return symbol.plain() if self.path.eager else symbol
 
@@ -283,7 +285,7 @@ def _number(value: Any) -> Any:
 
 def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     """NumPy's global functions, by name."""
-    known = {
+    known: dict[str, Callable[..., Any]] = {
         "random_sample": rng.random,
         "ranf": rng.random,
         "sample": rng.random,
@@ -469,7 +471,7 @@ class Replacements:
             if id(old) in by_identity
         ]
         if lazy:
-            numbers = {"float": _Float, "int": _Int}
+            numbers: dict[str, Any] = {"float": _Float, "int": _Int}
             self._changes += [(own, n, own.get(n, _ABSENT), new) for n, new in numbers.items()]
 
     def __enter__(self) -> None:
@@ -495,7 +497,8 @@ def _globals_of(function: Any) -> dict[str, Any]:
     function = getattr(function, "__func__", function)
     if not hasattr(function, "__globals__"):
         function = vars(type(function)).get("__call__")
-    return getattr(function, "__globals__", {})
+    names: dict[str, Any] = getattr(function, "__globals__", {})
+    return names
 
 
 def _lazy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -84,7 +84,7 @@ class Law:
         found = np.full(len(rows), -np.inf)
         if fixed is None:
             return found
-        for (kind, tag), group in self.groups.items():
+        for (kind, tag), group in self.groups.items():  # type: ignore[misc]
             if kind != structure:
                 continue
             here = np.ones(len(rows), dtype=bool)
@@ -301,9 +301,9 @@ def _lattices_with_points(table: Table) -> Table:
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Where a column of outputs has a value, but for rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
-        return np.isclose(column, float(value), rtol=1e-9, atol=1e-12)
+        return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if isinstance(value, str) and value == "NaN" and column.dtype.kind == "f":
-        return np.isnan(column)
+        return np.asarray(np.isnan(column))
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 

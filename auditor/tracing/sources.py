@@ -161,8 +161,8 @@ class Real:
         if self.family == "uniform":
             return a + share * (b - a)
         if self.family == "normal":
-            left, right = special.ndtr(a), special.ndtr(b)
-            value = special.ndtri(left + share * (right - left))
+            below, above = special.ndtr(a), special.ndtr(b)
+            value = special.ndtri(below + share * (above - below))
             return float(min(max(value, a), b)) if math.isfinite(value) else _middle(a, b)
         if a < 0.0 < b:
             left = float(self.between(low, 0) / (self.between(low, 0) + self.between(0, high)))

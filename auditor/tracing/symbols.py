@@ -608,7 +608,7 @@ def _always(answer: bool) -> Rule:
 
 
 _RULES: dict[Callable[..., Any], Rule] = {}
-for _rule, _functions in {
+_FOLLOWED: dict[Rule, tuple[Callable[..., Any], ...]] = {
     _add: (np.add, operator.add),
     _subtract: (np.subtract, operator.sub),
     _multiply: (np.multiply, operator.mul),
@@ -638,7 +638,8 @@ for _rule, _functions in {
     _true: (np.bool_,),
     _always(True): (np.isfinite,),
     _always(False): (np.isnan, np.isinf),
-}.items():
+}
+for _rule, _functions in _FOLLOWED.items():
     _RULES.update(dict.fromkeys(_functions, _rule))
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),

@@ -25,6 +25,8 @@ ONCE = [
     "m = rng.random(3) < .25; v = np.arange(3); w = v[m]; v[0] = 9\n    return w",
     "m = rng.random(3) < .25; v = np.arange(3); v[m] = np.array([7, 8, 9])\n    return v",
     "return str(int(rng.random() * 4))",
+    "return str(rng.choice([1, 2]) if rng.random() < .5 else x + rng.choice([1., 2.]))",
+    "return repr(np.where(rng.random() < .5, 1, True)) + str(1 if rng.random() < .5 else True)",
     "return json.dumps({'bit': bool(x) ^ (rng.random() < .25)})",
 ]
 
