@@ -109,6 +109,10 @@ class Component(ABC):
         """Which rows these clients put on the wire, (len(clients), *shape[:1]): all of them."""
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
+    def largest(self) -> float:
+        """No number is larger in size, and none is NaN; infinite where one must read to know."""
+        return math.inf
+
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``: what secure aggregation lets through.
 
@@ -185,6 +189,10 @@ class Dense(Component):
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent."""
         return self.values[clients]
+
+    def largest(self) -> float:
+        """The largest size of its numbers."""
+        return _largest(self.values)
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients."""
@@ -322,6 +330,10 @@ class Rows(Component):
         out[rows, self.ids[entries]] = True
         return out
 
+    def largest(self) -> float:
+        """The largest size of what it stores."""
+        return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
+
     def total(self) -> NDArray[Any]:
         """Sum over all clients, in float64, by blocks of rows: no copy of all values is made."""
         out = np.zeros(self.shape)
@@ -381,6 +393,10 @@ class Overlaid(Component):
         out[places, self.rows.ids[entries]] = self.rows.values[entries]
         return out
 
+    def largest(self) -> float:
+        """The larger one of both."""
+        return max(self.table.largest(), self.rows.largest())
+
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows``."""
         out = self.table.picked(clients, rows)
@@ -415,6 +431,16 @@ class Summable(Randomizer, Protocol):
         ...
 
 
+@runtime_checkable
+class Limited(Randomizer, Protocol):
+    """A randomizer that sends no number larger in size than ``largest``, unless it is given NaN."""
+
+    @property
+    def largest(self) -> float:
+        """The limit."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Randomized(Component):
     """Messages that are randomized on their way out, and stored by what they are made of.
@@ -432,6 +458,12 @@ class Randomized(Component):
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent."""
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
+
+    def largest(self) -> float:
+        """The randomizer's limit, of numbers."""
+        if isinstance(self.randomize, Limited) and math.isfinite(self.clean.largest()):
+            return self.randomize.largest
+        return math.inf
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
@@ -505,6 +537,14 @@ class Reports(Component):
         """Every report as a message of its own."""
         index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
+
+
+def _largest(values: NDArray[Any]) -> float:
+    """The largest size of these numbers, infinite if one is NaN; no copy of them is made."""
+    if not values.size:
+        return 0.0
+    ends = float(values.max()), float(values.min())
+    return math.inf if any(map(math.isnan, ends)) else max(map(abs, ends))
 
 
 def _first(made: Component) -> Component:

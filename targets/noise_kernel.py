@@ -1,8 +1,9 @@
 """Fused loops over Laplace draws of ``Streams``: clip, hash, invert, add, an entry at a time.
 
 The draws are those of ``Streams.laplace``, to the last two bits of the logarithm. The loops are
-written so that they vectorize: no branch, no call, no division that may raise; and without
-``fastmath``, so that an entry is sent the same bits wherever it stands in a block.
+written so that they vectorize: no branch, no call, no division that may raise, and integers become
+numbers by their bits, for which every processor has an instruction; and without ``fastmath``, so
+that an entry is sent the same bits wherever it stands in a block.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from fedrec_auditor.targets.compiled import compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_ONE, _TWELVE = np.uint64(1), np.uint64(12)
-_S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
-_UNIT, _HALF = 2.0**-52, 2.0**-53
-_BITS, _BIAS = np.int64(52), np.int64(1023)
-_MANTISSA, _EXPONENT_OF_1 = np.int64(2**52 - 1), np.int64(1023 << 52)
+_S12, _S27, _S30, _S31, _S52, _S63 = (np.uint64(shift) for shift in (12, 27, 30, 31, 52, 63))
+_MANTISSA, _BITS_OF_1 = np.uint64(2**52 - 1), np.uint64(1023 << 52)
+_BITS_OF_2_52, _WITH_BIAS = np.uint64(1075 << 52), 2.0**52 + 1023
+_HALF = 2.0**-53
 _LN2 = float.fromhex("0x1.62e42feep-1")  # ends in zeros: times an exponent it is exact
 _LN2_REST = 1.9082149292705877e-10
 _ROOT2 = math.sqrt(2.0)
@@ -40,11 +40,12 @@ def log(x: float) -> float:
     x = 2^k m with m in (sqrt(1/2), sqrt(2)]; log m = 2 atanh(s), s = (m - 1) / (m + 1), by its
     series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
     """
-    bits = np.float64(x).view(np.int64)
-    mantissa = np.int64((bits & _MANTISSA) | _EXPONENT_OF_1).view(np.float64)
+    bits = np.float64(x).view(np.uint64)
+    mantissa = np.uint64((bits & _MANTISSA) | _BITS_OF_1).view(np.float64)
     above = mantissa > _ROOT2
     m = mantissa * (0.5 if above else 1.0)
-    k = np.float64((bits >> _BITS) - _BIAS) + (1.0 if above else 0.0)
+    power = np.uint64((bits >> _S52) | _BITS_OF_2_52).view(np.float64) - _WITH_BIAS
+    k = power + (1.0 if above else 0.0)
     s = (m - 1.0) / (m + 1.0)
     z = s * s
     w = z * z
@@ -55,19 +56,21 @@ def log(x: float) -> float:
 
 @compiled(kept=False, inline="always")
 def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
-    size = scale * log(np.float64(np.int64(word >> _TWELVE)) * _UNIT + _HALF)
+    unit = (np.uint64((word >> _S12) | _BITS_OF_1).view(np.float64) - 1.0) + _HALF
+    size = np.float64(-scale * log(unit)).view(np.uint64)
+    signed = np.uint64(size ^ np.uint64(word << _S63)).view(np.float64)
     below = min(np.float64(entry), clip)
-    return max(below, -clip) + (size if word & _ONE else -size)
+    return max(below, -clip) + signed
 
 
 @compiled(error_model="numpy")
 def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """``out`` (n, size) from ``flat``, clipped, and the Laplace draws of ``seeds`` (n,)."""
     for client in range(flat.shape[0]):
-        seed = seeds[client]
+        at = seeds[client]
         for place in range(flat.shape[1]):
-            word = _mix(_mix(seed + np.uint64(place + 1) * _GOLDEN))
-            out[client, place] = _sent(flat[client, place], word, clip, scale)
+            at += _GOLDEN
+            out[client, place] = _sent(flat[client, place], _mix(_mix(at)), clip, scale)
 
 
 @compiled(error_model="numpy")
@@ -78,7 +81,7 @@ def laplace_rows(
     width = values.shape[1]
     for client in range(len(seeds)):
         for row in range(indptr[client], indptr[client + 1]):
-            seed = seeds[client] + np.uint64(ids[row] * width) * _GOLDEN
+            at = seeds[client] + np.uint64(ids[row] * width) * _GOLDEN
             for place in range(width):
-                word = _mix(_mix(seed + np.uint64(place + 1) * _GOLDEN))
-                out[row, place] = _sent(values[row, place], word, clip, scale)
+                at += _GOLDEN
+                out[row, place] = _sent(values[row, place], _mix(_mix(at)), clip, scale)

@@ -133,7 +133,7 @@ class Wire(Component):
     reach: of the stored component a wire keeps functions only.
     """
 
-    __slots__ = ("__weakref__", "_count", "_kind", "_made", "_rate", "_read", "_shape")
+    __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
 
     def __init__(self, stored: Component) -> None:
         self._kind, self._rate = stored.kind, stored.rate
@@ -148,7 +148,10 @@ class Wire(Component):
             assert name in ("take", "tail")
             return Wire(getattr(stored, name)(of))
 
-        self._read, self._made = read, made
+        def largest() -> float:
+            return stored.largest()
+
+        self._read, self._made, self._largest = read, made, largest
 
     @classmethod
     def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
@@ -196,6 +199,10 @@ class Wire(Component):
     def take(self, clients: Ints) -> Wire:
         """The messages of the clients at these positions only, in this order."""
         return self._made("take", clients)
+
+    def largest(self) -> float:
+        """No number is larger in size, and none is NaN; infinite where one must read to know."""
+        return self._largest()
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``, in float64."""

@@ -35,7 +35,7 @@ _SLOW = NoisyRows, ShadowReader
 def amounts(view: View, users: NDArray[np.int64]) -> Floats:
     """Those of ``users`` (n,), ascending: (n, f).
 
-    Memory: 64 MiB of messages, and the users' own rows of all rounds.
+    Memory: 8 MiB of messages, and the users' own rows of all rounds.
     """
     parts: list[NDArray[Any]] = []
     if sent := names(view):

@@ -75,7 +75,7 @@ def _exact(view: View) -> bool:
 def shares(view: View, profiles: sparse.csr_array) -> Floats:
     """How far each of ``profiles`` (n, M) is in the sums, in units of the server's step: (n,).
 
-    The view must be one that it ``solves``. Memory: 256 MiB of equations, 64 MiB of messages, and
+    The view must be one that it ``solves``. Memory: 256 MiB of equations, 8 MiB of messages, and
     three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]

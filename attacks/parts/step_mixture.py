@@ -25,7 +25,7 @@ _LEAST, _TINY = 1e-6, 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mixture:
+class StepMixture:
     """What messages have in common.
 
     ``end`` of directions is up, +-1. Steps of messages are normal, of mean ``step`` and
@@ -48,14 +48,14 @@ class Told:
     ``fit`` is the log-likelihood of the ``mixture`` that tells them.
     """
 
-    mixture: Mixture
+    mixture: StepMixture
     users: NDArray[np.int64]
     ratio: NDArray[np.float32]
     shares: NDArray[np.float64]
     fit: float
 
 
-def learned(places: Places, negatives: float) -> Mixture:
+def learned(places: Places, negatives: float) -> StepMixture:
     """What all these messages have in common, by the likelier end."""
     ends = (1.0, -1.0) if negatives else (1.0,)
     fits = [
@@ -64,7 +64,7 @@ def learned(places: Places, negatives: float) -> Mixture:
     return max(fits, key=lambda fit: fit.fit).mixture
 
 
-def _first(places: Places, negatives: float, end: float) -> Mixture:
+def _first(places: Places, negatives: float, end: float) -> StepMixture:
     """A step and a share, by the mean and the variance of all places.
 
     Of s own items among all and q negatives for each, at a step of a, the mean is about
@@ -78,10 +78,14 @@ def _first(places: Places, negatives: float, end: float) -> Mixture:
         share = float(np.clip((negatives + 1) / max(squares, _TINY), 0.1 * _SHARE, 5 * _SHARE))
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     items = np.full(place.shape[1], logit(share))
-    return Mixture(end=end, step=step, variance=step**2, share=share, counts=_COUNTS, items=items)
+    return StepMixture(
+        end=end, step=step, variance=step**2, share=share, counts=_COUNTS, items=items
+    )
 
 
-def fitted(places: Places, negatives: float, mixture: Mixture, *, learning: bool = False) -> Told:
+def fitted(
+    places: Places, negatives: float, mixture: StepMixture, *, learning: bool = False
+) -> Told:
     """Each message's step and user's share, by the mixture; itself fitted where it is ``learning``.
 
     A device draws ``negatives`` for each own item among the others. Missing information is counted

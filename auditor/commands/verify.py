@@ -67,6 +67,12 @@ def command(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            help="Prove from the code first, by every path of its coins, or sample alone."
+        ),
+    ] = True,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: Annotated[
@@ -118,6 +124,7 @@ def command(
                 seconds=seconds,
                 confidence=confidence,
                 seed=seed,
+                trace=trace,
                 progress=False,  # it is ended at the deadline, whatever it shows
             )
         waived = allow or []
@@ -153,7 +160,7 @@ def command(
 
 def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
     """The checks as rows; those that were waived, and those not run, are neither good nor bad."""
-    from fedrec_auditor.auditor.verification.check import Status
+    from fedrec_auditor.auditor.exact.check import Status
     from fedrec_auditor.reports.rows import CheckRow
 
     failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
-from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
     NUMBERS,
@@ -24,12 +23,12 @@ from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.class_metrics import (
     CERTAIN,
+    GAIN,
     MACRO,
     NOT_ASKED,
     Guesses,
     estimates,
     mean_of,
-    stratified_guess_f1,
 )
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
@@ -74,9 +73,9 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     reading. Baselines: the class most frequent among the known users (``majority``), guessing
     classes at random in their known proportions (``random``, the expected value, exact), and, of an
     attack that learns, itself on the view without uploads (``no upload``), from the other
-    attributes, which the attack on the uploads is given as well. With nobody known, classes are as
-    frequent as among all. Beside it stands the same attack on
-    the true interaction set.
+    attributes, which the attack on the uploads is given as well. What it gains over the best has an
+    interval over the same users and draws. With nobody known, classes are as frequent as among all.
+    Beside it stands the same attack on the true interaction set.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -258,21 +257,22 @@ def _guesses(game: Game, view: View, question: _Question) -> tuple[Guesses, Coun
     )
 
 
-def _baselines(game: Game, view: View, question: _Question) -> dict[str, float]:
-    """What is reached without uploads; means over draws."""
-    codes, classes = question.attribute.codes, len(question.attribute.categories)
-    everyone = np.bincount(codes[question.subjects], minlength=classes)
-    majority, random = [], []
-    for background in question.backgrounds:
-        assert background.known is not None
-        known = np.bincount(codes[background.known], minlength=classes)
-        rest = everyone - known
-        majority.append(_constant(rest, int(known.argmax())))
-        random.append(stratified_guess_f1(rest, known / known.sum()))
+def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
+    """What is guessed without uploads."""
+    blind, _ = _guesses(game, view.without_uploads(), question)
+    labels = [background.labels for background in question.backgrounds]
+    return _by_frequency(blind, [each for each in labels if each is not None]) | {
+        "no upload": blind
+    }
+
+
+def _by_frequency(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) -> dict[str, Guesses]:
+    """What who knows only how frequent classes are among ``labels`` (k,) guesses, in each draw."""
+    shares = np.stack([np.bincount(each, minlength=guesses.classes) / len(each) for each in labels])
+    majority = np.eye(guesses.classes)[shares.argmax(axis=1)]
     return {
-        "majority": float(np.mean(majority)),
-        "random": float(np.mean(random)),
-        "no upload": mean_of(_guesses(game, view.without_uploads(), question)[0]),
+        "majority": replace(guesses, scores=None, shares=majority),
+        "random": replace(guesses, scores=None, shares=shares),
     }
 
 
@@ -292,12 +292,11 @@ def _row(
     view: View,
     question: _Question,
     of: str,
-    baselines: dict[str, float],
+    baselines: Mapping[str, Guesses],
     from_interactions: float | None,
 ) -> AttackRow:
     """The row of one question, from ``view``; ``of`` says which part of it that is."""
     guesses, read = _guesses(game, view, question)
-    found = estimates(guesses, confidence=game.confidence, rng=game.rng)
     key, share, draws = question.key, question.share, len(question.backgrounds)
     others = "" if question.backgrounds[0].side is None else " and everybody's others"
     note = (
@@ -313,14 +312,32 @@ def _row(
         )
         if game.quick:
             note += " An audit without --quick attacks each of these by itself as well."
+    metric = f"{key} {MACRO} ({share:.0%} known{of})"
+    row = _against(game, metric, guesses, baselines, note, from_interactions)
+    return row.model_copy(update={} if of else {"users": _hit(game, guesses, question)})
+
+
+def _against(
+    game: Game,
+    metric: str,
+    guesses: Guesses,
+    baselines: Mapping[str, Guesses],
+    note: str,
+    from_interactions: float | None = None,
+) -> AttackRow:
+    """The row of macro F1, with the gain over the best of ``baselines``."""
+    means = {name: mean_of(one) for name, one in baselines.items()}
+    best = baselines[max(means, key=lambda name: means[name])]
+    found = estimates(guesses, confidence=game.confidence, rng=game.rng, beside=best)
     return game.row(
-        f"{key} {MACRO} ({share:.0%} known{of})",
+        metric,
         found.pop(MACRO),
-        baselines,
+        means,
         note,
+        gain=found.pop(GAIN),
         from_interactions=from_interactions,
         further=found,
-    ).model_copy(update={} if of else {"users": _hit(game, guesses, question)})
+    )
 
 
 def _hit(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
@@ -343,21 +360,13 @@ def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[Attac
         return ()
     guessed = np.full((1, len(subjects)), NOT_ASKED)
     guessed[0, np.searchsorted(subjects, guess.users)] = guess.codes
-    found = estimates(
-        Guesses(truth=codes[subjects], guessed=guessed, classes=classes),
-        confidence=game.confidence,
-        rng=game.rng,
-    )
-    frequencies = np.bincount(codes[guess.users], minlength=classes)
-    row = game.row(
+    guesses = Guesses(truth=codes[subjects], guessed=guessed, classes=classes)
+    row = _against(
+        game,
         f"{key} {MACRO} (nobody known)",
-        found.pop(MACRO),
-        {
-            "majority": _constant(frequencies, int(frequencies.argmax())),
-            "random": stratified_guess_f1(frequencies, frequencies / len(guess.users)),
-        },
+        guesses,
+        _by_frequency(guesses, [codes[guess.users]]),
         "Knows the attribute of no user, and the order of its categories in the model.",
-        further=found,
     )
     return (row,) if guess.certain is None else (row, _settled(game, guess, subjects, key))
 
@@ -381,12 +390,6 @@ def _settled(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -
         f"Read for certain: {len(users)} of {len(subjects)} users whose messages are read; "
         f"{int(right.sum())} rightly.",
     )
-
-
-def _constant(counts: NDArray[np.int64], guess: int) -> float:
-    """Macro F1 of guessing one class for everybody, where ``counts`` (C,) users are of each."""
-    always = np.eye(len(counts))[guess]
-    return float(macro_f1(np.stack([always * counts, counts, always * counts.sum()])))
 
 
 def _side(interactions: Interactions, key: str) -> NDArray[np.float64] | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
@@ -19,10 +20,12 @@ from fedrec_auditor.auditor.games.draws import Draws, Memory, Parallel, Simulati
 from fedrec_auditor.auditor.games.presence import Halved
 from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
 from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.tracing.prove import NAME, Proof
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.words import capitalized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
@@ -64,7 +67,8 @@ class Setting:
     deltas of their bounds; ``text`` says what is played and ``played`` by how many. Of uploads
     alone there are ``most`` runs, of what needs more None; ``chunk`` of them are simulated
     together, or as many as in the game otherwise. Bounds are ``halved`` where the message
-    of an absent user moves something, see ``presence``.
+    of an absent user moves something, see ``presence``. ``prove`` traces the two worlds, for a
+    bound at a delta.
     """
 
     target: Target
@@ -78,6 +82,7 @@ class Setting:
     most: int | None = None
     chunk: int | None = None
     halved: bool = False
+    prove: Callable[[float], Proof] | None = None
 
     def runs(self, quick: bool) -> int:
         """Of each world, beside those that fit the rule, where a plan does not say how many.
@@ -220,8 +225,8 @@ class CanaryGame(ABC):
         """Bound epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
 
         Claims of the target that speak of the scope are judged by the bound and by a proof, for the
-        population of the setting; exact bounds do not count, for what is shown is what these runs
-        show. The same ``rng`` draws the same runs for another scope of the setting.
+        population of the setting; of exact bounds that of these two worlds, where their code is
+        traced. The same ``rng`` draws the same runs for another scope of the setting.
         """
         claims, wider = setting.judged(scope, delta)
         halved = ""
@@ -256,13 +261,19 @@ class CanaryGame(ABC):
             f"'{setting.names[1]}', {made}; seen: {setting.statistic}.{halved} "
             f"{population_of_claim(setting.target)}"
         )
+        exact: list[Bound] = []
+        if setting.prove is not None:
+            proof = setting.prove(delta)
+            note = f"{note} {capitalized(NAME)}: {proof.check.reason}"
+            if proof.bound is not None:
+                exact.append(replace(proof.bound, scope=scope, tight=False))
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
         findings = [
             accounting.evaluate(
                 setting.target,
                 scoped,
                 setting.population,
-                exact=(),
+                exact=exact,
                 sampled=(measured.bound,),
                 alarms=(measured.alarm,),
                 accountants=accountants,

@@ -8,16 +8,16 @@ square-and-add rule (Zou and Donner 2008). Draws are tested on users that partly
 second includes some of the first: the interval errs on the wide side.
 
 Of a class with few users all may be guessed right, or wrong, and no replicate shows that others are
-not. The replicates of macro F1 are therefore drawn again with half a user more of each class, of
-whom a coin says whether the guess is right (for shares, Agresti and Coull 1998); the interval holds
-both. A class of which there is no user in the sample counts as 0 and as 1.
+not. The replicates of macro F1, also of its gain over other guesses of the same users, are drawn
+again with half a user more of each class, of whom a coin says whether the guess is right (for
+shares, Agresti and Coull 1998); the interval holds both. A class of which there is no user in the
+sample counts as 0 and as 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from fedrec_auditor.auditor.games.metrics import Estimate, percentile_interval, 
 
 NOT_ASKED = -1
 MACRO, BALANCED, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
+GAIN = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +38,16 @@ class Guesses:
     """What was guessed of n users in r draws, of C classes.
 
     ``truth`` (n,) are codes, ``guessed`` (r, n) codes, or ``NOT_ASKED`` of users whose class was
-    known in that draw, and ``scores`` (r, n, C), larger for likelier classes, or None.
+    known in that draw, and ``scores`` (r, n, C), larger for likelier classes, or None. ``shares``
+    (r, C) are of who guesses without looking, and each class so often: of ``guessed`` only who is
+    asked then counts, and tallies have the expected hits.
     """
 
     truth: NDArray[np.int64]
     guessed: NDArray[np.int64]
     classes: int
     scores: NDArray[np.float64] | None = None
+    shares: NDArray[np.float64] | None = None
 
     @property
     def tallies(self) -> NDArray[np.float64]:
@@ -51,7 +55,8 @@ class Guesses:
         eye = np.eye(self.classes)
         asked = (self.guessed != NOT_ASKED)[:, :, None]
         truth = eye[self.truth][None] * asked
-        guessed = eye[self.guessed] * asked  # -1 reads the last row, and is not asked
+        said = eye[self.guessed] if self.shares is None else self.shares[:, None]
+        guessed = said * asked  # -1 reads the last row, and is not asked
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
 
@@ -82,17 +87,17 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 def estimates(
-    found: Guesses, *, confidence: float, rng: np.random.Generator
+    found: Guesses, *, confidence: float, rng: np.random.Generator, beside: Guesses | None = None
 ) -> dict[str, Estimate]:
-    """Every figure, a mean over draws, with its interval; no AUC without scores."""
+    """Every figure, a mean over draws, with its interval; no AUC without scores.
+
+    ``GAIN`` is by how much macro F1 is above that of the guesses ``beside``, in the same draws.
+    """
     tallies = found.tallies
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = resampled(n, rng)
-    per_draw = tallies.sum(axis=1)
-    replicates = np.stack(
-        [(weights @ one.reshape(n, -1)).reshape(-1, 3, classes) for one in tallies]
-    )
+    per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
     seen = float((per_draw[:, 1] > 0).mean())
     # Half a user more of each class, whom a coin says to be guessed right: (b, 3, C).
     right = rng.integers(2, size=(len(weights), classes)) / 2
@@ -105,33 +110,64 @@ def estimates(
             drawn.append(figure(replicates + coins).mean(axis=0))
         if name == BALANCED:
             drawn += [drawn[0] * seen, drawn[0] * seen + 1 - seen]
-        ends = [percentile_interval(value, one, subjects, confidence) for one in drawn]
-        low, high = min(one.low for one in ends), max(one.high for one in ends)
-        out[name] = _both(replace(ends[0], low=low, high=high), each)
+        out[name] = _hull(value, drawn, each, subjects, confidence)
+        if name == MACRO and beside is not None:
+            others, theirs = beside.tallies, macro_f1_of(beside)
+            bent = macro_f1(others.sum(axis=1)) - theirs  # F1 of mean hits, less the mean F1
+            below = macro_f1(_replicates(others, weights)).mean(axis=0) - bent.mean()
+            drawn, gained = [one - below for one in drawn], each - theirs
+            out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
     if found.scores is not None:
         out[AUC] = _auc(found, subjects, confidence)
     return out
 
 
+def macro_f1_of(found: Guesses) -> NDArray[np.float64]:
+    """The macro F1 alone, of each draw (r,); exactly expected of who guesses without looking."""
+    per_draw = found.tallies.sum(axis=1)
+    if found.shares is None:
+        return macro_f1(per_draw)
+    pairs = zip(per_draw[:, 1], found.shares, strict=True)
+    return np.array([stratified_guess_f1(counts, shares) for counts, shares in pairs])
+
+
 def mean_of(found: Guesses) -> float:
     """The macro F1 alone, a mean over draws."""
-    return float(macro_f1(found.tallies.sum(axis=1)).mean())
+    return float(macro_f1_of(found).mean())
 
 
-def stratified_guess_f1(
-    counts: NDArray[np.integer[Any]], probabilities: NDArray[np.float64]
-) -> float:
+def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
     """Exact expected macro F1 of guessing class c with probability p_c, whoever the user.
 
     With n_c true members of n, K ~ Binomial(n, p_c) guesses hit K n_c / n of them on average, so
     E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
     """
-    n = int(counts.sum())
+    n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
     sizes = k[None, :] + counts[:, None]
     f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
     return float((mass * f1).sum(axis=1).mean())
+
+
+def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Tallies (r, n, 3, C) of the users drawn by ``weights`` (b, n): (r, b, 3, C)."""
+    r, n, _, classes = tallies.shape
+    return (weights @ tallies.reshape(r, n, -1)).reshape(r, -1, 3, classes)
+
+
+def _hull(
+    value: float,
+    drawn: list[NDArray[np.float64]],
+    each: NDArray[np.float64],
+    subjects: int,
+    confidence: float,
+    least: float = 0.0,
+) -> Estimate:
+    """The interval that holds those of all replicates ``drawn``, widened as ``_both`` does."""
+    ends = [percentile_interval(value, one, subjects, confidence, least) for one in drawn]
+    low, high = min(one.low for one in ends), max(one.high for one in ends)
+    return _both(replace(ends[0], low=low, high=high), each, least)
 
 
 def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
@@ -157,7 +193,7 @@ def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
     return _both(users, each)
 
 
-def _both(users: Estimate, each: NDArray[np.float64]) -> Estimate:
+def _both(users: Estimate, each: NDArray[np.float64], least: float = 0.0) -> Estimate:
     """The interval over users, widened by what the figures (r,) of the draws vary."""
     draws = len(each)
     spread = 0.0
@@ -166,7 +202,7 @@ def _both(users: Estimate, each: NDArray[np.float64]) -> Estimate:
         spread = float(stats.t.isf(tail, draws - 1) * each.std(ddof=1) / np.sqrt(draws))
     return Estimate(
         value=users.value,
-        low=max(0.0, users.value - float(np.hypot(users.value - users.low, spread))),
+        low=max(least, users.value - float(np.hypot(users.value - users.low, spread))),
         high=min(1.0, users.value + float(np.hypot(users.high - users.value, spread))),
         confidence=users.confidence,
         n=users.n,

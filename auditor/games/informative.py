@@ -55,7 +55,7 @@ def informative(view: View) -> Informative:
 
     Linked messages are looked at, and whole ones in a random order; of parties, none. All rounds
     are searched for empty messages, which a few rows of a message mostly answer. Numbers are looked
-    at in the rounds that are read: one pass over their messages.
+    at in the rounds that are read: one pass over their messages, if one can be too large.
     """
     linked = replace(view, rounds=tuple(map(_numbered, view.rounds)))
     filled, empty = _without(linked, partial(_empty, linked))
@@ -138,7 +138,7 @@ def _oversized(seen: RoundView) -> NDArray[np.bool_]:
     assert seen.uploads is not None
     out = np.zeros(len(seen.uploads.users), dtype=np.bool_)
     for part in seen.uploads.components.values():
-        if part.kind in (*OF_THE_MODEL, Kind.RATINGS):
+        if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:
             for rows, sent in blocks(part):
                 out[rows] |= _any(~(np.abs(sent) <= LARGEST))
     return out

@@ -26,7 +26,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     ``game.view`` has the server's rounds, from which the senders are taken away: of the last one,
     and of all where its vantage is behind a proxy. Candidates are the users who sent in the last
     round and before, as far as the attack reads; one is ruled out if it scores lower than the true
-    one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance.
+    one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance,
+    which is the same of every message, so that a gain over it is the figure less a constant.
     Where so few users are told apart that nothing could show (``too_few``), a row says so.
     """
     hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)

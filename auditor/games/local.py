@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from fedrec_auditor.auditor.games.canary_game import (
 )
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.games.stated import drawn_by_lot
+from fedrec_auditor.auditor.tracing.answers import flat
+from fedrec_auditor.auditor.tracing.prove import Proof, prove
+from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
@@ -123,7 +127,27 @@ class LocalGame(CanaryGame):
                 played=f"over {sizes.n_items:,} items",
                 statistic=reading.STATISTIC,
                 most=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
+                prove=_prover(alone, found),
             )
+
+
+def _prover(target: Target, found: search.WorstPair) -> Callable[[float], Proof] | None:
+    """Traces the messages of both histories at the broadcast, where a target shows its code."""
+    heard = projection.addressed(found.broadcast, projection.CANARY)
+    code = target.client_code(found.canary.profiles, heard)
+    if code is None or len(code[1]) != 2:
+        return None
+    message, histories = code
+    return partial(
+        prove,
+        Sampler(str(target), flat(message), sized=False),
+        histories,
+        enough=0.0,
+        until=math.inf,
+        paced=lambda sampler, most: (sampler, most),
+        seed=np.random.SeedSequence(0),
+        names=found.canary.names,
+    )
 
 
 def designed(

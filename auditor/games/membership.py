@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -85,26 +86,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         f"over users.{known_of}{silent}"
     )
     alone = metrics.auc_of_users(scores, members, users)
-    area, caught = (
-        game.row(
-            metric,
-            estimate,
-            {"random": random, "popularity": popular},
-            note,
-            pairs=len(pairs),
-            gain=gain if popular >= random else None,
-        )
-        for metric, estimate, gain, random, popular in (
-            ("AUC", found.auc, found.auc_gain, 0.5, metrics.auc(prior, members)),
-            (
-                f"TPR at FPR {fpr:.2g}",
-                found.tpr[fpr],
-                found.tpr_gain[fpr],
-                fpr,
-                metrics.tpr_at_fpr(prior, members, fpr),
-            ),
-        )
-    )
+    area, caught = rows(game, found, [fpr], "popularity", (prior, members), note)
     more = {
         "further": {
             f"TPR at FPR {rate:.2g}": further_figure(one)
@@ -116,6 +98,42 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "note": area.note + unresolved,
     }
     return area.model_copy(update=more), caught
+
+
+def rows(
+    game: Game,
+    found: metrics.Roc,
+    fprs: Sequence[float],
+    name: str,
+    guessed: tuple[NDArray[Any], NDArray[np.bool_]],
+    note: str,
+) -> list[AttackRow]:
+    """Rows of the AUC and of TPR at each of ``fprs``, beside guesses without messages.
+
+    ``guessed`` are scores of candidates (m,), of which ``found`` has the gain over them, and which
+    of these are members; ``name`` is what the scores are called.
+    """
+    each = [("AUC", found.auc, found.auc_gain, 0.5, metrics.auc(*guessed))] + [
+        (
+            f"TPR at FPR {fpr:.2g}",
+            found.tpr[fpr],
+            found.tpr_gain[fpr],
+            fpr,
+            metrics.tpr_at_fpr(*guessed, fpr),
+        )
+        for fpr in fprs
+    ]
+    return [
+        game.row(
+            metric,
+            estimate,
+            {"random": random, name: scored},
+            note,
+            pairs=len(guessed[0]),
+            gain=gain if scored >= random else None,
+        )
+        for metric, estimate, gain, random, scored in each
+    ]
 
 
 def curve(band: metrics.RocBand) -> RocRow:

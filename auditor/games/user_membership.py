@@ -10,7 +10,7 @@ from fedrec_auditor.attacks.base import Background, Scores
 from fedrec_auditor.attacks.parts.joint_solve import PROFILES, solves
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.games.membership import curve
+from fedrec_auditor.auditor.games.membership import curve, rows
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 
 FPRS = (0.1, 0.01, 0.001)
@@ -22,7 +22,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     Each training in turn is the one attacked, by an adversary who has made the others, and knows
     the profiles of all users, or of those who are judged if all are more than ``PROFILES``: up to
     2,000 (``Game.most``). A false positive rate below 1 / number of non-members is not resolvable.
-    Baseline: the number of a profile's ratings.
+    Baseline: the number of a profile's ratings, over which the gain is of the same users. A fair
+    coin says who is in, so that no prior could help the attack: that baseline is luck.
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
@@ -68,24 +69,12 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         confidence=game.confidence,
         rng=game.rng,
         trainings=np.repeat(np.arange(len(views)), len(users)),
+        beside=sizes,
     )
     note += "".join(
         f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
         for fpr in FPRS
         if fpr not in found.tpr
     )
-    rows = [("AUC", found.auc, 0.5, metrics.auc(sizes, members))] + [
-        (f"TPR at FPR {fpr:g}", estimate, fpr, metrics.tpr_at_fpr(sizes, members, fpr))
-        for fpr, estimate in found.tpr.items()
-    ]
-    area, *others = (
-        game.row(
-            metric,
-            estimate,
-            {"random": random, "number of ratings": size},
-            note,
-            pairs=len(values),
-        )
-        for metric, estimate, random, size in rows
-    )
+    area, *others = rows(game, found, list(found.tpr), "number of ratings", (sizes, members), note)
     return area.model_copy(update={"roc": curve(found.band)}), *others

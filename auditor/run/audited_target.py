@@ -83,6 +83,7 @@ class AuditedTarget:
         self._given = trained
         self.name = name
         self._condensed: Readings = {}
+        self._views: dict[Vantage, tuple[Informative, View]] = {}
 
     def run(self, step: str) -> TaskResult:
         """Run one step. It draws only from the seeds of its own name and of the training."""
@@ -142,9 +143,7 @@ class AuditedTarget:
         linkage = attack.family is AttackFamily.LINKAGE
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
-            messages = self._linked if vantage is Vantage.SERVER else None
-            messages = messages or informative(run.transcript.view(vantage, rng))
-            view = self._server_view if messages is self._linked else self._read(messages)
+            messages, view = self._seen(vantage, rng)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
@@ -189,19 +188,23 @@ class AuditedTarget:
         skipped += _untold(task, public.route, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
 
-    @cached_property
-    def _server_view(self) -> View:
-        """What the server sees, the same for all attacks, so that they share what is read of it."""
-        assert self._linked is not None, "seen"
-        return self._read(self._linked)
+    def _seen(self, vantage: Vantage, rng: np.random.Generator) -> tuple[Informative, View]:
+        """The messages that inform, and the view as attacks read it, with the devices' code.
 
-    def _read(self, messages: Informative) -> View:
-        """As attacks read it, which can run the devices' code."""
+        The same for all attacks, so that they share what is read of it; a batch is shuffled anew.
+        """
+        if vantage in self._views:
+            return self._views[vantage]
+        messages = self._linked if vantage is Vantage.SERVER else None
+        messages = messages or informative(self.trained[1].transcript.view(vantage, rng))
         view, held = messages.view.by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)
         public = replace(view.public, client=self._client, popularity=popularity)
-        return replace(view, public=public, how=[])
+        found = messages, replace(view, public=public, how=[])
+        if vantage is not Vantage.SHUFFLED:
+            self._views[vantage] = found
+        return found
 
     @cached_property
     def _client(self) -> SimulatedClient | None:

@@ -196,8 +196,8 @@ class Audit:
         """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
-        they are dealt to several, which share one that is made before. Demonstrations of most runs
-        come first.
+        they are dealt to several, which share one that is made before. The longest jobs come first,
+        so that no worker is left alone with one (Graham 1969); demonstrations by their runs.
         """
         if self.plan.only == "claims":
             return [(task,) for task in sorted(tasks, key=lambda each: -runs(each.step))]
@@ -206,7 +206,13 @@ class Audit:
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
-        return [*alone, *filter(None, dealt)]
+        weights = self.weights(tasks)
+
+        def seconds(job: tuple[Task, ...]) -> float:
+            trains = 0.0 if job in alone else weights[f"{job[0].target} {TRAINING}"]
+            return trains + sum(weights[str(task)] for task in job)
+
+        return sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
 
     def weights(self, tasks: Sequence[Task]) -> dict[str, float]:
         """Rough seconds of each task, and of each target's training, by name.

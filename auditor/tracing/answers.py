@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ Leaf = Hashable
 """A plain value by which outputs are told apart, numbers by their value whatever their type."""
 
 _CLOSE = 1e-9
+# As it is while another one stands in for it.
+_array = np.array
 
 
 class Answer(NamedTuple):
@@ -40,6 +43,17 @@ def read(answer: Any) -> Answer:
     leaves: list[Any] = []
     structure = _structure(answer, leaves)
     return Answer(structure, tuple(leaves))
+
+
+def flat(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same callable, whose answers are the leaves alone, in an array where all are plain."""
+
+    @wraps(function)
+    def answer(*arguments: Any) -> Any:
+        leaves = read(function(*arguments)).leaves
+        return leaves if any(isinstance(e, Symbol) for e in leaves) else _array(leaves)
+
+    return answer
 
 
 def leaf(value: Any) -> Any:
@@ -70,6 +84,7 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
         items = sorted(answer.items(), key=lambda item: repr(item[0]))
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
     if isinstance(answer, (list, tuple)):
+        answer = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in answer]
         if not any(isinstance(entry, (list, tuple, dict, np.ndarray)) for entry in answer):
             leaves += [e if isinstance(e, Symbol) else leaf(e) for e in answer]
             return "row", len(answer)

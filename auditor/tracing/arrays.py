@@ -90,6 +90,8 @@ class TracedArray(np.ndarray):
             raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
+        if not any(map(_symbolic, inputs)):
+            return self._plainly(ufunc, method, inputs, out, {**options, **given})
         if ufunc.signature is not None:
             found: Any = getattr(ufunc, method)(*map(_objects, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
@@ -117,6 +119,14 @@ class TracedArray(np.ndarray):
         out[0][...] = found
         return out[0]
 
+    def _plainly(self, ufunc: Any, method: str, inputs: Any, out: Any, options: Any) -> Any:
+        """A function of arrays that no coin has touched."""
+        found = getattr(ufunc, method)(*map(_decided, inputs), **options)
+        if out is not None:
+            out[0][...] = found
+            return out[0]
+        return _boxed(found)
+
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = _HANDLERS.get(function)
         if handler is not None:
@@ -124,7 +134,8 @@ class TracedArray(np.ndarray):
         try:
             return super().__array_function__(function, types, args, kwargs)
         except (TypeError, AttributeError, ValueError):
-            return function(*map(_decided, args), **{k: _decided(v) for k, v in kwargs.items()})
+            decided = {name: _decided(value) for name, value in kwargs.items()}
+            return _boxed(function(*map(_decided, args), **decided))
 
     def __bool__(self) -> bool:
         return bool(self.plain())
@@ -147,7 +158,13 @@ class TracedArray(np.ndarray):
 
     def nonzero(self) -> Any:
         """Where entries are not zero, on which the path decides."""
-        return self.plain().nonzero()
+        return _boxed(self.plain().nonzero())
+
+    def view(self, *kind: Any) -> Any:  # type: ignore[override]
+        """Another view; NotTraced for one of the bytes as another type."""
+        if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
+            raise NotTraced("the bytes of an array are read as another type")
+        return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
         """The bytes of the array on which the path decides."""
@@ -272,14 +289,25 @@ def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
     return array
 
 
-def _symbolic(array: TracedArray) -> bool:
-    return any(isinstance(entry, Symbol) for entry in array.objects.ravel())
+def _symbolic(value: Any) -> bool:
+    """Whether an open coin has a say in a value."""
+    if isinstance(value, TracedArray):
+        return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
+    return isinstance(value, (Symbol, Selection))
 
 
 def _plain_index(index: Any) -> Any:
     if isinstance(index, tuple):
         return tuple(map(_plain_index, index))
     return index.plain() if isinstance(index, (TracedArray, Symbol)) else index
+
+
+def _boxed(found: Any) -> Any:
+    """Plain arrays as such that may hold symbols later on."""
+    if isinstance(found, tuple):
+        return tuple(map(_boxed, found))
+    plain = isinstance(found, np.ndarray) and found.ndim and not isinstance(found, TracedArray)
+    return TracedArray.of(found, found.dtype) if plain else found
 
 
 def _decided(value: Any) -> Any:
@@ -290,7 +318,7 @@ def _decided(value: Any) -> Any:
 
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
-        return _decided(condition).nonzero()
+        return _boxed(_decided(condition).nonzero())
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
     kind = _type(np.where, (_ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))

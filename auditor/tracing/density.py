@@ -6,16 +6,21 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from scipy import special
+
 from fedrec_auditor.auditor.tracing.mixture import Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Floor, Line, Log, Plain
 
+_REACH, _MOST_POINTS = 38.0, 1 << 14
 _BRANCHES = {
     "uniform": ((-math.inf, math.inf, 0.0),),
     "exponential": ((0.0, math.inf, -1.0),),
     "laplace": ((-math.inf, 0.0, 1.0), (0.0, math.inf, -1.0)),
     "normal": ((-math.inf, math.inf, 0.0),),
     "geometric": ((0.5, math.inf, -1.0),),
+    "integers": ((-math.inf, math.inf, 0.0),),
     "two-sided geometric": ((-math.inf, 0.5, 1.0), (0.5, math.inf, -1.0)),
 }
 
@@ -69,10 +74,13 @@ def _moved(piece: Piece, scale: float, shift: float) -> Piece:
 def _floored(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
     """Whole parts: full steps of an exponential are a lattice, and its ends are points."""
     pieces, points = pieces_of(line, cell)
-    if points or any(piece.sd or piece.step for piece in pieces):
-        raise NotTraced("noise that is rounded is followed for Laplace, exponential and uniform")
+    if points or any(piece.step for piece in pieces):
+        raise NotTraced("noise is rounded twice")
     lattices: list[Piece] = []
     for piece in pieces:
+        if piece.sd:
+            points.update(_rounded_normal(piece))
+            continue
 
         def mass(a: float, b: float, piece: Piece = piece) -> float:
             """Of [a, b) within the piece."""
@@ -102,3 +110,20 @@ def _floored(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
                 Piece(weight, float(first), float(beyond - 1), rate=piece.rate, step=1.0)
             )
     return lattices, points
+
+
+def _rounded_normal(piece: Piece) -> dict[float, float]:
+    """The masses of whole parts, without those beyond 38 deviations: these are below 1e-314."""
+    low = math.floor(max(piece.low, piece.mean - _REACH * piece.sd))
+    high = math.ceil(min(piece.high, piece.mean + _REACH * piece.sd))
+    if high - low > _MOST_POINTS:
+        raise NotTraced(f"noise is rounded to more than {_MOST_POINTS:,} values")
+    values = np.arange(low, high, dtype=np.float64)
+    ends = np.clip(np.append(values, high), piece.low, piece.high)
+    z = (ends - piece.mean) / piece.sd
+    # Of the nearer tail, where differences keep their digits.
+    left = np.diff(special.ndtr(z))
+    right = -np.diff(special.ndtr(-z))
+    masses = np.where(z[:-1] + z[1:] < 0.0, left, right)
+    share = piece.weight / masses.sum()
+    return {v: m * share for v, m in zip(values.tolist(), masses.tolist(), strict=True) if m > 0.0}

@@ -6,13 +6,13 @@ the function runs. Whatever is not modelled refuses by name.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
 from fedrec_auditor.auditor.tracing.symbols import (
     Line,
+    Piece,
     Plain,
     Symbol,
     apply,
@@ -33,6 +34,8 @@ from fedrec_auditor.auditor.tracing.symbols import (
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
+_MANY = 1 << 40
+"""Whole numbers beyond so many count as real ones."""
 
 
 class TracedGenerator(np.random.Generator):
@@ -70,9 +73,7 @@ class TracedGenerator(np.random.Generator):
         """Exponential noise."""
         return self._noise("exponential", 0.0, scale, size)
 
-    def standard_exponential(  # type: ignore[override]
-        self, size: Any = None, **options: Any
-    ) -> Any:
+    def standard_exponential(self, size: Any = None, **options: Any) -> Any:  # type: ignore[override]
         """Exponential noise of scale 1."""
         return self._noise("exponential", 0.0, 1.0, size, options.get("out"))
 
@@ -100,10 +101,13 @@ class TracedGenerator(np.random.Generator):
         if np.ndim(low) or np.ndim(high):
             raise NotTraced("integers with an array of bounds is not followed")
         first, beyond = int(low), int(high) + endpoint
-        if beyond - first > _MOST_VALUES:
-            raise NotTraced(f"integers of {beyond - first:,} values, more than {_MOST_VALUES:,}")
         if beyond <= first:
             raise ValueError("low >= high")
+        if beyond - first > _MANY:
+            return first + (beyond - first) * self._real("integers()", "uniform", size)
+        if beyond - first > _MOST_VALUES:
+            source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
+            return first + self._filled(size, dtype, lambda: self._line(source()))
         kind = np.dtype(dtype).type
         values = tuple(kind(k) for k in range(first, beyond))
         return self._uniformly(f"integers({first}, {beyond})", values, size, dtype)
@@ -181,7 +185,11 @@ class TracedGenerator(np.random.Generator):
         order = self._without_replacement([Fraction(1, many)] * many, many)
         return array[_array(order, dtype=np.int64)]
 
-    permuted = permutation  # type: ignore[assignment]
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """The entries of a row in a random order."""
+        if np.ndim(x) > 1 or out is not None:
+            raise NotTraced("permuted of several rows is not followed")
+        return self.permutation(x)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the elements of ``x`` into a random order, in place."""
@@ -229,7 +237,7 @@ class TracedGenerator(np.random.Generator):
         value = self.path.add(source)
         if value is not None:
             return value
-        pieces: list[Any] = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
+        pieces: list[Piece] = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
         symbol = Symbol(self.path, pieces)
         return symbol.plain() if self.path.eager else symbol
 
@@ -299,7 +307,7 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     }
     same = "uniform normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
-    known |= {name: getattr(rng, name) for name in same.split()}
+    known.update({name: getattr(rng, name) for name in same.split()})
     for name in dir(np.random):
         function = getattr(np.random, name)
         if name[0].islower() and callable(function) and name not in known:
@@ -452,13 +460,16 @@ class Replacements:
     """
 
     def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
-        replaced = [(vars(np.random), _legacy(rng)), (vars(random), _standard_library(rng))]
+        replaced: list[Any] = [
+            (vars(np.random), _legacy(rng)),
+            (vars(random), _standard_library(rng)),
+        ]
         if lazy:
             made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
             names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
             replaced += [(vars(np), made)]
             replaced += [(vars(math), {name: _lazy(getattr(math, name)) for name in names})]
-        self._changes = [
+        self._changes: list[Any] = [
             (owner, name, owner[name], new)
             for owner, news in replaced
             for name, new in news.items()
@@ -491,7 +502,7 @@ _ABSENT = object()
 
 def _globals_of(function: Any) -> dict[str, Any]:
     """The names of the module that a callable was written in; none that count where unknown."""
-    while isinstance(function, functools.partial):
+    while isinstance(function, partial):
         function = function.func
     function = inspect.unwrap(function)
     function = getattr(function, "__func__", function)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,25 +20,31 @@ from fedrec_auditor.auditor.tracing.answers import leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.run import Branch
+from fedrec_auditor.auditor.tracing.run import Branch, Run
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
+from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, meet
 
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``Entry.pieces`` describe."""
 MOST_ENTRIES = 1 << 16
 
 Key = tuple[Hashable, ...]
+Tag = tuple[Hashable, Key]
+"""A structure, and the leaves of it that no open coin touches."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there."""
+    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there.
+
+    ``cut`` says that others like it were left out, whose masses doubles do not hold.
+    """
 
     mass: Mass
     cells: Cells
     pieces: list[Piece] = field(default_factory=list)
     points: dict[float, float] = field(default_factory=dict)
+    cut: bool = False
 
     @property
     def mixture(self) -> Mixture:
@@ -62,9 +68,16 @@ class Group:
 class Law:
     """The groups of one input, by tag; ``fixed`` are the places of a structure that tags hold."""
 
-    groups: dict[Hashable, Group]
+    groups: dict[Tag, Group]
     fixed: dict[Hashable, tuple[int, ...]]
     paths: int
+    left_out: int = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether answers are left out whose masses doubles do not hold."""
+        tables = (table for group in self.groups.values() for table in group.tables.values())
+        return any(entry.cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
@@ -79,7 +92,9 @@ class Law:
         return self._of_rows(structure, rows)
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
-        columns = [np.asarray(column) for column in zip(*rows, strict=True)]
+        columns = list(
+            rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
+        )
         fixed = self.fixed.get(structure)
         found = np.full(len(rows), -np.inf)
         if fixed is None:
@@ -98,18 +113,18 @@ class Law:
         return found
 
 
-def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
+def laws_of(inputs: Sequence[Run]) -> list[Law]:
     """The laws of several inputs, with the same tags and blocks; NotTraced if they are too many."""
     fixed: dict[Hashable, set[int]] = {}
-    for branch in itertools.chain.from_iterable(inputs):
+    for branch in (branch for ran in inputs for branch in ran.branches):
         structure, leaves = branch.answer
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
-    grouped: list[dict[Hashable, list[Branch]]] = []
+    grouped: list[dict[Tag, list[Branch]]] = []
     for ran in inputs:
-        groups: dict[Hashable, list[Branch]] = {}
-        for branch in ran:
+        groups: dict[Tag, list[Branch]] = {}
+        for branch in ran.branches:
             structure, leaves = branch.answer
             tag = structure, tuple(leaves[k] for k in tags[structure])
             groups.setdefault(tag, []).append(branch)
@@ -119,7 +134,8 @@ def laws_of(inputs: Sequence[list[Branch]]) -> list[Law]:
         Law(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
-            len(ran),
+            len(ran.branches),
+            ran.left_out,
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
@@ -167,10 +183,10 @@ def scaled(piece: Piece, share: float) -> Piece:
 
 
 def _blocks(
-    grouped: list[dict[Hashable, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
-) -> dict[Hashable, list[tuple[int, ...]]]:
+    grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
+) -> dict[Tag, list[tuple[int, ...]]]:
     """For each tag the places that are not fixed, those that depend on each other together."""
-    blocks: dict[Hashable, list[tuple[int, ...]]] = {}
+    blocks: dict[Tag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
         groups = [groups[tag] for groups in grouped if tag in groups]
         leaves = groups[0][0].answer.leaves
@@ -228,9 +244,18 @@ def _add(table: Table, key: Key, entry: Entry) -> None:
         table[key] = entry
         return
     known.mass += entry.mass
-    known.pieces += entry.pieces
+    known.pieces = _merged([*known.pieces, *entry.pieces])
     for value, mass in entry.points.items():
         known.points[value] = known.points.get(value, 0.0) + mass
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    """Pieces of one shape as one."""
+    weights: dict[Piece, float] = {}
+    for piece in pieces:
+        shape = replace(piece, weight=1.0)
+        weights[shape] = weights.get(shape, 0.0) + piece.weight
+    return [replace(shape, weight=weight) for shape, weight in weights.items()]
 
 
 def _table(branch: Branch, leaves: list[Any]) -> Table:
@@ -253,16 +278,17 @@ def _table(branch: Branch, leaves: list[Any]) -> Table:
             given = branch.cells.get(source, source.whole)
             mass *= source.mass(cell) / source.mass(given)
         if mass:
-            key, entry = _entry(mass, cells, values)
-            _add(table, key, entry)
+            for key, entry in _entries(mass, cells, values):
+                _add(table, key, entry)
     return _lattices_with_points(table)
 
 
-def _entry(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> tuple[Key, Entry]:
-    """A key and the density of its number: of lines of one source, the first one's."""
+def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, Entry]]:
+    """A key with the density of its number, of lines of one source the first one's, and points."""
     lines = [value for value in values if isinstance(value, Line)]
     if not lines:
-        return tuple(map(leaf, values)), Entry(mass, cells)
+        yield tuple(map(leaf, values)), Entry(mass, cells)
+        return
     main, source = lines[0], lines[0].variable.source
     if any(line.variable != main.variable for line in lines):
         raise NotTraced("numbers with several noises depend on the same coins")
@@ -278,9 +304,15 @@ def _entry(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> tuple[Key, Entr
     pieces, points = pieces_of(main, cells[source])
     total = sum(piece.weight for piece in pieces) + sum(points.values())
     share = float(mass) / total
-    entry = Entry(mass, cells, [scaled(piece, share) for piece in pieces])
-    entry.points = {value: weight * share for value, weight in points.items()}
-    return tuple(key), entry
+    cut = isinstance(main.variable, Floor) and source.family == "normal"
+    if pieces:
+        smooth = mass * sum(piece.weight for piece in pieces) / total
+        yield tuple(key), Entry(smooth, cells, [scaled(piece, share) for piece in pieces])
+    for number, weight in points.items():
+        if len(lines) > 1:
+            raise NotTraced("one noise is rounded in several numbers")
+        at = tuple(number if value is HOLE else value for value in key)
+        yield at, Entry(weight * share, cells, cut=cut)
 
 
 def _lattices_with_points(table: Table) -> Table:

@@ -21,7 +21,7 @@ SAME = 1e-12
 """Places nearer than this, relative to their size and the spread of all, differ by rounding."""
 _GAP = 1e-10
 _ROUNDS = 200
-_MOST_ENTRIES = 1 << 18
+_MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
 _MOST_RESIDUES = 256
 _ULPS = 2.0**-50
@@ -58,7 +58,7 @@ class Piece:
             and self.weight > 0.0
             and (self.low < self.high or (self.low == self.high and self.step > 0.0))
             and min(self.sd, self.step) >= 0.0
-            and (normal or not self.sd)
+            and (not self.sd or (normal and 1e-150 < self.sd < 1e150))
             and vanishes
         ):
             raise InputError(
@@ -139,9 +139,12 @@ def _log_integral(fall: Floats, curve: Floats | float, width: Floats, step: floa
         drop = np.where(width < np.inf, np.exp(-wide * (near + wide / 2.0)), 0.0)
         beyond = drop * np.where(drop > 0.0, erfcx((near + wide) / math.sqrt(2.0)), 0.0)
         mills = np.log(math.sqrt(math.pi / 2.0) * (erfcx(near / math.sqrt(2.0)) - beyond) / root)
-        nodes = (1.0 + _NODES) / 2.0
-        x = np.minimum(wide, 1.0)[..., None] * nodes
-        quadrature = flat + np.log(np.exp(-x * (near[..., None] + x / 2.0)) @ (_WEIGHTS / 2.0))
+        x = np.minimum(wide, 1.0) / 2.0
+        heights = (
+            weight * np.exp(-x * (1.0 + node) * (near + x * (1.0 + node) / 2.0))
+            for node, weight in zip(_NODES, _WEIGHTS, strict=True)
+        )
+        quadrature = flat + np.log(sum(heights) / 2.0)
         curved = np.where((near + 1.0) * wide <= 1.0, quadrature, mills)
         return np.asarray(np.where(np.asarray(curve) > 0.0, curved, straight))
 
@@ -202,11 +205,13 @@ class Mixture:
                 up = top >= term.anchor
                 top = np.where(up, top + term.step, top)
             # The tail that begins at ``top`` and leads away from the anchor.
-            inside = np.clip(top, first, last)
+            slack = term.step / 2.0
+            outside = (top < first - slack) | (top > last + slack) | ~np.isfinite(top)
+            inside = np.where(outside, term.anchor, top)
             fall = np.abs(term.slope - term.curve * (inside - term.anchor))
             width = np.where(up, last - inside, inside - first)
             tail = np.exp(term.at(inside) + _log_integral(fall, term.curve, width, term.step))
-            tail = np.where((top < first) | (top > last), 0.0, tail)
+            tail = np.where(outside, 0.0, tail)
             below += np.where(up, piece.weight - tail, tail)
         return below
 
@@ -228,7 +233,7 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     """The supremum over events of ln P(event) / Q(event); infinite where Q has no mass.
 
     Exact, up to rounding, where each stretch between two ends has a ratio that is monotone or
-    convex; else by branch and bound to a gap of 1e-10 relative, or what 2^18 numbers tell. -inf
+    convex; else by branch and bound to a gap of 1e-10 relative, or what 2^19 numbers tell. -inf
     if ``p`` is empty.
     """
     parts = [pair.supremum() for pair in _pairs(p, q)]
@@ -241,7 +246,8 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
     """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
 
-    Rounding is inside the enclosure. The event is the one interval, or point, that adds most.
+    What is counted has its rounding inside the enclosure; a ratio of e^epsilon to all digits counts
+    nothing. The event is the one interval, or point, that adds most.
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
@@ -287,9 +293,9 @@ class _Pair:
         ends = [[term.low, term.high + gap] for term in terms]
         edges = np.unique(np.concatenate([np.ravel(ends), means]))
         low, high = edges[:-1], edges[1:] - gap
-        if len(shapes) * len(low) > 16 * _MOST_ENTRIES:
+        if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
-                f"Expected at most {16 * _MOST_ENTRIES} shapes times stretches of a density, got "
+                f"Expected at most {8 * _MOST_ENTRIES} shapes times stretches of a density, got "
                 f"{len(shapes)} times {len(low)}. Trace fewer inputs or branches."
             )
         centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
@@ -529,14 +535,19 @@ def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, 
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
     places = [value for mixture in mixtures for value in mixture.points]
     for piece in pieces:
-        places += [piece.low, piece.high] + [piece.mean] * (piece.sd > 0.0)
+        places += [piece.low, piece.high]
+        places += [min(max(piece.mean, piece.low), piece.high)] * (piece.sd > 0.0)
     finite = [place for place in places if math.isfinite(place)]
-    place = _snapped(places, max(finite, default=0.0) - min(finite, default=0.0))
+    places += [piece.mean for piece in pieces if piece.sd]
+    spread = max(finite, default=0.0) - min(finite, default=0.0)
+    place = _snapped(places, 0.01 * spread)
     size = _snapped(size for piece in pieces for size in (piece.rate, piece.sd, piece.step))
     for mixture in mixtures:
         terms = []
         for piece in mixture.pieces:
             low, high = (place.get(end, end) for end in (piece.low, piece.high))
+            if low == high and piece.weight <= SAME:
+                continue
             if low == high:
                 raise InputError(
                     f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
@@ -632,6 +643,11 @@ def _place(term: _Term, side: int, lattices: list[_Lattice], step: float, residu
     forward = math.isfinite(term.low)
     sign = 1.0 if forward else -1.0
     count = (term.high - term.low) / term.step
+    if term.step < 1e4 * SAME * abs(term.anchor):
+        raise InputError(
+            f"Expected a lattice with a step of at least {1e4 * SAME} of its offset, got step "
+            f"{term.step} at {term.anchor}. Release the index instead."
+        )
     for k in range(residues):
         start = (term.low if forward else term.high) + sign * k * term.step
         for lattice in lattices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import random
 import sys
 from collections.abc import Iterator
@@ -31,12 +32,15 @@ _NOW = {"now", "utcnow", "today"}
 @contextmanager
 def watched() -> Iterator[None]:
     """NotTraced where code of this thread calls one of these, however it was imported."""
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # others' code may run in it
     sys.setprofile(_look)
     try:
         yield
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
 
 
 def _look(frame: FrameType, event: str, called: Any) -> None:

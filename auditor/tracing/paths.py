@@ -12,6 +12,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
 
 MOST_PATHS = 1 << 14
+LEFT_OUT = 2.0**-100
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
 _TRIES, _DEEPEST = 1000, 512
@@ -30,6 +31,10 @@ class NotTraced(BaseException):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         NotTraced.last = self
+
+
+class LeftOut(BaseException):
+    """A path is rarer than 2^-100: its mass is left out."""
 
 
 class Path:
@@ -55,7 +60,7 @@ class Path:
         self.limits: dict[Source, Any] = {}
         self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
         self.used_up: set[Source] = set()
-        self._decided = 0
+        self._share, self._decided = 1.0, 0
 
     def add(self, source: Source) -> Any:
         """Take a draw of ``source``: its value in a replay, None where it is open."""
@@ -84,7 +89,12 @@ class Path:
 
     def confine(self, cells: dict[Source, Any]) -> None:
         """From here on the sources have values in these cells, which lie in the former ones."""
+        for source, cell in cells.items():
+            before = source.mass(self.limits.get(source, source.whole))
+            self._share *= float(source.mass(cell) / before)
         self.limits.update(cells)
+        if self._share < LEFT_OUT:
+            raise LeftOut
 
     def add_up(self, total: Source, *parts: tuple[Source, float]) -> Source:
         """A source in the place of a weighted sum of others, which nothing else may use."""
@@ -124,6 +134,8 @@ def paths(
 ) -> Iterator[tuple[Path, Any]]:
     """Every path with what ``run`` returned on it, in order of its decisions.
 
+    None for a path rarer than 2^-100, as loops that go on have.
+
     NotTraced where there are too many, where time is over, or where the code depends on more than
     its coins.
     """
@@ -131,10 +143,14 @@ def paths(
     for _ in range(MOST_PATHS):
         given = len(decisions)
         path = Path(decisions, deadline=deadline, eager=eager)
-        answer = run(path)
-        if path._decided < given:
-            raise NotTraced(_CHANGED)
-        yield path, answer
+        try:
+            answer = run(path)
+        except LeftOut:
+            yield path, None
+        else:
+            if path._decided < given:
+                raise NotTraced(_CHANGED)
+            yield path, answer
         decisions = list(path.decisions)
         while decisions and decisions[-1][0] == decisions[-1][1] - 1:
             decisions.pop()

@@ -22,6 +22,7 @@ from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon
 from fedrec_auditor.accountants.losses.copies import loss_pair
 from fedrec_auditor.accountants.losses.pairs import GaussianPair, Pair
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.tracing.law import (
     HOLE,
@@ -31,6 +32,7 @@ from fedrec_auditor.auditor.tracing.law import (
     Key,
     Law,
     Table,
+    Tag,
     log,
     product,
 )
@@ -39,10 +41,10 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import plainly
 
 CLOSE = 1e-6
 """How far apart, relatively, a lower and an upper bound may be for the lower one to be exact."""
+_FEW_LEAVES = 8
 _MOST_EPSILON, _NEAR = 1e6, 1e-4
 
 
@@ -58,19 +60,25 @@ class _Ratio:
     note: str = ""
 
 
-def proved(laws: Sequence[Law], inputs: Sequence[Any], delta: float) -> Bound:
-    """The lower bound that no randomizer of these laws is below, and none is above: it is tight.
+def proved(
+    laws: Sequence[Law], names: Sequence[str], delta: float, enough: float = math.inf
+) -> Bound:
+    """The exact epsilon over all ordered pairs of inputs, by name, a law each: tight from below.
 
-    Over all ordered pairs of ``inputs``, a law each. NotTraced where bounds from below and above
-    do not meet, and where several noises are mixed.
+    Where bounds from below and above do not meet, one from below that exceeds ``enough`` is given,
+    which is not tight; NotTraced for a smaller one, and where several noises are mixed.
     """
     paths = sum(law.paths for law in laws)
-    runs = f"{paths:,} path{'s' * (paths != 1)} of {len(inputs)} inputs"
-    source = f"proved from the code: {runs}"
+    left_out = sum(law.left_out for law in laws)
+    source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
+    if left_out:
+        source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     listed = _listed(laws)
+    cut = not delta and any(law.cut for law in laws)
     if listed is not None:
-        return replace(_tabulated(listed, inputs, delta), source=source, tight=True)
-    best, worst = 0.0, 0.0
+        bound = replace(_tabulated(listed, names, delta), source=source)
+        return _met(bound, math.inf if cut else bound.epsilon, enough)
+    best, worst = 0.0, math.inf if cut else 0.0
     witness: Witness | None = None
     for a, b in itertools.permutations(range(len(laws)), 2):
         ratio = (_at_delta if delta else _at_zero)(laws[a], laws[b], delta)
@@ -78,16 +86,22 @@ def proved(laws: Sequence[Law], inputs: Sequence[Any], delta: float) -> Bound:
         if witness is None or ratio.lower > best:
             best = max(best, ratio.lower)
             witness = Witness(
-                input_a=plainly(inputs[a]),
-                input_b=plainly(inputs[b]),
+                input_a=names[a],
+                input_b=names[b],
                 output=ratio.answer,
                 probability_a=ratio.p,
                 probability_b=ratio.q,
                 note=ratio.note,
             )
-    if worst > best + CLOSE * max(1.0, best):
-        raise NotTraced(f"epsilon is only known to be between {best:.6g} and {worst:.6g}")
-    return replace(exact_bound(best, ONE_REPORT, delta, source, witness), tight=True)
+    return _met(exact_bound(best, ONE_REPORT, delta, source, witness), worst, enough)
+
+
+def _met(bound: Bound, upper: float, enough: float) -> Bound:
+    """A bound from below, tight where one from above meets it."""
+    tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
+    if not (tight or exceeds(bound.epsilon, enough)):
+        raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
+    return replace(bound, tight=tight)
 
 
 def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:
@@ -110,13 +124,13 @@ def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:
     return rows
 
 
-def _tabulated(rows: list[dict[Hashable, Entry]], inputs: Sequence[Any], delta: float) -> Bound:
+def _tabulated(rows: list[dict[Hashable, Entry]], names: Sequence[str], delta: float) -> Bound:
     outputs = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
     nothing = Entry(Fraction(0), {})
     table = np.asarray([[log(row.get(o, nothing).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table,
-        name_input=lambda i: plainly(inputs[i]),
+        name_input=lambda i: names[i],
         name_output=lambda j: _named(outputs[j]),
     ).lower_bound(ONE_REPORT, delta)
     if delta or bound.witness is None:
@@ -166,7 +180,7 @@ def _at_zero(p: Law, q: Law, delta: float) -> _Ratio:
     return max((_of_tag(p, q, tag) for tag in p.groups), key=lambda ratio: ratio.lower)
 
 
-def _of_tag(p: Law, q: Law, tag: Hashable) -> _Ratio:
+def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _impossible(_named((tag, ())), float(group.weight))
@@ -174,15 +188,19 @@ def _of_tag(p: Law, q: Law, tag: Hashable) -> _Ratio:
     lower = upper = start
     logs = [log(group.weight), log(other.weight)]
     answers, notes = [], []
+    leaves = len(tag[1]) + sum(map(len, group.tables))
     for block, table in group.tables.items():
         ratio = _of_tables(table, other.tables[block])
         lower, upper = lower + ratio.lower, upper + ratio.upper
-        logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
-        answers.append(ratio.answer)
-        notes.append(ratio.note)
-    fixed = [str(value) for value in tag[1]]  # type: ignore[index]
-    masses = [math.exp(min(value, 700.0)) for value in logs]
-    return _Ratio(lower, upper, ", ".join([*fixed, *answers]), *masses, notes[0] if notes else "")
+        if ratio.lower > 0.0 or len(group.tables) == 1:  # the others tell nothing
+            logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
+            places = ", ".join(str(place + 1) for place in block)
+            answers.append(f"number {places} is {ratio.answer}" if leaves > 1 else ratio.answer)
+            notes.append(ratio.note)
+    fixed = [str(value) for value in tag[1]] if leaves <= _FEW_LEAVES else []
+    p_mass, q_mass = (math.exp(min(value, 700.0)) for value in logs)
+    note = notes[0] if notes else ""
+    return _Ratio(lower, upper, ", ".join([*fixed, *answers]), p_mass, q_mass, note)
 
 
 def _log(mass: float) -> float:
@@ -323,7 +341,7 @@ def _divergence(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
 
 def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
     """Independent blocks together, by the losses of each; normal ones are one normal."""
-    squares, uses = 0.0, Counter[tuple[Any, ...]]()
+    squares, counts = 0.0, Counter[tuple[Any, ...]]()
     pairs: dict[tuple[Any, ...], Pair] = {}
     for p, q in differing:
         shift = _shift(p, q)
@@ -336,11 +354,11 @@ def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
         rows = [tuple(log(t[k].mass) if k in t else -math.inf for k in keys) for t in (p, q)]
         name = tuple(rows)
         pairs.setdefault(name, loss_pair(np.asarray(rows[0]), np.asarray(rows[1])))
-        uses[name] += 1
-    parts = [(pairs[name], count) for name, count in uses.items()]
+        counts[name] += 1
+    uses: tuple[tuple[Pair, int], ...] = tuple((pairs[n], count) for n, count in counts.items())
     if squares:
-        parts.append((GaussianPair(math.sqrt(squares)), 1))
-    lower, upper = epsilon_below(parts, delta), epsilon_above(parts, delta)
+        uses = (*uses, (GaussianPair(math.sqrt(squares)), 1))
+    lower, upper = epsilon_below(uses, delta), epsilon_above(uses, delta)
     return _Ratio(lower, upper, f"{len(differing)} numbers together", note="composed exactly")
 
 

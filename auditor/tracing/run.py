@@ -7,9 +7,10 @@ import linecache
 import math
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from fedrec_auditor.auditor.tracing.outside import watched
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.state import State
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, meet
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+from fedrec_auditor.targets.wrapped.contained import message_of
 
 # Replays in all, and the draws they take, about; beyond those that show every value.
 _REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 13, 2
 _HERE = FilePath(__file__).parent
+_STANDARD = str(FilePath(linecache.__file__).parent)
 _LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
 
 
@@ -35,6 +38,13 @@ class Branch:
     weight: Mass
     cells: Cells
     answer: Answer
+
+
+class Run(NamedTuple):
+    """All paths for one input, but for some that are rarer than 2^-100 each."""
+
+    branches: list[Branch]
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +62,22 @@ class Randomizer:
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
 
-def branches(randomizer: Randomizer, value: Any, deadline: float) -> list[Branch]:
+def run_all(randomizer: Randomizer, value: Any, deadline: float) -> Run:
     """All paths for one input; NotTraced with the line of code that is not followed.
 
     Coins stay open as long as the code permits. Where it looks at their types, it is run again
     with every coin decided as it is drawn.
     """
     try:
-        return _branches(randomizer, value, deadline, eager=False)
+        return _run_all(randomizer, value, deadline, eager=False)
     except NotTraced as refusal:
         try:
-            return _branches(randomizer, value, deadline, eager=True)
+            return _run_all(randomizer, value, deadline, eager=True)
         except NotTraced:
             raise refusal from None
 
 
-def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> list[Branch]:
+def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> Run:
     rng = TracedGenerator(Path([], deadline=deadline))
     traced = Replacements(rng, randomizer.function, lazy=not eager)
     plain = Replacements(rng, randomizer.function, lazy=False)
@@ -75,15 +85,11 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
 
     def run(path: Path) -> Answer:
         rng.path, NotTraced.last = path, None
-        lazy = path.values is None and not eager
+        replayed = path.values is not None
         try:
-            with np.errstate(over="ignore"):
-                if path.values is None:
-                    with traced:
-                        found = read(randomizer(value, rng, lazy=lazy))
-                else:
-                    with plain, watched():
-                        found = read(randomizer(value, rng, lazy=False))
+            stand_ins, watching = (plain, watched()) if replayed else (traced, nullcontext())
+            with np.errstate(over="ignore"), stand_ins, watching:
+                answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
         except NotTraced as refusal:
             raise NotTraced(f"{refusal}{_place(refusal)}") from None
         except (Exception, SystemExit) as error:
@@ -91,29 +97,28 @@ def _branches(randomizer: Randomizer, value: Any, deadline: float, *, eager: boo
             inside = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][2:]
             ours = any(frame.f_code.co_filename.startswith(str(_HERE)) for frame in inside)
             stops = isinstance(error, (SystemExit, RecursionError, MemoryError))
-            if lazy or ours or stops:
-                raise NotTraced(f"{type(error).__name__}: {error}{_place(error)}") from None
-            found = read(Raised(type(error).__name__))
+            if ours or stops or not (replayed or eager):
+                said = f"{type(error).__name__}: {message_of(error)}"
+                raise NotTraced(f"it raises {said}{_place(error)}") from None
+            answer = read(Raised(type(error).__name__))
         finally:
             if path.values is None:  # in replays they stay, or caches of coins would not be seen
                 state.forget()
         if NotTraced.last is not None:  # though the code caught it
             raise NotTraced(f"{NotTraced.last}{_place(NotTraced.last)}")
-        return found
+        return answer
 
     try:
-        ran = _replayed(run, deadline, eager=eager)
+        return _replayed(run, deadline, eager=eager)
     finally:
         state.forget()
         state.check()
-    return [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
 
 
-def _replayed(
-    run: Callable[[Path], Answer], deadline: float, *, eager: bool
-) -> list[tuple[Path, Answer]]:
+def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) -> Run:
     """All paths with their answers, if these are the same with plain numbers."""
-    ran = list(paths(run, deadline=deadline, eager=eager))
+    every = list(paths(run, deadline=deadline, eager=eager))
+    ran = [(path, answer) for path, answer in every if answer is not None]
     draws = np.random.default_rng(0)
     for path, answer in ran:
         most = min(_REPLAYS, max(_FEWEST, _REPLAYED // max(1, len(path.sources))))
@@ -126,7 +131,8 @@ def _replayed(
                 _evaluated(answer, known)
             ):
                 raise NotTraced("the answer changed with the same coins")
-    return ran
+    left_out = len(every) - len(ran)
+    return Run([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
 
 
 def _cover(
@@ -145,15 +151,16 @@ def _cover(
         limits: Cells = dict(path.limits)
         missed = []
         for cells in pieces:
-            joined = meet(limits, cells)
-            limits = limits if joined is None else joined
-            if joined is None:
+            here = {s: s.meet(limits.get(s, s.whole), cell) for s, cell in cells.items()}
+            if all(here.values()):
+                limits.update(here)
+            else:
                 missed.append(cells)
         pieces = missed
         for source, cell in list(left.items()):
-            here = cell & limits.get(source, cell)
-            if here:
-                limits[source] = here & -here
+            open_still = cell & limits.get(source, cell)
+            if open_still:
+                limits[source] = open_still & -open_still
                 left[source] = cell & ~limits[source]
             if not left[source]:
                 del left[source]
@@ -180,10 +187,11 @@ def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
 
 
 def _place(error: BaseException) -> str:
-    """The last line of code that is neither ours nor NumPy's, and where it stands."""
+    """The last line of code that is neither ours, NumPy's nor Python's, and where it stands."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         name = frame.f_code.co_filename
-        if not name.startswith(_LIBRARIES):
+        outside = "site-packages" in name or not name.startswith(_STANDARD)
+        if outside and not name.startswith(_LIBRARIES) and not name.endswith(".pyx"):
             code = linecache.getline(name, line).strip()
             return f" ({FilePath(name).name}, line {line}{': ' * bool(code)}{code})"
     return ""

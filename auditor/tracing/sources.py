@@ -82,22 +82,25 @@ class Real:
     """A real number of a standard family, or a whole one with P(k) proportional to e^(-rate |k|).
 
     ``family`` is "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
-    or "two-sided geometric".
+    "two-sided geometric", or "integers", each of 0, ... below ``count`` as likely.
     """
 
     name: str
     family: str
     rate: float = 0.0
+    count: int = 0
 
     @property
     def whole(self) -> tuple[Interval, ...]:
         """The cell of all values."""
+        if self.count:
+            return ((-_HALF, self.count - _HALF),)
         return (_SUPPORTS[self.family],)
 
     @property
     def lattice(self) -> bool:
         """Whether values are whole numbers."""
-        return self.family.endswith("geometric")
+        return self.family.endswith("geometric") or self.count > 0
 
     def meet(self, one: Any, other: Any) -> Any:
         """What two cells share; false where they share nothing."""
@@ -131,6 +134,8 @@ class Real:
         """The probability of an interval of the support."""
         if self.family == "uniform":
             return Fraction(high) - Fraction(low)
+        if self.count:
+            return Fraction(math.ceil(high) - math.ceil(low), self.count)
         if self.lattice:
             if low < 0 and high > _HALF:
                 return self.between(low, _HALF) + self.between(_HALF, high)
@@ -157,13 +162,15 @@ class Real:
         if len(cell) > 1:
             masses = np.asarray([float(self.between(*interval)) for interval in cell])
             low, high = cell[rng.choice(len(cell), p=masses / masses.sum())]
+        if self.count:
+            return int(rng.integers(math.ceil(low), math.ceil(high), dtype=np.uint64))
         share, a, b = rng.random(), float(low), float(high)
         if self.family == "uniform":
             return a + share * (b - a)
         if self.family == "normal":
-            below, above = special.ndtr(a), special.ndtr(b)
-            value = special.ndtri(below + share * (above - below))
-            return float(min(max(value, a), b)) if math.isfinite(value) else _middle(a, b)
+            left, right = float(special.ndtr(a)), float(special.ndtr(b))
+            value = float(special.ndtri(left + share * (right - left)))
+            return min(max(value, a), b) if math.isfinite(value) else _middle(a, b)
         if a < 0.0 < b:
             left = float(self.between(low, 0) / (self.between(low, 0) + self.between(0, high)))
             return self.draw(((low, 0),) if share < left else ((0, high),), rng)
@@ -180,7 +187,8 @@ class Real:
 
     def same(self, other: Any) -> bool:
         """Whether the other one is drawn from the same distribution."""
-        return isinstance(other, Real) and (self.family, self.rate) == (other.family, other.rate)
+        mine = self.family, self.rate, self.count
+        return isinstance(other, Real) and mine == (other.family, other.rate, other.count)
 
 
 Source = Discrete | Real

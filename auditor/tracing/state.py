@@ -8,6 +8,7 @@ import inspect
 import itertools
 import random
 import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,10 +22,10 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced
 
 _MOST = 1 << 15
 _ATOMS = (str, bytes, int, float, complex, type(None), types.CodeType, types.BuiltinFunctionType)
-# Whose classes, functions and other objects are taken to keep nothing.
-_LIBRARIES = {*sys.stdlib_module_names, "numpy", "scipy", "torch"}
-_LIBRARIES -= {"builtins", "collections", "functools", "itertools", "types"}
-_LIBRARIES -= {"_thread", "_functools", "_collections", "__main__"}
+# Of Python's own classes, whose objects may be what is kept.
+_LOOKED_INTO = {"builtins", "collections", "functools", "itertools", "types", "__main__"}
+_LOOKED_INTO |= {"_thread", "_functools", "_collections", "random"}
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _WHOLE = (types.ModuleType, types.TracebackType, types.FrameType)
 _NONE = object()
 
@@ -52,6 +53,8 @@ class State:
         self._kept: list[_Kept] = []
         self._caches: list[Any] = []
         self._seen: dict[int, Any] = {}
+        function = inspect.unwrap(function)
+        self._own = _root(function)
         left = [("it", function)]
         while left:
             name, value = left.pop()
@@ -65,6 +68,16 @@ class State:
             torch = sys.modules["torch"]
             self._keep("the generator of torch", lambda: [torch.get_rng_state().numpy().tobytes()])
         self.forget()
+
+    def _of_library(self, value: Any) -> bool:
+        """Whether it is taken to keep nothing: of a package other than the function's."""
+        root = _root(value)
+        if isinstance(value, _WHOLE) or (isinstance(value, type) and root == "builtins"):
+            return True
+        if root == self._own or root in _LOOKED_INTO:
+            return False
+        file = getattr(sys.modules.get(root), "__file__", None) or ""
+        return root in sys.stdlib_module_names or file.startswith(_INSTALLED)
 
     def forget(self) -> None:
         """Empty the caches of functions."""
@@ -139,14 +152,14 @@ class State:
         if isinstance(value, np.random.RandomState):
             return self._keep(name, lambda: [repr(value.get_state(legacy=False)).encode()])
         if isinstance(value, random.SystemRandom):
-            raise NotTraced(f"{name} draws coins of the system")
+            return []
         if isinstance(value, random.Random):
             return self._keep(name, lambda: [repr(value.getstate()).encode()])
         if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
             return self._keep(name, lambda: [b"%d" % value._version])  # a count of what is written
         if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Generator):
             return self._keep(name, lambda: [value.get_state().numpy().tobytes()])
-        if _of_library(value):
+        if self._of_library(value):
             return []
         if isinstance(value, types.FunctionType):
             return self._function(name, value)
@@ -169,11 +182,10 @@ class State:
         return inside + [(f"attributes of {name}", part) for part in parts]
 
 
-def _of_library(value: Any) -> bool:
+def _root(value: Any) -> str:
+    """The package of what a value is, or is an object of."""
     named = isinstance(value, (type, types.FunctionType, type(np.random.default_rng)))
-    root = str((value if named else type(value)).__module__).partition(".")[0]
-    whole = isinstance(value, _WHOLE) or (isinstance(value, type) and root == "builtins")
-    return whole or root in _LIBRARIES
+    return str((value if named else type(value)).__module__).partition(".")[0]
 
 
 def _same(now: Any, before: Any) -> bool:

@@ -238,10 +238,10 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         except Exception:  # on this piece alone: the path decides which one it is on
             return function(*(settled(argument) for argument in arguments))
     merged = _merged(results)
+    found = Symbol(path, merged)
     if len(merged) == 1 and not isinstance(merged[0][1], Line):
         return merged[0][1]
-    symbol = Symbol(path, merged)
-    return symbol.settled() if path.eager else symbol
+    return found.settled() if path.eager else found
 
 
 def settled(value: Any) -> Any:

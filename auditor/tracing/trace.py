@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.proof import proved
-from fedrec_auditor.auditor.tracing.run import Randomizer, branches
+from fedrec_auditor.auditor.tracing.run import Randomizer, run_all
+from fedrec_auditor.targets.mechanisms.base import plainly
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +22,30 @@ class Trace:
     randomizer: Randomizer
     inputs: Sequence[Any]
     laws: Sequence[Law]
+    names: Sequence[str] = ()
 
     @classmethod
     def of(
-        cls, function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool, deadline: float
+        cls,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        *,
+        sized: bool,
+        deadline: float,
+        names: Sequence[str] = (),
     ) -> Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
         randomizer = Randomizer(function, sized)
         try:
-            laws = laws_of([branches(randomizer, value, deadline) for value in inputs])
+            laws = laws_of([run_all(randomizer, value, deadline) for value in inputs])
         except Exception as error:  # of ours, or of what the code has changed
             raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
-        return cls(randomizer, inputs, laws)
+        return cls(randomizer, inputs, laws, names)
 
-    def bound(self, delta: float) -> Bound:
-        """The exact epsilon over all pairs of the inputs, as a tight lower bound."""
-        return proved(self.laws, self.inputs, delta)
+    def bound(self, delta: float, enough: float = math.inf) -> Bound:
+        """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
+        names = self.names or [plainly(value) for value in self.inputs]
+        return proved(self.laws, names, delta, enough)
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
-from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 

@@ -25,6 +25,8 @@ WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
 # the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
 # negligible where an output of it takes so many times the least at most; turns there are at least.
 _PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
+# The share of the seconds after which no real draws are held against a proof.
+_LATEST = 0.5
 # The share of what is left that draws are planned to take.
 _PLANNED = 0.85
 
@@ -49,6 +51,10 @@ class Budget(Checked):
         """Draws of an input: those asked for, or as many as are usual."""
         many = sampler.sized and not sampler.fields
         return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
+
+    def real_draws(self, sampler: Sampler, inputs: Sequence[Any], most: int) -> tuple[Sampler, int]:
+        """The sampler until half of the seconds are over, and how many draws it is to make."""
+        return self.within(_LATEST, sampler), self.paced(sampler, inputs, most)[1]
 
     def paced(self, sampler: Sampler, inputs: Sequence[Any], most: int) -> tuple[Sampler, int, str]:
         """Draws of an input that take as long as is left of the seconds, by the time of some.

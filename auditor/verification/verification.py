@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
-from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT

@@ -22,19 +22,19 @@ from fedrec_auditor.accountants.statements.bound import (
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.divergence import NoCurve
+from fedrec_auditor.auditor.exact.fit import check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
+from fedrec_auditor.auditor.tracing.prove import prove
 from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLES, Budget
-from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
-from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.pair import pair_from
-from fedrec_auditor.auditor.verification.proof import prove
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
@@ -58,6 +58,8 @@ MOST_INPUTS = 64
 _LOOKS = 50
 # The share of the seconds in which a pair of inputs is looked for, and clocks are.
 _SEARCH = 0.2
+# The share of the seconds in which paths are run.
+_TRACE = 0.2
 # The share of the seconds after which draws are given up.
 _LATE = 1.15
 
@@ -162,7 +164,15 @@ def _verified(
     traced: OutputDistribution | None = None
     if trace and not fits:
         whole = given is None or isinstance(given, list)
-        proof = prove(sampler, chosen, budget, delta, whole=whole, samples=draws, seed=fit)
+        proof = prove(
+            sampler,
+            chosen,
+            delta=delta,
+            enough=epsilon,
+            until=budget.until(_TRACE),
+            paced=lambda real, most: budget.real_draws(real, chosen, min(draws, most)),
+            seed=fit,
+        )
         fits, traced = (proof.check,), proof.dist
     evidence = partial(
         SharedEvidence,
@@ -172,7 +182,8 @@ def _verified(
         until=budget.until(),
     )
     if traced is not None and proof.bound is not None:
-        found = proof.bound, evidence(sampler=traced.sampler, samples=draws, dist=traced)
+        bound = replace(proof.bound, tight=proof.bound.tight and whole)
+        found = bound, evidence(sampler=traced.sampler, samples=draws, dist=traced)
     elif dist is not None:
         with suppress(NoCurve):
             exact = exact_search(

@@ -269,6 +269,15 @@ class Target(Claimant, Protocol):
         """
         return ()
 
+    def client_code(
+        self, profiles: Interactions, broadcast: Broadcast | None
+    ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
+        """What makes a device's message of its history, and the history of each of ``profiles``.
+
+        For who runs every path of its coins; None where devices keep state, or have no code.
+        """
+        return None
+
     def run(
         self,
         interactions: Interactions,

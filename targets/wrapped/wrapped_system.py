@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
@@ -402,6 +402,22 @@ class WrappedSystem(System):
         if self.drops_out:
             sent[PRESENCE] = _bits(packing.there)
         return Uploads(np.repeat(np.arange(profiles.n_users), size), sent)
+
+    def client_code(
+        self, profiles: Interactions, broadcast: Broadcast | None
+    ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
+        """The client at this broadcast; see ``Target``."""
+        if self.drops_out or takes(self.client, 4):
+            return None
+        _, structure = self.opening(profiles.n_items)
+        model = None if broadcast is None or structure is None else structure.build(broadcast)
+
+        def message(history: History, rng: Generator) -> Any:
+            with contained():
+                return self.client(history, model, rng)
+
+        message.__wrapped__ = self.client  # type: ignore[attr-defined]
+        return message, [History.of(profiles, user) for user in range(profiles.n_users)]
 
     def _example(
         self,

@@ -90,7 +90,7 @@ def test_absent_users_have_the_mean() -> None:
 
 
 def test_blocks_cover_all_clients_and_stay_small() -> None:
-    component = Dense(np.arange(5 * 3_000_000).reshape(5, -1), Kind.MODEL)
+    component = Dense(np.arange(5 * 400_000).reshape(5, -1), Kind.MODEL)
     rows, messages = zip(*blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,6 +13,7 @@ from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.attacks.parts.ranking import auc_of_classes
 from fedrec_auditor.auditor.games.class_metrics import (
     BALANCED,
+    GAIN,
     MACRO,
     NOT_ASKED,
     Guesses,
@@ -77,6 +80,12 @@ def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -
     return Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
 
 
+def blind(case: Guesses) -> Guesses:
+    """Of the same users and draws, guessed by how frequent classes are."""
+    shares = 1 / np.arange(1, case.classes + 1)
+    return replace(case, shares=np.tile(shares / shares.sum(), (len(case.guessed), 1)))
+
+
 def figures_of(case: Guesses) -> dict[str, float]:
     """The figures of so many users that they are known."""
     tally = case.tallies.sum(axis=1)
@@ -84,6 +93,7 @@ def figures_of(case: Guesses) -> dict[str, float]:
     assert case.scores is not None
     return {
         MACRO: float(macro_f1(tally).mean()),
+        GAIN: float((macro_f1(tally) - macro_f1(blind(case).tallies.sum(axis=1))).mean()),
         BALANCED: float((tally[0, 0] / tally[0, 1]).mean()),
         "AUC": auc_of_classes(case.truth[asked], case.scores[0][asked]),
     }
@@ -102,7 +112,8 @@ def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     truth = {name: float(np.mean([one[name] for one in known])) for name in known[0]}
     hits = dict.fromkeys(truth, 0)
     for _ in range(200):
-        found = estimates(of_classes(users, classes, 5, rng), confidence=0.95, rng=rng)
+        case = of_classes(users, classes, 5, rng)
+        found = estimates(case, confidence=0.95, rng=rng, beside=blind(case))
         for name, value in truth.items():
             hits[name] += found[name].low <= value <= found[name].high
     print(f"\n{classes} classes, {users} users: {hits} of 200 intervals hold the truth")

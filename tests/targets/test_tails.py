@@ -98,6 +98,23 @@ def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> Non
         np.testing.assert_allclose(picked, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("on_the_wire", [False, True])
+@pytest.mark.parametrize("name", MESSAGES)
+def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
+    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    assert np.abs(whole.dense(np.arange(CLIENTS))).max() <= whole.largest()
+
+
+@pytest.mark.parametrize("noise", ["normal", "Laplace"])
+def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
+    """A device whose training broke down sends NaN through clipping and noise."""
+    assert isinstance(sent := MESSAGES[noise], Randomized)
+    assert sent.largest() < 10
+    broken = _TABLE.values.copy()
+    broken[2, 3, 1] = np.nan
+    assert Randomized(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).largest() == np.inf
+
+
 @pytest.mark.parametrize("name", _NOISES)
 def test_the_sum_of_noise_is_that_of_the_messages(name: str) -> None:
     sent = MESSAGES[name]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.claim import FALSE_ALARM, ClaimUnderTest, words
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler, UsedUp

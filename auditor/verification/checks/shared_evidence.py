@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.calls import CALLS, SIZE, shared_in_call
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, stacked
 from fedrec_auditor.auditor.worlds.sampler import Sampler

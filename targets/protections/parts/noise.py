@@ -23,6 +23,7 @@ from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
+_TAIL, _TAIL_NORMAL = 36.8, 8.3  # scales that no draw of ``Streams`` exceeds
 _BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
 
 
@@ -52,6 +53,11 @@ class ClippedNoise:
 
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
+
+    @property
+    def largest(self) -> float:
+        """The size that no number exceeds: uniform draws end at 2^-53."""
+        return self.clip + self.scale * (_TAIL_NORMAL if self.normal else _TAIL)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
         """Of messages that begin ``count`` entries later."""

@@ -103,7 +103,7 @@ def test_code_scanning_and_test_reports_say_what_was_found(
 
 
 def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() -> None:
-    words = ("verify", "homemade:response", "--epsilon", "1", "--samples", "2000")
+    words = ("verify", "homemade:response", "--epsilon", "1", "--samples", "2000", "--no-trace")
     for more, expected in (
         ((), 0),
         (("--fail-on", "unsubstantiated"), 1),
@@ -116,7 +116,7 @@ def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() 
 
 
 def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None:
-    words = ("verify", "homemade:clear", "--epsilon", "10", "--samples", "8000")
+    words = ("verify", "homemade:clear", "--epsilon", "10", "--no-trace", "--samples", "8000")
     code, out, _ = cli(*words)
     said = " ".join(out.split())
     assert (code, out.split(":")[0]) == (3, "Not tested")

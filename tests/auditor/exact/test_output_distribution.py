@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.check import Status
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     Density,
     in_singles,
     without_underflow,
 )
-from fedrec_auditor.auditor.verification.check import Status
 from fedrec_auditor.auditor.verification.checks.support import support
 from tests.auditor.exact.densities import laplace, search
 from tests.auditor.verification.checks.evidence import evidence

@@ -10,12 +10,12 @@ from sklearn import metrics as reference
 
 from fedrec_auditor.attacks.parts.class_f1 import macro_f1
 from fedrec_auditor.auditor.games.class_metrics import (
+    GAIN,
     MACRO,
     NOT_ASKED,
     Guesses,
     estimates,
     mean_of,
-    stratified_guess_f1,
 )
 
 
@@ -52,18 +52,34 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     assert mean_of(case) == pytest.approx(found[MACRO].value)
 
 
-def test_stratified_guess_is_the_mean_over_guesses() -> None:
-    counts, probabilities = np.array([40, 15, 5]), np.array([0.5, 0.4, 0.1])
+def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
+    counts, probabilities = np.array([40, 15, 5]), np.array([[0.5, 0.4, 0.1]])
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(3), counts)
     sampled = []
     for _ in range(20):
-        guesses = rng.choice(3, p=probabilities, size=(500, len(truth)))
+        guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
         tallies = Guesses(truth=truth, guessed=guesses, classes=3).tallies.sum(axis=1)
         sampled.append(macro_f1(tallies).mean())
+    asked = np.zeros((1, len(truth)), dtype=np.int64)
+    expected = mean_of(Guesses(truth=truth, guessed=asked, classes=3, shares=probabilities))
     error = np.std(sampled) / np.sqrt(len(sampled))
-    exact = stratified_guess_f1(counts, probabilities)
-    assert abs(np.mean(sampled) - exact) < 4 * error
+    assert abs(np.mean(sampled) - expected) < 4 * error
+
+
+def test_a_gain_is_of_the_same_users_and_draws() -> None:
+    """Over guesses that differ by little it is surer than either; over the same ones it is 0."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(2, size=300)
+    worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
+    better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
+    one, other = (Guesses(truth=truth, guessed=each, classes=2) for each in (better, worse))
+    found = estimates(one, confidence=0.95, rng=rng, beside=other)
+    gain = found[GAIN]
+    assert gain.value == pytest.approx(found[MACRO].value - mean_of(other))
+    assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO].high - found[MACRO].low) / 2
+    same = estimates(one, confidence=0.95, rng=rng, beside=one)[GAIN]
+    assert same.low < same.value == 0.0 < same.high
 
 
 def test_draws_widen_the_interval() -> None:

@@ -11,6 +11,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import (
+    BOUNDS,
     LOCAL,
     NO_ATTACK,
     NO_LOCAL,
@@ -64,6 +65,14 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
     assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
     assert all(len({task.target for task in job}) == 1 for job in dealt)
     assert len(dealt) == jobs
+
+
+def test_a_long_job_is_begun_before_short_ones() -> None:
+    """By name `dplcf-ap` would be; one round of bits is nothing beside FedRec's models."""
+    plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
+    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    begun = [job[0].target for job in audit.jobs(audit.tasks(), 2) if job[0].step != BOUNDS]
+    assert begun[0] == "fedrec"
 
 
 def test_an_audit_without_attacks_says_so() -> None:

@@ -129,8 +129,7 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
             names.setdefault(kind, []).append(name)
         return text.replace("\0", "{").replace("\1", "}")
 
-    for _ in range(statements):
-        lines.append("    " + filled(pick(STATEMENTS), depth))
+    lines += ["    " + filled(pick(STATEMENTS), depth) for _ in range(statements)]
     lines.append("    return " + filled(pick(EXPRESSIONS["answer"]), depth))
     return "\n".join(lines)
 

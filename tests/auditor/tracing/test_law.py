@@ -105,9 +105,9 @@ def a_number_beside_a_lattice(x: int, rng: Rng) -> Any:
     return rng.geometric(0.5) if rng.random() < (0.5 if x else 0.25) else 0
 
 
-@case(math.log(2))
+@case(math.log(9 / 8))
 def a_number_on_a_lattice(x: int, rng: Rng) -> Any:
-    return rng.geometric(0.5) if rng.random() < (0.5 if x else 0.25) else 1
+    return rng.geometric(0.5) if rng.random() < (0.9 if x else 0.8) else 1
 
 
 @case(0.0)

@@ -65,9 +65,19 @@ def _known_in_part(x: float, rng: Rng) -> Any:
     return x + noise + rng.normal() if noise > 0 else x
 
 
+def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
+    coin = rng.integers(2)
+    return x * coin + rng.laplace(), coin + rng.laplace()
+
+
 @pytest.mark.parametrize(
-    ("function", "reason"), [(_used_again, "used again"), (_known_in_part, "no density")]
+    ("function", "reason"),
+    [
+        (_used_again, "used again"),
+        (_known_in_part, "no density"),
+        (_one_coin_of_two_noises, "several noises"),
+    ],
 )
-def test_sums_of_which_more_is_known_are_refused(function: Any, reason: str) -> None:
+def test_noises_that_depend_on_each_other_are_refused(function: Any, reason: str) -> None:
     with pytest.raises(NotTraced, match=reason):
         epsilon(function, [0.0, 1.0])

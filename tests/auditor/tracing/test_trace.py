@@ -333,12 +333,6 @@ def _coarse(x: float, rng: Rng) -> Any:
     return rng.vonmises(x, 1)
 
 
-def _endless(x: int, rng: Rng) -> Any:
-    while rng.random() < 0.5:
-        pass
-    return x
-
-
 def _of_a_kind(x: int, rng: Rng) -> Any:
     return x if type(rng.random()) is float else 0
 
@@ -367,7 +361,6 @@ def _swallowed(x: int, rng: Rng) -> Any:
     [
         (_two_numbers, "multiplied"),
         (_coarse, r"Generator.vonmises is not modelled \(test_trace.py, line \d+: return"),
-        (_endless, "as long as its coins say"),
         (_of_a_kind, "the answer changed"),
         (_raw_digits, "plain number"),
         (_compared, "two noises are compared"),

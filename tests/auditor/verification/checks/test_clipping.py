@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.clipping import clipping
 from fedrec_auditor.auditor.worlds.sampler import UsedUp
 from fedrec_auditor.targets.mechanisms.laplace import Laplace

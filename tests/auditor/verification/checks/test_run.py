@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.check import Check, Status
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip

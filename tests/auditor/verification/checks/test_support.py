@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
-from fedrec_auditor.auditor.verification.check import Check, Status
 from fedrec_auditor.auditor.verification.checks.support import support
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.laplace import Laplace

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact.check import Check
 from fedrec_auditor.auditor.exact.integral import edges_around, integrate
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.check import Check
 from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
 from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import fedrec_auditor.auditor.verification.checks.fit as fit
+import fedrec_auditor.auditor.exact.fit as fit
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import check_fit
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
-from fedrec_auditor.auditor.verification.check import Check, Status
-from fedrec_auditor.auditor.verification.checks.fit import check_fit
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace

@@ -1,0 +1,199 @@
+"""What is proved from code is the exact epsilon; what real draws or state contradict is sampled."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.prove import NAME
+from fedrec_auditor.auditor.tracing.trace import Trace
+from fedrec_auditor.auditor.verification import Verification
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from tests.contracts.mechanisms import CASES
+
+Rng = np.random.Generator
+
+
+def coin(bit: int, rng: Rng) -> int:
+    return bit if rng.random() < 0.75 else 1 - bit
+
+
+def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verification, str]:
+    """What is found, and what is said of the proof."""
+    found = verify_ldp(
+        randomizer, **{"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000} | settings
+    )
+    (check,) = (check for check in found.checks if check.name == NAME)
+    assert (check.status is Status.PASSED) is found.method.startswith("proved from the code")
+    return found, check.reason
+
+
+def test_a_kept_claim_is_proved_and_a_broken_one_refuted_with_coins_and_fractions() -> None:
+    kept, _ = verified(coin, epsilon=math.log(3.0))
+    assert (kept.verdict, kept.samples) == (Verdict.CONSISTENT, None)
+    broken, _ = verified(coin, epsilon=1.0)
+    assert broken.verdict is Verdict.VIOLATED
+    assert broken.epsilon_lower == pytest.approx(math.log(3.0), rel=1e-12)
+    assert broken.witness is not None
+    assert "Probabilities 3/4 against 1/4" in broken.witness.note
+    assert "random() in (0, 0.75)" in broken.witness.note
+
+
+def test_a_leak_of_one_in_a_million_is_seen() -> None:
+    found, _ = verified(lambda x, rng: x if rng.random() < 1e-6 else int(rng.integers(0, 2)))
+    assert found.epsilon_lower == pytest.approx(math.log((0.5 + 5e-7) / (0.5 - 5e-7)), rel=1e-9)
+    clear, _ = verified(lambda x, rng: x if rng.random() < 1e-6 else 2)
+    assert math.isinf(clear.epsilon_lower)
+
+
+def test_a_claim_that_constants_miss_by_rounding_is_kept() -> None:
+    keep = math.e / (1.0 + math.e)
+    found, _ = verified(lambda x, rng: x ^ int(rng.random() >= keep), epsilon=1.0)
+    assert found.verdict is Verdict.CONSISTENT
+
+
+def test_a_loop_that_goes_on_is_cut_where_paths_are_rarer_than_2_to_the_minus_100() -> None:
+    def rejecting(x: int, rng: Rng) -> int:
+        while (report := int(rng.integers(0, 4))) == 3:
+            pass
+        return x if report == 2 else report
+
+    found, _ = verified(rejecting)
+    assert found.epsilon_lower == pytest.approx(math.log(2.0), rel=1e-12)
+    assert "rarer than 2^-100 each are left out" in found.method
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_at_a_delta_it_is_the_gaussian_curve(delta: float) -> None:
+    found, _ = verified(lambda x, rng: x + rng.normal(0.0, 2.0), delta=delta)
+    cdf = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)))
+    epsilon, mu = found.epsilon_lower, 0.5
+    shown = cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
+    assert float(shown) == pytest.approx(delta, rel=1e-5)
+
+
+def memoised(x: int, rng: Rng) -> list[int]:
+    """Ten reports of one device, which answers by what it said at first."""
+    known: dict[int, int] = {}
+    return [known.setdefault(x, coin(x, rng)) if t == 0 else known[x] for t in range(10)]
+
+
+def twice_randomized(x: int, rng: Rng) -> list[Any]:
+    """A permanent answer, and four reports that randomize it again."""
+    permanent = coin(x, rng)
+    return [np.where(rng.random() < 0.8, permanent, 1 - permanent) for _ in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("device", "epsilon"),
+    [
+        (memoised, math.log(3.0)),
+        (lambda x, rng: [coin(x, rng) for _ in range(3)], 3 * math.log(3.0)),
+        (
+            twice_randomized,
+            math.log((0.75 * 0.8**4 + 0.25 * 0.2**4) / (0.25 * 0.8**4 + 0.75 * 0.2**4)),
+        ),
+    ],
+)
+def test_several_reports_of_a_device_are_traced_together(
+    device: Callable[..., Any], epsilon: float
+) -> None:
+    found, _ = verified(device, epsilon=4.0)
+    assert found.epsilon_lower == pytest.approx(epsilon, rel=1e-12)
+    assert found.exact
+
+
+def leaks_seldom() -> Callable[..., Any]:
+    calls = 0
+
+    def report(x: int, rng: Rng) -> int:
+        nonlocal calls
+        calls += 1
+        return x if calls % 1000 == 0 else coin(x, rng)
+
+    return report
+
+
+def counted() -> Callable[..., Any]:
+    calls = itertools.count()
+    return lambda x, rng: x if next(calls) % 1000 == 0 else coin(x, rng)
+
+
+def hidden() -> Callable[..., Any]:
+    own = np.random.default_rng(0)
+    return lambda x, rng: x if own.random() < 0.001 else coin(x, rng)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "said"),
+    [
+        (leaks_seldom(), "it changes what it keeps between calls (calls)"),
+        (counted(), "it keeps an iterator between calls (calls)"),
+        (hidden(), "it changes what it keeps between calls (own)"),
+        (lambda x, rng: x * rng.random() * rng.random(), "two noises are multiplied"),
+        (lambda x, rng: [x, rng.beta(1, 2)], "Generator.beta is not modelled"),
+    ],
+)
+def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
+    randomizer: Callable[..., Any], said: str
+) -> None:
+    found, reason = verified(randomizer)
+    assert reason.startswith(f"Sampled instead: {said}")
+    assert not found.exact
+
+
+def test_real_draws_that_differ_from_the_trace_refuse_the_proof(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = Trace.log_prob
+    monkeypatch.setattr(Trace, "log_prob", lambda self, output, value: right(self, output, 1))
+    found, reason = verified(coin, epsilon=1.0)
+    assert not found.exact
+    assert "real draws do not follow" in reason
+
+
+def test_inputs_of_a_strategy_are_no_whole_domain() -> None:
+    found, _ = verified(coin, inputs=st.sampled_from([0, 1]))
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+    assert found.exact
+
+
+# What draws bytes, or coins without an end, in ways that are not followed.
+_SAMPLED = {"bit-flip", "hybrid", "product", "repeated", "discrete-laplace", "discrete-gaussian"}
+_SAMPLED |= {"snapped-laplace", "noise-replacement", "revealed-gaussian"}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_our_own_mechanisms_have_the_epsilon_that_they_state(name: str) -> None:
+    seconds = 1.0 if name in _SAMPLED else 60.0
+    for case in CASES[name][:2]:
+        mechanism: Mechanism = case.mechanism
+        shape, worst = mechanism.domain.shape, mechanism.worst_case()
+        if worst is None:
+            ends = max(mechanism.domain.low, -1.0), min(mechanism.domain.high, 1.0)
+            inputs: list[Any] = [np.full(shape, end) if shape else end for end in ends]
+        else:
+            inputs = [np.broadcast_to(value, shape).copy() for value in worst.inputs[:4]]
+
+        def one(value: Any, rng: Rng, mechanism: Mechanism = mechanism) -> Any:
+            return mechanism.randomize(value, rng, (1,))[0]
+
+        with suppress(NotTraced) if name in _SAMPLED else nullcontext():
+            found = Trace.of(one, inputs, sized=False, deadline=perf_counter() + seconds).bound(0.0)
+            assert found.tight
+            expected = exact_lower_bound(mechanism, ONE_REPORT).epsilon
+            assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism
