@@ -130,7 +130,7 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
             groups.setdefault(tag, []).append(branch)
         grouped.append(groups)
     blocks = _blocks(grouped, tags)
-    return [
+    laws = [
         Law(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
@@ -139,6 +139,10 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
+    for tag, places in blocks.items():
+        for block in places:
+            _put_points_on_lattices([x.groups[tag].tables[block] for x in laws if tag in x.groups])
+    return laws
 
 
 def log(mass: Mass) -> float:
@@ -280,7 +284,7 @@ def _table(branch: Branch, leaves: list[Any]) -> Table:
         if mass:
             for key, entry in _entries(mass, cells, values):
                 _add(table, key, entry)
-    return _lattices_with_points(table)
+    return table
 
 
 def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, Entry]]:
@@ -315,19 +319,22 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         yield at, Entry(weight * share, cells, cut=cut)
 
 
-def _lattices_with_points(table: Table) -> Table:
-    """Plain numbers beside a lattice become points of it: they may be the same numbers."""
-    for key, entry in list(table.items()):
-        if not any(piece.step for piece in entry.pieces):
-            continue
-        place = key.index(HOLE)
-        for other in list(table):
-            number = other[place]
-            same = other[:place] + other[place + 1 :] == key[:place] + key[place + 1 :]
-            if same and isinstance(number, (int, float)):
-                moved = table.pop(other)
-                _add(table, key, Entry(moved.mass, {}, [], {float(number): float(moved.mass)}))
-    return table
+def _put_points_on_lattices(tables: list[Table]) -> None:
+    """Plain numbers become points of a lattice that any input has there: they may be its own."""
+    lattices = {k: k.index(HOLE) for t in tables for k, e in t.items() if _is_lattice(e)}
+    for table in tables:
+        for key, place in lattices.items():
+            for other in list(table):
+                number = other[place]
+                same = other[:place] + other[place + 1 :] == key[:place] + key[place + 1 :]
+                if same and isinstance(number, (int, float)):
+                    moved = table.pop(other)
+                    points = {float(number): float(moved.mass)}
+                    _add(table, key, Entry(moved.mass, moved.cells, [], points))
+
+
+def _is_lattice(entry: Entry) -> bool:
+    return any(piece.step for piece in entry.pieces)
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:

@@ -21,29 +21,34 @@ MOST_RUNS = 300
 
 EXPRESSIONS = {
     "int": [
-        "x", "2", "{int_name}", "{int_name}", "rng.integers(3)", "rng.integers(-1, 2, dtype=np.int8)",
-        "rng.choice([1, 4, 7])", "rng.choice(3, p=[.5, 0, .5])", "rng.binomial(2, .25)",
-        "({int} + {int})", "({int} * {int})", "({int} - {int})", "(-{int})", "min({int}, {int})",
+        "x", "2", "{int_name}", "{int_name}", "rng.integers(3)",
+        "rng.integers(-1, 2, dtype=np.int8)", "rng.choice([1, 4, 7])",
+        "rng.choice(3, p=[.5, 0, .5])", "rng.binomial(2, .25)", "({int} + {int})",
+        "({int} * {int})", "({int} - {int})", "(-{int})", "min({int}, {int})",
         "max({int}, {int}, 1)", "abs({int})", "int({bool})", "({int} if {bool} else {int})",
         "({int} % 3)", "({int} // 2)", "({int} ^ {int})", "np.where({bool}, {int}, {int})",
-        "np.clip({int}, 0, 2)", "{vec}[{int} % 3]", "{vec}.sum()", "np.sum({mask})", "{vec}.max()",
-        "np.argmax({vec})", "round({int} / 2)", "sorted([{int}, {int}])[0]", "len(set([{int}, {int}]))",
-        "sum([{int}, {int}])", "np.uint8({int} % 256)", "(np.uint8(1) - np.uint8({int} % 2))",
-        "np.maximum({int}, {int})", "np.dot({vec}, {vec})", "np.count_nonzero({vec})",
-        "int('0' + str(abs({int})))", "[3, 1, 2][{int} % 3]", "{{0: 5, 1: 6}}.get({int}, 9)",
-        "({bool} + {int})", "len({vec}[{mask}])", "int({unif} * 4)", "int(np.floor({unif} * 2))",
+        "np.clip({int}, 0, 2)", "{vec}[{int} % 3]", "{vec}.sum()", "np.sum({mask})",
+        "{vec}.max()", "np.argmax({vec})", "round({int} / 2)", "sorted([{int}, {int}])[0]",
+        "len(set([{int}, {int}]))", "sum([{int}, {int}])", "np.uint8({int} % 256)",
+        "(np.uint8(1) - np.uint8({int} % 2))", "np.maximum({int}, {int})", "np.dot({vec}, {vec})",
+        "np.count_nonzero({vec})", "int('0' + str(abs({int})))", "[3, 1, 2][{int} % 3]",
+        "{{0: 5, 1: 6}}.get({int}, 9)", "({bool} + {int})", "len({vec}[{mask}])",
+        "int({unif} * 4)", "int(np.floor({unif} * 2))",
         "next((k for k in range(2) if {bool}), 5)", "{vec}[{mask}].sum()", "divmod({int}, 2)[1]",
     ],
     "bool": [
-        "({unif} < .25)", "(.75 <= {unif})", "({unif} > .5)", "({int} < {int})", "({int} == {int})",
-        "({bool} and {bool})", "({bool} or {bool})", "({bool} ^ {bool})", "(not {bool})",
-        "bool({int})", "{mask}.any()", "np.all({mask})", "({int} in (1, 2))", "({int} in {vec})",
-        "(.25 < {unif} < .75)", "np.logical_or({bool}, {bool})", "any([{bool}, {bool}])",
-        "isinstance({int}, int)", "isinstance({int}, (int, np.integer))", "(type({int}) is int)",
-        "np.isfinite({int})", "np.array_equal({vec}, {vec})", "(abs({unif} - .5) < .25)",
-        "(np.round({unif} * 2) == 1)", "({unif} * 2 - 1 > 0)", "rng.choice([True, False])",
+        "({unif} < .25)", "(.75 <= {unif})", "({unif} > .5)", "({int} < {int})",
+        "({int} == {int})", "({bool} and {bool})", "({bool} or {bool})", "({bool} ^ {bool})",
+        "(not {bool})", "bool({int})", "{mask}.any()", "np.all({mask})", "({int} in (1, 2))",
+        "({int} in {vec})", "(.25 < {unif} < .75)", "np.logical_or({bool}, {bool})",
+        "any([{bool}, {bool}])", "isinstance({int}, int)", "isinstance({int}, (int, np.integer))",
+        "(type({int}) is int)", "np.isfinite({int})", "np.array_equal({vec}, {vec})",
+        "(abs({unif} - .5) < .25)", "(np.round({unif} * 2) == 1)", "({unif} * 2 - 1 > 0)",
+        "rng.choice([True, False])",
     ],
-    "unif": ["rng.random()", "(1 - rng.random())", "rng.uniform()", "{unif_name}", "{unif_name}"],
+    "unif": [
+        "rng.random()", "(1 - rng.random())", "rng.uniform()", "{unif_name}", "{unif_name}",
+    ],
     "mask": [
         "(rng.random(3) < .25)", "({vec} > {int})", "({vec} == {vec})", "(~{mask})",
         "({mask} & {mask})", "rng.integers(2, size=3).astype(bool)", "np.isin({vec}, [1, 2])",
@@ -51,41 +56,52 @@ EXPRESSIONS = {
         "(rng.uniform(size=3) >= .5)", "np.zeros(3, dtype=bool)", "{mask_name}",
     ],
     "vec": [
-        "np.arange(3)", "np.zeros(3, dtype=int)", "np.array([x, 1, 2])", "rng.integers(2, size=3)",
-        "np.where({mask}, {vec}, {vec})", "({vec} + {vec})", "({vec} * {int})", "({vec} % 2)",
-        "{mask}.astype(np.int8)", "{mask}.astype(int)", "({vec} ^ {vec})", "{vec}[::-1]",
-        "np.sort({vec})", "np.cumsum({vec})", "rng.permutation({vec})",
-        "rng.choice(4, 3, replace=False)", "np.minimum({vec}, {int})", "np.roll({vec}, {int})",
-        "np.clip({vec}, 0, 1)", "np.abs({vec})", "np.array([{int}, {int}, 0])", "np.eye(3)[{int} % 3]",
-        "np.full(3, {int})", "np.ones(3, dtype=np.uint8)", "({vec} - {mask})", "np.unique({vec})[:1].repeat(3)",
+        "np.arange(3)", "np.zeros(3, dtype=int)", "np.array([x, 1, 2])",
+        "rng.integers(2, size=3)", "np.where({mask}, {vec}, {vec})", "({vec} + {vec})",
+        "({vec} * {int})", "({vec} % 2)", "{mask}.astype(np.int8)", "{mask}.astype(int)",
+        "({vec} ^ {vec})", "{vec}[::-1]", "np.sort({vec})", "np.cumsum({vec})",
+        "rng.permutation({vec})", "rng.choice(4, 3, replace=False)", "np.minimum({vec}, {int})",
+        "np.roll({vec}, {int})", "np.clip({vec}, 0, 1)", "np.abs({vec})",
+        "np.array([{int}, {int}, 0])", "np.eye(3)[{int} % 3]", "np.full(3, {int})",
+        "np.ones(3, dtype=np.uint8)", "({vec} - {mask})", "np.unique({vec})[:1].repeat(3)",
         "(np.zeros(3, dtype=np.uint8) - {mask})", "np.where({mask})[0].sum().repeat(3)",
-        "rng.binomial(1, .25, size=3)", "np.argsort({vec}, kind='stable')", "{vec_name}", "{vec_name}",
-        "np.concatenate([{vec}[:1], {vec}[1:]])", "np.array(sorted({vec}))", "(1 - {vec})",
-        "np.stack([{vec}, {vec}])[{int} % 2]", "np.maximum({vec}, {vec})", "np.bincount(np.abs({vec}), minlength=3)[:3]",
-        "rng.choice({vec}, 3)", "np.tile({int}, 3)", "np.outer({vec}, {vec})[0]", "np.select([{mask}], [{vec}], 7)",
+        "rng.binomial(1, .25, size=3)", "np.argsort({vec}, kind='stable')", "{vec_name}",
+        "{vec_name}", "np.concatenate([{vec}[:1], {vec}[1:]])", "np.array(sorted({vec}))",
+        "(1 - {vec})", "np.stack([{vec}, {vec}])[{int} % 2]", "np.maximum({vec}, {vec})",
+        "np.bincount(np.abs({vec}), minlength=3)[:3]", "rng.choice({vec}, 3)",
+        "np.tile({int}, 3)", "np.outer({vec}, {vec})[0]", "np.select([{mask}], [{vec}], 7)",
     ],
     "answer": [
-        "{int}", "{int}", "{vec}", "{vec}", "{mask}", "{bool}", "({int}, {bool})", "[{int}, {int}]",
-        "{{'a': {int}, 'b': {vec}}}", "format({int})", "tuple({vec})", "str({int})", "{vec}.tolist()",
-        "np.packbits({mask})", "list({vec})", "set([int({int})])", "{vec}[{mask}]", "np.nonzero({mask})[0]",
-        "json.dumps({int} + 0)", "'ab'[{int} % 2]", "{vec}.astype(np.uint8).tobytes()", "float({int})",
-        "frozenset({vec}.tolist())", "[k for k in range(3) if {mask}[k]]", "(None if {bool} else {int})",
-        "np.float32({int}) / 3", "{vec} / 2", "np.array({int})", "'%d' % {int}", "np.flatnonzero({vec})",
+        "{int}", "{int}", "{vec}", "{vec}", "{mask}", "{bool}", "({int}, {bool})",
+        "[{int}, {int}]", "{{'a': {int}, 'b': {vec}}}", "format({int})", "tuple({vec})",
+        "str({int})", "{vec}.tolist()", "np.packbits({mask})", "list({vec})", "set([int({int})])",
+        "{vec}[{mask}]", "np.nonzero({mask})[0]", "json.dumps({int} + 0)", "'ab'[{int} % 2]",
+        "{vec}.astype(np.uint8).tobytes()", "float({int})", "frozenset({vec}.tolist())",
+        "[k for k in range(3) if {mask}[k]]", "(None if {bool} else {int})",
+        "np.float32({int}) / 3", "{vec} / 2", "np.array({int})", "'%d' % {int}",
+        "np.flatnonzero({vec})",
     ],
 }  # fmt: skip
 
 STATEMENTS = [
     "{new_int} = {int}", "{new_vec} = {vec}", "{new_mask} = {mask}", "{new_unif} = {unif}",
     "{new_unif} = rng.random()", "if {bool}: {int_name} = {int}", "if {bool}: return {answer}",
-    "{vec_name}[{int} % 3] += {int}", "{vec_name}[{mask}] = {int}", "{vec_name}[{mask}] = {vec}[{mask}]",
-    "{vec_name}[{int} % 3] = {int}", "{vec_name} = {vec_name} + {int}", "{vec_name} ^= {vec}",
-    "for k in range(2): {int_name} += {int}", "n = 0\n    while n < 3 and {bool}: n += 1\n    {int_name} = n",
-    "try: {int_name} = [1, 2][{int}]\n    except Exception: {int_name} = 9", "{int_name} += {bool}",
-    "{vec_name}[{mask}] += {int}", "{vec_name}[:2] = {vec}[1:]", "{vec_name}[{mask}] ^= 1",
-    "{int_name}, {new_int} = {int}, {int}", "for k in {vec}: {int_name} -= k", "rng.shuffle({vec_name})",
-    "{vec_name} *= {vec}", "if {int} > 1: {vec_name} = {vec}\n    else: {vec_name} = {vec}",
+    "{vec_name}[{int} % 3] += {int}", "{vec_name}[{mask}] = {int}",
+    "{vec_name}[{mask}] = {vec}[{mask}]", "{vec_name}[{int} % 3] = {int}",
+    "{vec_name} = {vec_name} + {int}", "{vec_name} ^= {vec}",
+    "for k in range(2): {int_name} += {int}",
+    "n = 0\n    while n < 3 and {bool}: n += 1\n    {int_name} = n",
+    "try: {int_name} = [1, 2][{int}]\n    except Exception: {int_name} = 9",
+    "{int_name} += {bool}", "{vec_name}[{mask}] += {int}", "{vec_name}[:2] = {vec}[1:]",
+    "{vec_name}[{mask}] ^= 1", "{int_name}, {new_int} = {int}, {int}",
+    "for k in {vec}: {int_name} -= k", "rng.shuffle({vec_name})", "{vec_name} *= {vec}",
+    "if {int} > 1: {vec_name} = {vec}\n    else: {vec_name} = {vec}",
 ]  # fmt: skip
 
+SHORT = {
+    kind: [text for text in texts if not re.search(r"(?<!\{)\{[a-z]+\}", text)]
+    for kind, texts in EXPRESSIONS.items()
+}
 HOLE = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
 
 
@@ -105,29 +121,21 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
                 return made[-1][1]
             if name:
                 return pick(names[kind])
-            options = EXPRESSIONS[kind]
-            if depth <= 0:
-                options = [option for option in options if "{" not in option.replace("_name}", "")]
-                options = [
-                    o
-                    for o in EXPRESSIONS[kind]
-                    if not re.search(r"\{[a-z]+\}", o.replace("{{", ""))
-                ]
+            options = EXPRESSIONS[kind] if depth > 0 else SHORT[kind]
             return filled(pick(options), depth - 1)
 
         text = HOLE.sub(fill, text.replace("{{", "\0").replace("}}", "\1"))
         for kind, name in made:
-            names[kind].append(name)
+            names.setdefault(kind, []).append(name)
         return text.replace("\0", "{").replace("\1", "}")
 
-    for _ in range(statements):
-        lines.append("    " + filled(pick(STATEMENTS), depth))
+    lines += ["    " + filled(pick(STATEMENTS), depth) for _ in range(statements)]
     lines.append("    return " + filled(pick(EXPRESSIONS["answer"]), depth))
     return "\n".join(lines)
 
 
 class Enumerated:
-    """A generator of plain numbers, for one way in which coins fall; ``weight`` is its probability."""
+    """Plain numbers, for one way in which coins fall; ``weight`` is its probability."""
 
     def __init__(self, given: list[tuple[int, list[Fraction]]]) -> None:
         self.given, self.drawn, self.weight = given, 0, Fraction(1)

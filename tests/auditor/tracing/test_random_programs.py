@@ -22,9 +22,11 @@ ONCE = [
     "return (rng.random() < .25) + (rng.random() < .5)",
     "v = np.array([x, 1, 0]); v *= np.ones(3) * rng.integers(2)\n    return v",  # may not be cast
     "return x ^ int(np.random.default_rng(3).random() < .25)",
-    "m = rng.random(3) < .25; v = np.arange(3); w = v[m]; v[0] = 9\n    return w",
-    "m = rng.random(3) < .25; v = np.arange(3); v[m] = np.array([7, 8, 9])\n    return v",
+    "m = rng.random(3) < .25; v = np.array([x, 1, 0]); w = v[m]; v[0] = 9\n    return w",
+    "m = rng.random(3) < .25; v = np.array([x, 1, 0]); v[m] = np.array([7, 8, 9])\n    return v",
     "return str(int(rng.random() * 4))",
+    "return str(rng.choice([1, 2]) if rng.random() < .5 else x + rng.choice([1., 2.]))",
+    "return repr(np.where(rng.random() < .5, 1, True)) + str(1 if rng.random() < .5 else True)",
     "return json.dumps({'bit': bool(x) ^ (rng.random() < .25)})",
 ]
 

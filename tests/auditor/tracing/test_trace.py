@@ -79,8 +79,8 @@ def response_of_many(x: int, rng: Rng, size: int) -> Any:
 
 @case(1.0, range(K))
 def response_of_numpys_globals(x: int, rng: Rng) -> Any:
-    other = np.random.randint(0, K - 1)
-    return x if np.random.rand() < KEEP else other + int(other >= x)
+    other = np.random.randint(0, K - 1)  # noqa: NPY002
+    return x if np.random.rand() < KEEP else other + int(other >= x)  # noqa: NPY002
 
 
 @case(1.0, range(K))
@@ -222,7 +222,7 @@ def laplace_of_many(x: float, rng: Rng, size: int) -> Any:
 
 @case(2.0, REALS)
 def laplace_of_numpys_globals(x: float, rng: Rng) -> Any:
-    return x + np.random.laplace(scale=0.5, size=1)[0].item()
+    return x + np.random.laplace(scale=0.5, size=1)[0].item()  # noqa: NPY002
 
 
 @case(2.0, REALS)
@@ -277,7 +277,7 @@ def geometric(x: int, rng: Rng) -> Any:
 @case(0.5, [0, 1])
 def clipped_geometric(x: int, rng: Rng) -> Any:
     p = 1 - math.exp(-0.5)
-    return np.clip(x + np.random.geometric(p) - np.random.geometric(p), 0, 1)
+    return np.clip(x + np.random.geometric(p) - np.random.geometric(p), 0, 1)  # noqa: NPY002
 
 
 @case(gaussian(0.5, 1e-5), [0.0, 1.0], delta=1e-5)
@@ -287,7 +287,7 @@ def normal(x: float, rng: Rng) -> Any:
 
 @case(gaussian(math.sqrt(0.5), 1e-5), [0.0, 1.0], delta=1e-5)
 def sum_of_normals(x: float, rng: Rng) -> Any:
-    return x + rng.normal(0, 1) + np.random.randn()
+    return x + rng.normal(0, 1) + np.random.randn()  # noqa: NPY002
 
 
 @case(2 * FLIP, [0, 1])
