@@ -130,7 +130,7 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
             groups.setdefault(tag, []).append(branch)
         grouped.append(groups)
     blocks = _blocks(grouped, tags)
-    return [
+    laws = [
         Law(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
@@ -139,6 +139,11 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
+    for tag, places in blocks.items():
+        known = [law.groups[tag].tables for law in laws if tag in law.groups]
+        for block in places:
+            _points_on_lattices([tables[block] for tables in known])
+    return laws
 
 
 def log(mass: Mass) -> float:
@@ -280,7 +285,7 @@ def _table(branch: Branch, leaves: list[Any]) -> Table:
         if mass:
             for key, entry in _entries(mass, cells, values):
                 _add(table, key, entry)
-    return _lattices_with_points(table)
+    return table
 
 
 def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, Entry]]:
@@ -315,19 +320,24 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         yield at, Entry(weight * share, cells, cut=cut)
 
 
-def _lattices_with_points(table: Table) -> Table:
-    """Plain numbers beside a lattice become points of it: they may be the same numbers."""
-    for key, entry in list(table.items()):
-        if not any(piece.step for piece in entry.pieces):
-            continue
-        place = key.index(HOLE)
+def _points_on_lattices(tables: Sequence[Table]) -> None:
+    """Plain numbers where any table has a lattice become points: they may be the same numbers."""
+    lattices = {
+        (place, key[:place] + key[place + 1 :]): key
+        for table in tables
+        for key, entry in table.items()
+        if any(piece.step for piece in entry.pieces)
+        for place in [key.index(HOLE)]
+    }
+    for table in tables if lattices else ():
         for other in list(table):
-            number = other[place]
-            same = other[:place] + other[place + 1 :] == key[:place] + key[place + 1 :]
-            if same and isinstance(number, (int, float)):
-                moved = table.pop(other)
-                _add(table, key, Entry(moved.mass, {}, [], {float(number): float(moved.mass)}))
-    return table
+            for place, number in enumerate(other):
+                key = lattices.get((place, other[:place] + other[place + 1 :]))
+                if key is not None and isinstance(number, (int, float)):
+                    entry = table.pop(other)
+                    points = {float(number): float(entry.mass)}
+                    _add(table, key, replace(entry, pieces=[], points=points))
+                    break
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
