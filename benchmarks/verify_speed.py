@@ -34,7 +34,7 @@ def draw() -> None:
 
 
 def verify(draws: int = DRAWS) -> Verification:
-    return verify_ldp(response, epsilon=1.0, samples=draws)
+    return verify_ldp(response, epsilon=1.0, samples=draws, trace=False)
 
 
 def peak(draws: int) -> float:

@@ -23,6 +23,7 @@ def assert_ldp(
     seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    trace: bool = True,
     allow: Collection[str] = (),
 ) -> Verification:
     """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
@@ -51,8 +52,9 @@ def assert_ldp(
         "seconds": seconds,
         "confidence": confidence,
         "seed": seed,
+        "trace": None if trace else False,
     }
-    found = verify_ldp(mechanism, **settings).waiving(allow)
+    found = verify_ldp(mechanism, **{**settings, "trace": trace}).waiving(allow)
     if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
         settings["samples"] = found.needed or samples
         again = _again(mechanism, settings)

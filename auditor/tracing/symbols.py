@@ -608,7 +608,7 @@ def _always(answer: bool) -> Rule:
 
 
 _RULES: dict[Callable[..., Any], Rule] = {}
-_FOLLOWED: dict[Rule, tuple[Callable[..., Any], ...]] = {
+for _rule, _functions in {
     _add: (np.add, operator.add),
     _subtract: (np.subtract, operator.sub),
     _multiply: (np.multiply, operator.mul),
@@ -638,9 +638,8 @@ _FOLLOWED: dict[Rule, tuple[Callable[..., Any], ...]] = {
     _true: (np.bool_,),
     _always(True): (np.isfinite,),
     _always(False): (np.isnan, np.isinf),
-}
-for _rule, _functions in _FOLLOWED.items():
-    _RULES.update(dict.fromkeys(_functions, _rule))
+}.items():
+    _RULES.update(dict.fromkeys(_functions, _rule))  # type: ignore[arg-type]
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},

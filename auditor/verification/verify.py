@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.divergence import NoCurve
 from fedrec_auditor.auditor.exact.fit import check_fit
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
 from fedrec_auditor.auditor.tracing.prove import prove
@@ -327,9 +327,10 @@ def _given(
 
 def _listed(inputs: list[Any] | None) -> list[Any]:
     chosen = [0, 1] if inputs is None else inputs
-    if not 2 <= len(set(map(repr, chosen))) <= len(chosen) <= MOST_INPUTS:
+    different = len(set(map(identity, chosen)))
+    if not 2 <= different <= len(chosen) <= MOST_INPUTS:
         raise InputError(
-            f"Expected 2 to {MOST_INPUTS} different inputs, got {len(set(map(repr, chosen)))} in "
-            f"a list of {len(chosen)}. Name the extreme ones."
+            f"Expected 2 to {MOST_INPUTS} different inputs, got {different} in a list of "
+            f"{len(chosen)}. Name the extreme ones."
         )
     return chosen

@@ -46,4 +46,5 @@ class Case:
             samples=self.samples,
             confidence=CONFIDENCE,
             seed=seed,
+            trace=False,
         )

@@ -219,7 +219,9 @@ def rounded_laplace(x: int, rng: np.random.Generator, size: int) -> Any:
 def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
     """With all checks, which may fail one in a million each: none does."""
     runs = 250
-    found = [verify_ldp(call, epsilon=1.0, samples=1_000, seed=seed) for seed in range(runs)]
+    found = [
+        verify_ldp(call, epsilon=1.0, samples=1_000, seed=seed, trace=False) for seed in range(runs)
+    ]
     alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
     name = getattr(call, "__name__", "")
     print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
@@ -265,7 +267,8 @@ def test_false_alarms_of_what_drifts_with_the_calls(name: str) -> None:
     """
     runs = 200
     found = [
-        verify_ldp(DRIFTING[name](), epsilon=1.0, samples=4_000, seed=seed) for seed in range(runs)
+        verify_ldp(DRIFTING[name](), epsilon=1.0, samples=4_000, seed=seed, trace=False)
+        for seed in range(runs)
     ]
     alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
     wrong = sum(each.searched.epsilon > 1.0 + 1e-12 for each in found)

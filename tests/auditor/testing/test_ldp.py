@@ -21,7 +21,7 @@ def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def test_what_is_not_refuted_is_returned() -> None:
-    found = assert_ldp(response, epsilon=1.5, samples=20_000)
+    found = assert_ldp(response, epsilon=1.5, samples=20_000, trace=False)
     assert isinstance(found, Verification)
     assert found.verdict == "UNSUBSTANTIATED"
     assert assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000).exact
@@ -67,10 +67,10 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
         return np.where(rng.random(size) < 1e-6, 1 - x, x)
 
     with pytest.raises(AssertionError, match="Not tested") as caught:
-        assert_ldp(clear, epsilon=10.0, samples=8_000)
+        assert_ldp(clear, epsilon=10.0, samples=8_000, trace=False)
     assert "draw at least 37,948 per input" in str(caught.value).replace("\n            ", " ")
     assert "samples=37948" in str(caught.value)
-    allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, allow="inconclusive")
+    allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, trace=False, allow="inconclusive")
     assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
 
 

@@ -95,14 +95,14 @@ EVENTS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
-    found = verify_ldp(FORMS[form], epsilon=3.0, samples=2_000)
+    found = verify_ldp(FORMS[form], epsilon=3.0, samples=2_000, trace=False)
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
     assert found.witness.output.startswith(EVENTS[form])
 
 
 def test_a_claim_below_that_epsilon_is_refuted() -> None:
-    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000).verdict == "VIOLATED"
+    assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000, trace=False).verdict == "VIOLATED"
 
 
 @pytest.mark.calibration
@@ -112,7 +112,7 @@ def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
     def report(x: int, rng: Rng) -> Any:
         return {"salt": salt(rng), "bit": said(x % 2, rng)}
 
-    found = verify_ldp(report, epsilon=2.0, samples=1_500, inputs=inputs)
+    found = verify_ldp(report, epsilon=2.0, samples=1_500, inputs=inputs, trace=False)
     assert found.verdict == "VIOLATED"
     assert 2.5 < found.epsilon_lower <= 3.0
     assert found.witness.output.startswith("output.bit ")
@@ -123,7 +123,7 @@ def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
         word = f"debug {x}" if rng.random() < 0.01 else ""
         return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
 
-    witness = verify_ldp(leaky, epsilon=1.0, samples=2_500).witness
+    witness = verify_ldp(leaky, epsilon=1.0, samples=2_500, trace=False).witness
     assert "output.word" in witness.output
     assert "'debug " in witness.output
 
@@ -132,7 +132,7 @@ def test_a_field_that_comes_seldom_is_seen_among_the_rest() -> None:
     def seldom(x: int, rng: Rng) -> Any:
         return {"bit": said(x, rng, 0.5), **({f"debug{x}": x} if rng.random() < 5e-3 else {})}
 
-    assert verify_ldp(seldom, epsilon=1.0, samples=8_000).verdict == "VIOLATED"
+    assert verify_ldp(seldom, epsilon=1.0, samples=8_000, trace=False).verdict == "VIOLATED"
 
 
 def test_numbers_and_plain_words_are_left_alone() -> None:
@@ -150,7 +150,7 @@ def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
         answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
         return odd if rng.random() < (0.002, 0.02)[x] else answer
 
-    found = verify_ldp(report, epsilon=1.0, samples=8_000)
+    found = verify_ldp(report, epsilon=1.0, samples=8_000, trace=False)
     assert found.verdict == "VIOLATED"
     assert 1.0 < found.epsilon_lower < math.log(10)
 
@@ -167,7 +167,7 @@ def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
             return odd
         return answer
 
-    found = verify_ldp(report, epsilon=1.0, samples=8_000)
+    found = verify_ldp(report, epsilon=1.0, samples=8_000, trace=False)
     assert found.verdict == "VIOLATED", found.reason
 
 
@@ -179,7 +179,10 @@ def test_arrays_of_which_few_are_longer_are_read(sized: bool) -> None:
     def many(x: int, rng: Rng, size: int) -> Any:
         return [one(x, rng) for _ in range(size)]
 
-    assert verify_ldp(many if sized else one, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+    assert (
+        verify_ldp(many if sized else one, epsilon=1.0, samples=4_000, trace=False).verdict
+        == "VIOLATED"
+    )
 
 
 def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
@@ -188,16 +191,18 @@ def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
             raise OverflowError("too large")
         return rng.random(size)
 
-    found = verify_ldp(report, epsilon=1.0, samples=4_000)
+    found = verify_ldp(report, epsilon=1.0, samples=4_000, trace=False)
     assert found.verdict == "VIOLATED"
     assert "OverflowError" in found.witness.output
 
 
 def test_an_input_that_always_raises_is_bad_input() -> None:
     with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
-        verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000)
+        verify_ldp(lambda x, rng: 1 / (1 - x), epsilon=1.0, samples=1000, trace=False)
     with pytest.raises(InputError, match=r"input 1, got ZeroDivisionError"):
-        verify_ldp(lambda x, rng, size: [1 / (1 - x)] * size, epsilon=1.0, samples=1000)
+        verify_ldp(
+            lambda x, rng, size: [1 / (1 - x)] * size, epsilon=1.0, samples=1000, trace=False
+        )
 
 
 @pytest.mark.parametrize("width", [(), (3,)])
@@ -205,7 +210,7 @@ def test_nan_under_one_input_alone_is_an_event(width: tuple[int, ...]) -> None:
     def broken(x: int, rng: Rng, size: int) -> Any:
         return np.full((size, *width), np.nan) if x else rng.normal(size=(size, *width))
 
-    assert verify_ldp(broken, epsilon=1.0, samples=4_000).verdict == "VIOLATED"
+    assert verify_ldp(broken, epsilon=1.0, samples=4_000, trace=False).verdict == "VIOLATED"
 
 
 @pytest.mark.parametrize("width", [(), (3,)])
@@ -214,11 +219,13 @@ def test_nan_alone_is_bad_input(width: tuple[int, ...]) -> None:
         return np.full((size, *width), np.nan)
 
     with pytest.raises(InputError, match="without NaN"):
-        verify_ldp(broken, epsilon=1.0, samples=1_000)
+        verify_ldp(broken, epsilon=1.0, samples=1_000, trace=False)
 
 
 def test_numbers_in_text_that_never_repeat_are_tested() -> None:
-    found = verify_ldp(lambda x, rng: f"{rng.normal():.12f}", epsilon=1.0, samples=6_000)
+    found = verify_ldp(
+        lambda x, rng: f"{rng.normal():.12f}", epsilon=1.0, samples=6_000, trace=False
+    )
     assert found.verdict == "UNSUBSTANTIATED"
 
 
@@ -227,7 +234,7 @@ def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -
     def sealed(x: int, rng: Rng) -> str:
         return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()
 
-    found = verify_ldp(sealed, epsilon=1.0, samples=samples)
+    found = verify_ldp(sealed, epsilon=1.0, samples=samples, trace=False)
     assert found.verdict == "INCONCLUSIVE"
     assert found.needed is None
     told = " ".join(str(found).split())

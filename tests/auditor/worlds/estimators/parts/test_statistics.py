@@ -49,11 +49,11 @@ PERIODIC = [parity, last_digit, grid_parity, after_the_point]
 @pytest.mark.parametrize("randomizer", [*PERIODIC, rare_atom])
 def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> None:
     """The truth is 2, which no bound passes, and a claim of 1 is refuted."""
-    found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=60_000)
+    found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=60_000, trace=False)
     assert found.verdict == "VIOLATED"
     assert 1.5 < found.epsilon_lower <= 2.0
     honest = fedrec_auditor.verify_ldp(
-        lambda x, rng, size: randomizer(x, rng, size, 1.0), epsilon=1.0, samples=60_000
+        lambda x, rng, size: randomizer(x, rng, size, 1.0), epsilon=1.0, samples=60_000, trace=False
     )
     assert honest.verdict == "UNSUBSTANTIATED"
     assert not honest.faults
@@ -68,7 +68,7 @@ def test_a_weak_leak_is_measured_though_the_pilot_sees_none(seeds: int, least: i
     """
     found = [
         fedrec_auditor.verify_ldp(
-            lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed
+            lambda x, rng, size: kept(x, rng, size, 0.01), epsilon=1e-3, seed=seed, trace=False
         )
         for seed in range(seeds)
     ]
@@ -81,7 +81,9 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
         return rng.integers(0, 1000, size)
 
     for seed in range(8):
-        witness = fedrec_auditor.verify_ldp(none, epsilon=0.1, samples=5000, seed=seed).witness
+        witness = fedrec_auditor.verify_ldp(
+            none, epsilon=0.1, samples=5000, seed=seed, trace=False
+        ).witness
         assert witness is None or witness.output
 
 
@@ -122,6 +124,6 @@ def test_infinite_outputs_are_counted() -> None:
         return np.where(rng.random(size) < 0.1, np.inf, np.rint(8 * (rng.laplace(size=size) + x)))
 
     for randomizer in (ends, some):
-        found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=20_000)
+        found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=20_000, trace=False)
         assert 0.8 < found.epsilon_lower < 1.0
         assert not found.faults

@@ -1,0 +1,108 @@
+"""Randomizers as people write them: proved from their code, and sampled for as long as a minute.
+
+Each is run with a claim that it keeps exactly. The proof says the true epsilon; a sample says what
+it shows of it at 95% confidence.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks import Row
+from fedrec_auditor.auditor.verification import verify_ldp
+
+SECONDS = 60.0
+E = math.e
+BITS = np.zeros(1682, dtype=np.int64)
+
+
+def k_ary(x: int, rng: np.random.Generator) -> int:
+    if rng.random() < E / (E + 9):
+        return x
+    other = int(rng.integers(0, 9))
+    return other + (other >= x)
+
+
+def unary(x: int, rng: np.random.Generator) -> Any:
+    bits = np.arange(10) == x
+    return rng.random(10) < np.where(bits, 0.5, 1 / (E + 1))
+
+
+def flipped_bits(x: Any, rng: np.random.Generator) -> Any:
+    return x ^ (rng.random(len(x)) < 1 / (1 + E))
+
+
+def salted(x: int, rng: np.random.Generator) -> str:
+    return f"{rng.integers(0, 1000):03d}:{x if rng.random() < E / (1 + E) else 1 - x}"
+
+
+def one_in_a_million(x: int, rng: np.random.Generator) -> int:
+    return x if rng.random() < 1e-6 else int(rng.integers(0, 2))
+
+
+def subset(x: int, rng: np.random.Generator) -> list[int]:
+    others = [item for item in range(8) if item != x]
+    keep = rng.random() < 4 * E / (4 * E + 4)
+    return sorted(rng.permutation(others)[: 3 if keep else 4].tolist() + [x] * keep)
+
+
+def duchi(x: float, rng: np.random.Generator) -> float:
+    far = (E + 1) / (E - 1)
+    return far if rng.random() < 0.5 + x / (2 * far) else -far
+
+
+def laplace(x: float, rng: np.random.Generator) -> float:
+    u = rng.random() - 0.5
+    return float(x - 2 * np.sign(u) * np.log(1 - 2 * abs(u)))
+
+
+def rounded_laplace(x: float, rng: np.random.Generator) -> float:
+    return float(np.round(np.clip(x + rng.laplace(0, 2), -4, 4), 1))
+
+
+def gaussian(x: float, rng: np.random.Generator) -> float:
+    return float(x + rng.normal(0, 3.73))
+
+
+MECHANISMS: dict[str, tuple[Callable[..., Any], list[Any], float]] = {
+    "k-ary response, 10 values": (k_ary, list(range(10)), 0.0),
+    "optimal unary encoding, 10 values": (unary, list(range(10)), 0.0),
+    "1,682 bits, one of them differs": (flipped_bits, [BITS, (np.arange(1682) == 7) * 1], 0.0),
+    "a bit with a salt in a text": (salted, [0, 1], 0.0),
+    "clear one time in a million": (one_in_a_million, [0, 1], 0.0),
+    "subset selection, 4 of 8": (subset, list(range(8)), 0.0),
+    "Duchi": (duchi, [-1.0, 0.0, 1.0], 0.0),
+    "Laplace by inversion": (laplace, [-1.0, 1.0], 0.0),
+    "Laplace, clipped and rounded": (rounded_laplace, [-1.0, 1.0], 0.0),
+    "Gaussian, delta 1e-5": (gaussian, [0.0, 1.0], 1e-5),
+}
+
+
+def measure() -> tuple[Row, ...]:
+    rows = []
+    for job, (randomizer, inputs, delta) in MECHANISMS.items():
+        for way, settings in {
+            "proved": {},
+            "sampled": {"trace": False, "seconds": SECONDS},
+        }.items():
+            begun = time.perf_counter()
+            with threadpool_limits(1):
+                found = verify_ldp(randomizer, epsilon=20.0, delta=delta, inputs=inputs, **settings)
+            method = found.method if found.exact else "at least"
+            rows.append(
+                Row(
+                    job=job,
+                    way=way,
+                    seconds=time.perf_counter() - begun,
+                    work=1.0,
+                    unit="verifications",
+                    note=f"epsilon {found.epsilon_lower:.7g}, {method}",
+                )
+            )
+    return tuple(rows)
