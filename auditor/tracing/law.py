@@ -99,7 +99,7 @@ class Law:
         found = np.full(len(rows), -np.inf)
         if fixed is None:
             return found
-        for (kind, tag), group in self.groups.items():  # type: ignore[misc]
+        for (kind, tag), group in self.groups.items():
             if kind != structure:
                 continue
             here = np.ones(len(rows), dtype=bool)
