@@ -13,9 +13,6 @@ from fedrec_auditor.auditor.tracing.arrays import Selection
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
-Leaf = Hashable
-"""A plain value by which outputs are told apart, numbers by their value whatever their type."""
-
 _CLOSE = 1e-9
 # As it is while another one stands in for it.
 _array = np.array
@@ -57,7 +54,7 @@ def flat(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def leaf(value: Any) -> Any:
-    """A plain value as one that can be looked up."""
+    """A plain value as one that can be looked up: numbers by their value, whatever their type."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):

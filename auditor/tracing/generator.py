@@ -329,11 +329,10 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
 
 
 # These as they are while others stand in for them.
-_DEFAULT_RNG, _array, _asarray, _arange, _empty = (
+_DEFAULT_RNG, _array, _asarray, _empty = (
     np.random.default_rng,
     np.array,
     np.asarray,
-    np.arange,
     np.empty,
 )
 

@@ -610,7 +610,7 @@ def _always(answer: bool) -> Rule:
 
 
 _RULES: dict[Callable[..., Any], Rule] = {}
-_FOLLOWED: dict[Rule, tuple[Callable[..., Any], ...]] = {
+_FOLLOWED: dict[Rule, tuple[Any, ...]] = {
     _add: (np.add, operator.add),
     _subtract: (np.subtract, operator.sub),
     _multiply: (np.multiply, operator.mul),

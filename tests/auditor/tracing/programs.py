@@ -73,7 +73,7 @@ EXPRESSIONS = {
     ],
     "answer": [
         "{int}", "{int}", "{vec}", "{vec}", "{mask}", "{bool}", "({int}, {bool})",
-        "[{int}, {int}]", "{{'a': {int}, 'b': {vec}}}", "format({int})", "tuple({vec})",
+        "[{int}, {int}]", "dict(a={int}, b={vec})", "format({int})", "tuple({vec})",
         "str({int})", "{vec}.tolist()", "np.packbits({mask})", "list({vec})", "set([int({int})])",
         "{vec}[{mask}]", "np.nonzero({mask})[0]", "json.dumps({int} + 0)", "'ab'[{int} % 2]",
         "{vec}.astype(np.uint8).tobytes()", "float({int})", "frozenset({vec}.tolist())",

@@ -100,6 +100,12 @@ def the_structure(x: int, rng: Rng) -> Any:
     return {"a": 1} if x and rng.random() < 1e-6 else {"b": 1}
 
 
+@case(math.inf)
+def the_structure_of_noise(x: int, rng: Rng) -> Any:
+    noise = rng.laplace()
+    return ["raw", noise] if x and rng.random() < 1e-6 else noise
+
+
 @case(math.log(2))
 def a_number_beside_a_lattice(x: int, rng: Rng) -> Any:
     return rng.geometric(0.5) if rng.random() < (0.5 if x else 0.25) else 0
@@ -108,6 +114,11 @@ def a_number_beside_a_lattice(x: int, rng: Rng) -> Any:
 @case(math.log(9 / 8))
 def a_number_on_a_lattice(x: int, rng: Rng) -> Any:
     return rng.geometric(0.5) if rng.random() < (0.9 if x else 0.8) else 1
+
+
+@case(math.log(1.5))
+def a_cut_lattice_against_numbers(x: int, rng: Rng) -> Any:
+    return rng.choice([1, 2, 3]) if x else np.clip(rng.geometric(0.5), 1, 3)
 
 
 @case(0.0)
