@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.wrapped.contained import contained
 
 DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
 """Runs of each world of a designed pair, whose messages are short; so many are made at once."""
@@ -138,16 +138,21 @@ def _prover(target: Target, found: search.WorstPair) -> Callable[[float], Proof]
     if code is None or len(code[1]) != 2:
         return None
     message, histories = code
-    return partial(
-        prove,
-        Sampler(str(target), flat(message), sized=False),
-        histories,
-        enough=0.0,
-        until=math.inf,
-        paced=lambda sampler, most: (sampler, most),
-        seed=np.random.SeedSequence(0),
-        names=found.canary.names,
-    )
+
+    def traced(delta: float) -> Proof:
+        with contained():
+            return prove(
+                Sampler(str(target), flat(message), sized=False),
+                histories,
+                delta,
+                enough=0.0,
+                until=math.inf,
+                paced=lambda sampler, most: (sampler, most),
+                seed=np.random.SeedSequence(0),
+                names=found.canary.names,
+            )
+
+    return traced
 
 
 def designed(

@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
     def agrees(self, other: Answer) -> bool:
         """Whether both are equal but for rounding."""
-        return self.structure == other.structure and all(map(_close, self.leaves, other.leaves))
+        return self.structure == other.structure and all(map(close, self.leaves, other.leaves))
 
 
 class Raised(NamedTuple):
@@ -92,7 +92,8 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
     return "value"
 
 
-def _close(one: Any, other: Any) -> bool:
+def close(one: Any, other: Any) -> bool:
+    """Whether two leaves are equal but for rounding."""
     if isinstance(one, (str, bytes)) or isinstance(other, (str, bytes)) or None in (one, other):
         return bool(one == other)
     return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.tracing.answers import leaf, read
+from fedrec_auditor.auditor.tracing.answers import close, leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
@@ -99,18 +99,25 @@ class Law:
         found = np.full(len(rows), -np.inf)
         if fixed is None:
             return found
-        for (kind, tag), group in self.groups.items():
-            if kind != structure:
+        places: dict[Key, list[int]] = {}
+        tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
+        for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
+            places.setdefault(tuple(map(leaf, tag)), []).append(row)
+        for tag, here in places.items():
+            group = self.groups.get((structure, tag)) or self._near(structure, tag)
+            if group is None:
                 continue
-            here = np.ones(len(rows), dtype=bool)
-            for place, value in zip(fixed, tag, strict=True):
-                here &= _same(columns[place], value)
-            if here.any():
-                logs = np.full(int(here.sum()), log(group.weight))
-                for block, table in group.tables.items():
-                    logs += _table_log_prob(table, [columns[k][here] for k in block])
-                found[here] = np.logaddexp(found[here], logs)
+            found[here] = log(group.weight)
+            for block, table in group.tables.items():
+                found[here] += _table_log_prob(table, [columns[k][here] for k in block])
         return found
+
+    def _near(self, structure: Hashable, tag: Key) -> Group | None:
+        """The group of a tag that differs by rounding."""
+        for (kind, known), group in self.groups.items():
+            if kind == structure and all(map(close, known, tag)):
+                return group
+        return None
 
 
 def laws_of(inputs: Sequence[Run]) -> list[Law]:

@@ -413,8 +413,7 @@ class WrappedSystem(System):
         model = None if broadcast is None or structure is None else structure.build(broadcast)
 
         def message(history: History, rng: Generator) -> Any:
-            with contained():
-                return self.client(history, model, rng)
+            return self.client(history, model, rng)
 
         message.__wrapped__ = self.client  # type: ignore[attr-defined]
         return message, [History.of(profiles, user) for user in range(profiles.n_users)]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import fedrec_auditor
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
@@ -376,3 +377,53 @@ def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     assert not any(_flipped(each) for each in canaries.candidates(gone, POPULATION))
+
+
+def own_setting(client: Any) -> Setting:
+    claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
+    target = fedrec_auditor.wrap_system(client, claim=claim)
+    ground = Ground(target=target, interactions=DATA, size=(8, 10), quick=True)
+    (setting,) = GAME.settings(ground, np.random.default_rng(0))
+    assert isinstance(setting, Setting)
+    return setting
+
+
+def flips(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    return (history.dense() > 0) ^ (rng.random(history.n_items) < 0.2)
+
+
+def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
+    setting = own_setting(flips)
+    (scope,) = setting.scopes
+    played = GAME.play(
+        setting,
+        scope,
+        0.0,
+        JointBinomial(),
+        runs=200,
+        confidence=0.95,
+        accountants=(),
+        rng=np.random.default_rng(1),
+    )
+    (finding,) = played.findings
+    assert finding.verdict is Verdict.VIOLATED
+    assert finding.measured is not None
+    assert finding.measured.epsilon == pytest.approx(np.log(4.0), rel=1e-12)
+    assert (finding.measured.confidence, finding.measured.scope) == (1.0, scope)
+    assert finding.measured.witness is not None
+    witness = finding.measured.witness
+    assert {witness.input_a, witness.input_b} == set(setting.names)
+
+
+def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> None:
+    calls: list[int] = []
+
+    def counts(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        calls.append(1)
+        return flips(history, model, rng)
+
+    prove = own_setting(counts).prove
+    assert prove is not None
+    proof = prove(0.0)
+    assert proof.bound is None
+    assert "changes what it keeps between calls (calls)" in proof.check.reason
