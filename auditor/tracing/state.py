@@ -94,9 +94,10 @@ class State:
                 changed += [n or kept.name for n, a, b in pairs if not _same(a, b)]
                 kept.write(kept.before)
         if changed:
+            names = ", ".join(list(dict.fromkeys(changed))[:3])
             raise NotTraced(
-                f"it changes what it keeps between calls ({', '.join(changed[:3])}), on which "
-                "later answers may depend"
+                f"it changes what it keeps between calls ({names}), on which later answers may "
+                "depend"
             )
 
     def _keep(
