@@ -29,6 +29,15 @@ class Answer(NamedTuple):
         return self.structure == other.structure and all(map(close, self.leaves, other.leaves))
 
 
+class _NotANumber:
+    def __repr__(self) -> str:
+        return "nan"
+
+
+NAN = _NotANumber()
+"""Stands for nan among leaves, and equals itself."""
+
+
 class Raised(NamedTuple):
     """The answer of a call that raised."""
 
@@ -58,8 +67,8 @@ def leaf(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
+        return NAN
+    if value is None or value is NAN or isinstance(value, (bool, int, float, str, bytes, complex)):
         return value
     raise NotTraced(f"it answers with {type(value).__name__}, whose parts are not known")
 
@@ -94,6 +103,6 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
 
 def close(one: Any, other: Any) -> bool:
     """Whether two leaves are equal but for rounding."""
-    if isinstance(one, (str, bytes)) or isinstance(other, (str, bytes)) or None in (one, other):
+    if not (isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex))):
         return bool(one == other)
     return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))

@@ -13,6 +13,8 @@ from fedrec_auditor.auditor.tracing.mixture import Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Floor, Line, Log, Plain
 
+# The scale of noise, at least, relative to where it is: what is closer counts as rounding.
+_RESOLVED = 1e-8
 _REACH, _MOST_POINTS = 38.0, 1 << 14
 _BRANCHES = {
     "uniform": ((-math.inf, math.inf, 0.0),),
@@ -37,7 +39,13 @@ def pieces_of(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
         points = {scale * value + shift: mass for value, mass in inner.items()}
     else:
         bare = list(_bare(line.variable, cell))
-    return [_moved(piece, scale, shift) for piece in bare], points
+    pieces = [_moved(piece, scale, shift) for piece in bare]
+    for piece in pieces:
+        ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
+        width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
+        if max(map(abs, ends), default=0.0) * _RESOLVED > width:
+            raise NotTraced("noise is too small beside the number that it is added to")
+    return pieces, points
 
 
 def _bare(variable: Plain | Log, cell: Any) -> Iterator[Piece]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.tracing.answers import close, leaf, read
+from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
@@ -149,6 +149,7 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
     for tag, places in blocks.items():
         known = [law.groups[tag].tables for law in laws if tag in law.groups]
         for block in places:
+            _check_ties([tables[block] for tables in known])
             _points_on_lattices([tables[block] for tables in known])
     return laws
 
@@ -310,7 +311,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     for value in values:
         if not isinstance(value, Line):
             key.append(leaf(value))
-        elif value is main:
+        elif HOLE not in key:
             key.append(HOLE)
         else:
             slope = value.coefficient / main.coefficient
@@ -338,6 +339,10 @@ def _points_on_lattices(tables: Sequence[Table]) -> None:
         if any(piece.step for piece in entry.pieces)
         for place in [key.index(HOLE)]
     }
+    plain = any(HOLE not in key for table in tables for key in table)
+    tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
+    if len({place for place, _ in lattices}) > 1 or (tied and plain):
+        raise NotTraced("whole numbers of one noise stand in several places")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):
@@ -349,11 +354,20 @@ def _points_on_lattices(tables: Sequence[Table]) -> None:
                     break
 
 
+def _check_ties(tables: Sequence[Table]) -> None:
+    """One noise in several numbers: constants that rounding alone could make tell nothing."""
+    ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
+    ordered = sorted(ties)
+    for one, other in itertools.pairwise(ordered):
+        if all(map(close, one[1:], other[1:])):
+            raise NotTraced("one noise stands in several numbers, which differ by rounding")
+
+
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Where a column of outputs has a value, but for rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
-    if isinstance(value, str) and value == "NaN" and column.dtype.kind == "f":
+    if value is NAN and column.dtype.kind == "f":
         return np.asarray(np.isnan(column))
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 

@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced
 _HERE = str(Path(__file__).parent)
 _LIBRARIES = (str(Path(datetime.__file__).parent), str(Path(np.__file__).parent))
 _MODULES = {"time", "posix", "nt", "_socket", "_uuid", "_posixsubprocess", "select"}
+_MODULES |= {"_ssl", "_ctypes", "_sqlite3"}
 _FUNCTIONS = {
     ("io", "open"),
     ("_io", "open"),
@@ -37,6 +38,8 @@ def watched() -> Iterator[None]:
     sys.setprofile(_look)
     try:
         yield
+        if sys.getprofile() is not _look:
+            raise NotTraced("it takes off the watch on what it calls")
     finally:
         sys.setprofile(before)
         if collecting:
@@ -50,7 +53,8 @@ def _look(frame: FrameType, event: str, called: Any) -> None:
     module = called.__module__ or type(owner).__module__
     outside = (module in _MODULES and name not in _HARMLESS) or (module, name) in _FUNCTIONS
     outside |= name in _NOW and isinstance(owner, type) and issubclass(owner, datetime.date)
-    outside |= name == "seed" and (isinstance(owner, random.Random) or module.startswith("torch"))
+    outside |= isinstance(owner, random.Random) or name in ("fromfile", "memmap")
+    outside |= name == "seed" and module.startswith("torch")
     caller = frame.f_code.co_filename
     outside |= name == "id" and module == "builtins" and not caller.startswith(_LIBRARIES)
     if outside and not caller.startswith(_HERE) and not _importing(frame):

@@ -45,6 +45,8 @@ from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 CLOSE = 1e-6
 """How far apart, relatively, a lower and an upper bound may be for the lower one to be exact."""
 _FEW_LEAVES = 8
+# A delta that outweighs all that is left out.
+_NOTHING = 1e-20
 _MOST_EPSILON, _NEAR = 1e6, 1e-4
 
 
@@ -65,8 +67,9 @@ def proved(
 ) -> Bound:
     """The exact epsilon over all ordered pairs of inputs, by name, a law each: tight from below.
 
-    Where bounds from below and above do not meet, one from below that exceeds ``enough`` is given,
-    which is not tight; NotTraced for a smaller one, and where several noises are mixed.
+    Not tight where rare answers are left out. Where bounds from below and above do not meet, one
+    from below that exceeds ``enough`` is given, which is not tight either; NotTraced for a smaller
+    one, and where several noises are mixed.
     """
     paths = sum(law.paths for law in laws)
     left_out = sum(law.left_out for law in laws)
@@ -74,7 +77,7 @@ def proved(
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     listed = _listed(laws)
-    cut = not delta and any(law.cut for law in laws)
+    cut = delta < _NOTHING and any(law.cut or law.left_out for law in laws)
     if listed is not None:
         bound = replace(_tabulated(listed, names, delta), source=source)
         return _met(bound, math.inf if cut else bound.epsilon, enough)
@@ -99,7 +102,7 @@ def proved(
 def _met(bound: Bound, upper: float, enough: float) -> Bound:
     """A bound from below, tight where one from above meets it."""
     tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
-    if not (tight or exceeds(bound.epsilon, enough)):
+    if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
     return replace(bound, tight=tight)
 
@@ -331,12 +334,21 @@ def _divergence(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
         if other is None:
             lower, upper = lower + float(entry.mass), upper + float(entry.mass)
         elif HOLE in key:
-            found = divergence(entry.mixture, other.mixture, epsilon)
-            lower, upper = lower + found.lower, upper + found.upper
+            found = divergence(*_pair(entry, other, epsilon), abs(epsilon))
+            rest, share = 0.0, 1.0
+            if epsilon < 0.0:  # P - e^epsilon Q, and what is below 0 of it
+                share = math.exp(epsilon)
+                rest = float(entry.mass) - share * float(other.mass)
+            lower, upper = lower + rest + share * found.lower, upper + rest + share * found.upper
         else:
             gap = -math.expm1(min(0.0, epsilon - _difference(entry.mass, other.mass)))
             lower, upper = lower + float(entry.mass) * gap, upper + float(entry.mass) * gap
     return lower, upper
+
+
+def _pair(p: Entry, q: Entry, epsilon: float) -> tuple[Mixture, Mixture]:
+    """Both mixtures, exchanged for an epsilon below 0."""
+    return (q.mixture, p.mixture) if epsilon < 0.0 else (p.mixture, q.mixture)
 
 
 def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:

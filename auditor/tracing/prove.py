@@ -66,7 +66,7 @@ def prove(
         dist = dist.spelling(chosen, entropy)
         real, samples = paced(dist.sampler, max(_FEWEST, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
-    except InputError as error:
+    except (InputError, NotTraced) as error:
         return _sampled(str(error))
     if fit.status is not Status.PASSED:
         return _sampled(f"real draws do not follow the distribution that was traced: {fit.reason}")

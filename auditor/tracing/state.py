@@ -64,6 +64,9 @@ class State:
                 raise NotTraced(f"it keeps more than {_MOST:,} objects between calls")
             self._seen[id(value)] = value
             left += self._look(name, value)
+        hidden = np.random.mtrand._rand
+        self._keep("numpy's generator", lambda: [repr(hidden.get_state(legacy=False)).encode()])
+        self._keep("Python's generator", lambda: [repr(random.getstate()).encode()])
         if "torch" in sys.modules:
             torch = sys.modules["torch"]
             self._keep("the generator of torch", lambda: [torch.get_rng_state().numpy().tobytes()])

@@ -8,6 +8,7 @@ splits its cell; who needs a plain object (``if``, an index) makes the path deci
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -210,6 +211,9 @@ class Symbol:
 
             return elementwise(ufunc, *inputs)
         return apply(ufunc, *inputs)
+
+
+numbers.Real.register(Symbol)
 
 
 def apply(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -45,7 +45,10 @@ class Trace:
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
         """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
         names = self.names or [plainly(value) for value in self.inputs]
-        return proved(self.laws, names, delta, enough)
+        try:
+            return proved(self.laws, names, delta, enough)
+        except Exception as error:  # of numbers beyond what is compared
+            raise NotTraced(f"laws are not compared: {error}") from error
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""

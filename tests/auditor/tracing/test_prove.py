@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from scipy import stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
@@ -197,3 +198,84 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(name: str) -> None:
             assert found.tight
             expected = exact_lower_bound(mechanism, ONE_REPORT).epsilon
             assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism
+
+
+def stamped(x: int, rng: Rng) -> float:
+    """Noise of a unit beside a time in milliseconds."""
+    return 1.7e12 + (x + rng.laplace())
+
+
+def hidden_coin(x: int, rng: Rng) -> int:
+    return 100 + x if np.random.mtrand._rand.random_sample() < 1e-6 else coin(x, rng)
+
+
+def differ_by_rounding(x: int, rng: Rng) -> list[float]:
+    noise = rng.laplace()
+    return [noise + x / 3, 3 * noise + x]
+
+
+def lattice_and_row(x: int, rng: Rng) -> list[int]:
+    noise = rng.geometric(0.5)
+    return [3, 3] if x and rng.random() < 0.1 else [noise, noise]
+
+
+def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
+    noise = int(rng.geometric(0.5)) - 1
+    if x:
+        return [noise, 0] if rng.random() < 0.5 else [0, noise + 1]
+    return [noise + 1, 0] if rng.random() < 0.5 else [0, noise]
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "said"),
+    [
+        (stamped, "noise is too small beside the number that it is added to"),
+        (hidden_coin, "it changes what it keeps between calls (numpy's generator)"),
+        (differ_by_rounding, "one noise stands in several numbers, which differ by rounding"),
+        (lattice_and_row, "whole numbers of one noise stand in several places"),
+        (lattices_of_two_places, "whole numbers of one noise stand in several places"),
+    ],
+)
+def test_what_could_be_proved_falsely_is_sampled(randomizer: Callable[..., Any], said: str) -> None:
+    found, reason = verified(randomizer)
+    assert reason.startswith(f"Sampled instead: {said}")
+    assert not found.exact
+
+
+def test_rare_paths_that_are_left_out_are_no_proof() -> None:
+    def rarely_clear(x: int, rng: Rng) -> int:
+        runs = 0
+        while rng.random() < 0.5:
+            runs += 1
+        return x + 2 if runs >= 120 else 0
+
+    found, _ = verified(rarely_clear)
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+    assert "left out" in found.method
+
+
+def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
+    """The branches have weights of their own, which shift the epsilon of each below 0."""
+
+    def flagged(x: int, rng: Rng) -> list[float]:
+        noise = rng.normal() * 2 + x
+        return [0.0, noise] if rng.random() < 0.3 + 0.2 * x else [1.0, noise]
+
+    found, _ = verified(flagged, delta=0.01)
+    y = np.linspace(-40.0, 40.0, 400_001)
+
+    def density(flag: int, x: int) -> Any:
+        share = 0.3 + 0.2 * x
+        return (1 - share if flag else share) * stats.norm.pdf(y, x, 2.0)
+
+    shown = [
+        sum(
+            float(
+                np.maximum(density(f, a) - math.exp(found.epsilon_lower) * density(f, b), 0).sum()
+            )
+            for f in (0, 1)
+        )
+        * (y[1] - y[0])
+        for a, b in ((0, 1), (1, 0))
+    ]
+    assert max(shown) == pytest.approx(0.01, rel=1e-4)
