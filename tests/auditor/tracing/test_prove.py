@@ -268,14 +268,10 @@ def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
         share = 0.3 + 0.2 * x
         return (1 - share if flag else share) * stats.norm.pdf(y, x, 2.0)
 
-    shown = [
-        sum(
-            float(
-                np.maximum(density(f, a) - math.exp(found.epsilon_lower) * density(f, b), 0).sum()
-            )
-            for f in (0, 1)
-        )
-        * (y[1] - y[0])
-        for a, b in ((0, 1), (1, 0))
-    ]
-    assert max(shown) == pytest.approx(0.01, rel=1e-4)
+    ratio, cell = math.exp(found.epsilon_lower), y[1] - y[0]
+
+    def delta(a: int, b: int) -> float:
+        rest = [np.maximum(density(f, a) - ratio * density(f, b), 0.0).sum() for f in (0, 1)]
+        return float(sum(rest) * cell)
+
+    assert max(delta(0, 1), delta(1, 0)) == pytest.approx(0.01, rel=1e-4)
