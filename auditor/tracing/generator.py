@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -108,8 +108,7 @@ class TracedGenerator(np.random.Generator):
         if beyond - first > _MOST_VALUES:
             source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
             return first + self._filled(size, dtype, lambda: self._line(source()))
-        kind = np.dtype(dtype).type
-        values = tuple(kind(k) for k in range(first, beyond))
+        values = _whole_numbers(first, beyond, np.dtype(dtype).type)
         return self._uniformly(f"integers({first}, {beyond})", values, size, dtype)
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
@@ -226,7 +225,7 @@ class TracedGenerator(np.random.Generator):
         return Symbol(self.path, [({source: source.whole}, line)])
 
     def _uniformly(self, name: str, values: tuple[Any, ...], size: Any, dtype: Any) -> Any:
-        masses = (Fraction(1, len(values)),) * len(values)
+        masses = _equal_masses(len(values))
         return self._filled(size, dtype, lambda: self._discrete(name, values, masses))
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
@@ -237,7 +236,10 @@ class TracedGenerator(np.random.Generator):
         value = self.path.add(source)
         if value is not None:
             return value
-        pieces: list[Piece] = [({source: 1 << k}, v) for k, v in enumerate(values) if masses[k] > 0]
+        possible = source.possible
+        pieces: list[Piece] = [
+            ({source: 1 << k}, v) for k, v in enumerate(values) if possible >> k & 1
+        ]
         symbol = Symbol(self.path, pieces)
         return symbol.plain() if self.path.eager else symbol
 
@@ -272,6 +274,17 @@ class TracedGenerator(np.random.Generator):
         if self.path.values is not None or (self.path.eager and not open_draws):
             return _array(objects.tolist(), dtype=dtype).reshape(shape)
         return TracedArray.of(objects.reshape(shape), dtype)
+
+
+@cache
+def _whole_numbers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
+    return tuple(kind(k) for k in range(first, beyond))
+
+
+@cache
+def _equal_masses(count: int) -> tuple[Fraction, ...]:
+    """One and the same object, which is compared at once."""
+    return (Fraction(1, count),) * count
 
 
 def _refusing(name: str) -> Callable[..., Any]:

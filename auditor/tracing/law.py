@@ -140,9 +140,8 @@ def laws_of(inputs: Sequence[Run]) -> list[Law]:
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
     for tag, places in blocks.items():
-        known = [law.groups[tag].tables for law in laws if tag in law.groups]
         for block in places:
-            _points_on_lattices([tables[block] for tables in known])
+            _put_points_on_lattices([x.groups[tag].tables[block] for x in laws if tag in x.groups])
     return laws
 
 
@@ -320,24 +319,22 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         yield at, Entry(weight * share, cells, cut=cut)
 
 
-def _points_on_lattices(tables: Sequence[Table]) -> None:
-    """Plain numbers where any table has a lattice become points: they may be the same numbers."""
-    lattices = {
-        (place, key[:place] + key[place + 1 :]): key
-        for table in tables
-        for key, entry in table.items()
-        if any(piece.step for piece in entry.pieces)
-        for place in [key.index(HOLE)]
-    }
-    for table in tables if lattices else ():
-        for other in list(table):
-            for place, number in enumerate(other):
-                key = lattices.get((place, other[:place] + other[place + 1 :]))
-                if key is not None and isinstance(number, (int, float)):
-                    entry = table.pop(other)
-                    points = {float(number): float(entry.mass)}
-                    _add(table, key, replace(entry, pieces=[], points=points))
-                    break
+def _put_points_on_lattices(tables: list[Table]) -> None:
+    """Plain numbers become points of a lattice that any input has there: they may be its own."""
+    lattices = {k: k.index(HOLE) for t in tables for k, e in t.items() if _is_lattice(e)}
+    for table in tables:
+        for key, place in lattices.items():
+            for other in list(table):
+                number = other[place]
+                same = other[:place] + other[place + 1 :] == key[:place] + key[place + 1 :]
+                if same and isinstance(number, (int, float)):
+                    moved = table.pop(other)
+                    points = {float(number): float(moved.mass)}
+                    _add(table, key, Entry(moved.mass, moved.cells, [], points))
+
+
+def _is_lattice(entry: Entry) -> bool:
+    return any(piece.step for piece in entry.pieces)
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:

@@ -60,6 +60,7 @@ class Path:
         self.limits: dict[Source, Any] = {}
         self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
         self.used_up: set[Source] = set()
+        self.changes = 0
         self._share, self._decided = 1.0, 0
 
     def add(self, source: Source) -> Any:
@@ -93,6 +94,7 @@ class Path:
             before = source.mass(self.limits.get(source, source.whole))
             self._share *= float(source.mass(cell) / before)
         self.limits.update(cells)
+        self.changes += 1
         if self._share < LEFT_OUT:
             raise LeftOut
 
@@ -103,6 +105,7 @@ class Path:
                 return known
         self.sums[total] = parts
         self.used_up.update(source for source, _ in parts)
+        self.changes += 1
         return total
 
     def draw(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:

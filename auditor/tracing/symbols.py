@@ -119,14 +119,17 @@ class Line:
 class Symbol:
     """A value that depends on sources of one path: its ``pieces`` are (cells, value)."""
 
-    __slots__ = ("_pieces", "path")
+    __slots__ = ("_known", "_pieces", "path")
     __array_priority__ = 1000.0
 
     def __init__(self, path: Path, pieces: list[Piece]) -> None:
         self.path, self._pieces = path, pieces
+        self._known = path.changes
 
     def pieces(self) -> list[Piece]:
         """The pieces that the path still allows, confined to it."""
+        if self._known == self.path.changes:
+            return self._pieces
         limits, live = self.path.limits, []
         for cells, value in self._pieces:
             confined = {}
@@ -139,8 +142,7 @@ class Symbol:
                 confined[source] = kept
             else:
                 live.append((confined, value))
-        if len(live) < len(self._pieces):
-            self._pieces = live
+        self._pieces, self._known = live, self.path.changes
         return live
 
     def settled(self) -> Any:
@@ -608,7 +610,7 @@ def _always(answer: bool) -> Rule:
 
 
 _RULES: dict[Callable[..., Any], Rule] = {}
-for _rule, _functions in {
+_FOLLOWED: dict[Rule, tuple[Callable[..., Any], ...]] = {
     _add: (np.add, operator.add),
     _subtract: (np.subtract, operator.sub),
     _multiply: (np.multiply, operator.mul),
@@ -638,8 +640,9 @@ for _rule, _functions in {
     _true: (np.bool_,),
     _always(True): (np.isfinite,),
     _always(False): (np.isnan, np.isinf),
-}.items():
-    _RULES.update(dict.fromkeys(_functions, _rule))  # type: ignore[arg-type]
+}
+for _rule, _functions in _FOLLOWED.items():
+    _RULES.update(dict.fromkeys(_functions, _rule))
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},
