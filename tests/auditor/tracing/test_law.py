@@ -100,6 +100,13 @@ def the_structure(x: int, rng: Rng) -> Any:
     return {"a": 1} if x and rng.random() < 1e-6 else {"b": 1}
 
 
+@case(math.log(2))
+def two_paths_beside_another(x: int, rng: Rng) -> Any:
+    if rng.random() < (0.5 if x else 0.25):
+        return None
+    return [rng.integers(2)] if rng.random() < 0.5 else [1 - rng.integers(2)]
+
+
 @case(math.inf)
 def the_structure_of_noise(x: int, rng: Rng) -> Any:
     noise = rng.laplace()
