@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.arrays import Selection
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
@@ -74,7 +74,7 @@ def leaf(value: Any) -> Any:
 
 
 def _structure(answer: Any, leaves: list[Any]) -> Hashable:
-    if isinstance(answer, Selection):
+    if isinstance(answer, MaskedEntries):
         answer = answer.plain()
     if isinstance(answer, Symbol):
         leaves.append(answer)

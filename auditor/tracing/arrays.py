@@ -62,7 +62,7 @@ class TracedArray(np.ndarray):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
-                return Selection(self, index)
+                return MaskedEntries(self, index)
             index = index.plain()
         found = self.objects[_plain_index(index)]
         return TracedArray.of(found, self.stands_for) if isinstance(found, np.ndarray) else found
@@ -70,14 +70,14 @@ class TracedArray(np.ndarray):
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
-                full = isinstance(value, Selection) and value.follows(index)
+                full = isinstance(value, MaskedEntries) and value.follows(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else _objects(value)
                     value = _each(converter(self.stands_for))(value)
                     self.objects[...] = _each(pick)(index.objects, value, self.objects)
                     return
             index = index.plain()
-        if isinstance(value, Selection):
+        if isinstance(value, MaskedEntries):
             value = value.plain()
         places = _plain_index(index)
         if isinstance(value, Symbol):  # or NumPy would put the box into the array
@@ -171,7 +171,7 @@ class TracedArray(np.ndarray):
         return bytes(self.plain().tobytes())
 
 
-class Selection(np.lib.mixins.NDArrayOperatorsMixin):
+class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     """``array[mask]`` where the mask depends on coins: what replaces it element by element.
 
     Anything but element-wise work with plain numbers makes the path decide on the mask.
@@ -190,18 +190,18 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         return self.values[self.mask.plain()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        picked = [value for value in inputs if isinstance(value, Selection)]
-        numbers = all(isinstance(v, Selection) or not np.ndim(v) for v in inputs)
+        picked = [value for value in inputs if isinstance(value, MaskedEntries)]
+        numbers = all(isinstance(v, MaskedEntries) or not np.ndim(v) for v in inputs)
         numbers = numbers and all(selection.follows(self.mask) for selection in picked)
         if method == "__call__" and not options and numbers:
-            entries = (v.values if isinstance(v, Selection) else v for v in inputs)
-            return Selection(ufunc(*entries), self.mask)
-        bare = (v.plain() if isinstance(v, Selection) else v for v in inputs)
+            entries = (v.values if isinstance(v, MaskedEntries) else v for v in inputs)
+            return MaskedEntries(ufunc(*entries), self.mask)
+        bare = (v.plain() if isinstance(v, MaskedEntries) else v for v in inputs)
         return getattr(ufunc, method)(*bare, **options)
 
-    def astype(self, dtype: Any, **_: Any) -> Selection:
+    def astype(self, dtype: Any, **_: Any) -> MaskedEntries:
         """The same entries as another type."""
-        return Selection(self.values.astype(dtype), self.mask)
+        return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return _asarray(self.plain(), dtype=dtype)
@@ -249,7 +249,7 @@ def _objects(value: Any) -> Any:
     """An array as one of objects; a symbol or a number as it is."""
     if isinstance(value, TracedArray):
         return value.objects
-    if isinstance(value, Selection):
+    if isinstance(value, MaskedEntries):
         return _objects(value.plain())
     if isinstance(value, Symbol):
         return boxed(value)
@@ -293,7 +293,7 @@ def _symbolic(value: Any) -> bool:
     """Whether an open coin has a say in a value."""
     if isinstance(value, TracedArray):
         return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
-    return isinstance(value, (Symbol, Selection))
+    return isinstance(value, (Symbol, MaskedEntries))
 
 
 def _plain_index(index: Any) -> Any:
@@ -313,7 +313,7 @@ def _boxed(found: Any) -> Any:
 def _decided(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(_decided, value))
-    return value.plain() if isinstance(value, (TracedArray, Selection, Symbol)) else value
+    return value.plain() if isinstance(value, (TracedArray, MaskedEntries, Symbol)) else value
 
 
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
@@ -350,3 +350,4 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.around: _round,
     np.copy: _copy,
 }
+Symbol.of_symbols, Symbol.elementwise = of_symbols, elementwise

@@ -345,7 +345,7 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         return rng._uniformly(f"randrange of {len(values)}", values, None, object)
 
     def choice(seq: Any) -> Any:
-        return seq[operator_index(randrange(len(seq)))]
+        return seq[int(randrange(len(seq)))]
 
     def choices(
         population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1
@@ -382,11 +382,6 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         if inspect.ismethod(getattr(random, name)) and name not in known:
             known[name] = _refusing(f"random.{name}")
     return known
-
-
-def operator_index(value: Any) -> int:
-    """A place, on which the path decides."""
-    return int(value)
 
 
 class _Number(type):

@@ -20,12 +20,12 @@ from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.run import Branch, Run
+from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, meet
 
 HOLE = "a number with a density"
-"""Stands in a key for the leaf that ``Entry.pieces`` describe."""
+"""Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
 MOST_ENTRIES = 1 << 16
 
 Key = tuple[Hashable, ...]
@@ -34,7 +34,7 @@ Tag = tuple[Hashable, Key]
 
 
 @dataclass(slots=True)
-class Entry:
+class AnswerLaw:
     """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there.
 
     ``cut`` says that others like it were left out, whose masses doubles do not hold.
@@ -52,11 +52,11 @@ class Entry:
         return Mixture(tuple(self.pieces), self.points)
 
 
-Table = dict[Key, Entry]
+Table = dict[Key, AnswerLaw]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TagGroup:
     """Answers of one tag: their mass, and the table of each block of leaves, given the tag."""
 
     weight: Mass
@@ -68,7 +68,7 @@ class Group:
 class Law:
     """The groups of one input, by tag; ``fixed`` are the places of a structure that tags hold."""
 
-    groups: dict[Tag, Group]
+    groups: dict[Tag, TagGroup]
     fixed: dict[Hashable, tuple[int, ...]]
     paths: int
     left_out: int = 0
@@ -112,7 +112,7 @@ class Law:
                 found[here] += _table_log_prob(table, [columns[k][here] for k in block])
         return found
 
-    def _near(self, structure: Hashable, tag: Key) -> Group | None:
+    def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
         """The group of a tag that differs by rounding."""
         for (kind, known), group in self.groups.items():
             if kind == structure and all(map(close, known, tag)):
@@ -120,7 +120,7 @@ class Law:
         return None
 
 
-def laws_of(inputs: Sequence[Run]) -> list[Law]:
+def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
     """The laws of several inputs, with the same tags and blocks; NotTraced if they are too many."""
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.branches):
@@ -165,7 +165,7 @@ def log(mass: Mass) -> float:
 
 def product(tables: Iterable[Table]) -> Table:
     """The table of independent blocks together, of which one at most has densities."""
-    joint: Table = {(): Entry(Fraction(1), {})}
+    joint: Table = {(): AnswerLaw(Fraction(1), {})}
     for table in tables:
         if len(joint) * len(table) > MOST_ENTRIES:
             raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
@@ -175,24 +175,17 @@ def product(tables: Iterable[Table]) -> Table:
     return joint
 
 
-def _both(a: Entry, b: Entry) -> Entry:
+def _both(a: AnswerLaw, b: AnswerLaw) -> AnswerLaw:
     if (a.pieces or a.points) and (b.pieces or b.points):
         raise NotTraced("its coins mix several noises at once")
     number, other = (a, b) if a.pieces or a.points else (b, a)
     share = float(other.mass)
-    return Entry(
+    return AnswerLaw(
         a.mass * b.mass,
         {**a.cells, **b.cells},
-        [scaled(piece, share) for piece in number.pieces],
+        [replace(p, weight=p.weight * share) for p in number.pieces],
         {value: mass * share for value, mass in number.points.items()},
         a.cut or b.cut,
-    )
-
-
-def scaled(piece: Piece, share: float) -> Piece:
-    """A piece of so much of its weight."""
-    return Piece(
-        piece.weight * share, piece.low, piece.high, piece.rate, piece.mean, piece.sd, piece.step
     )
 
 
@@ -235,24 +228,24 @@ def _open_sources(entry: Any) -> set[Source]:
     return {source for cells, _ in entry.pieces() for source in cells}
 
 
-def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> Group:
+def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
     cells = members[0].cells
     if len(members) == 1:
         (branch,) = members
         leaves = branch.answer.leaves
         tables = {block: _table(branch, [leaves[k] for k in block]) for block in blocks}
-        return Group(branch.weight, cells, tables)
+        return TagGroup(branch.weight, cells, tables)
     weight = sum((branch.weight for branch in members), Fraction(0))
     joint: Table = {}
     for block in blocks:
         for branch in members:
             share = branch.weight / weight
             for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
-                _add(joint, key, _both(entry, Entry(share, branch.cells)))
-    return Group(weight, cells, dict.fromkeys(blocks, joint))
+                _add(joint, key, _both(entry, AnswerLaw(share, branch.cells)))
+    return TagGroup(weight, cells, dict.fromkeys(blocks, joint))
 
 
-def _add(table: Table, key: Key, entry: Entry) -> None:
+def _add(table: Table, key: Key, entry: AnswerLaw) -> None:
     known = table.get(key)
     if known is None:
         table[key] = entry
@@ -298,11 +291,11 @@ def _table(branch: Branch, leaves: list[Any]) -> Table:
     return table
 
 
-def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, Entry]]:
+def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, AnswerLaw]]:
     """A key with the density of its number, of lines of one source the first one's, and points."""
     lines = [value for value in values if isinstance(value, Line)]
     if not lines:
-        yield tuple(map(leaf, values)), Entry(mass, cells)
+        yield tuple(map(leaf, values)), AnswerLaw(mass, cells)
         return
     main, source = lines[0], lines[0].variable.source
     if any(line.variable != main.variable for line in lines):
@@ -322,12 +315,15 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     cut = isinstance(main.variable, Floor) and source.family == "normal"
     if pieces:
         smooth = mass * sum(piece.weight for piece in pieces) / total
-        yield tuple(key), Entry(smooth, cells, [scaled(piece, share) for piece in pieces])
+        yield (
+            tuple(key),
+            AnswerLaw(smooth, cells, [replace(p, weight=p.weight * share) for p in pieces]),
+        )
     for number, weight in points.items():
         if len(lines) > 1:
             raise NotTraced("one noise is rounded in several numbers")
         at = tuple(number if value is HOLE else value for value in key)
-        yield at, Entry(weight * share, cells, cut=cut)
+        yield at, AnswerLaw(weight * share, cells, cut=cut)
 
 
 def _points_on_lattices(tables: Sequence[Table]) -> None:

@@ -27,12 +27,12 @@ from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exa
 from fedrec_auditor.auditor.tracing.law import (
     HOLE,
     MOST_ENTRIES,
-    Entry,
-    Group,
+    AnswerLaw,
     Key,
     Law,
     Table,
     Tag,
+    TagGroup,
     log,
     product,
 )
@@ -107,12 +107,12 @@ def _met(bound: Bound, upper: float, enough: float) -> Bound:
     return replace(bound, tight=tight)
 
 
-def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:
+def _listed(laws: Sequence[Law]) -> list[dict[Hashable, AnswerLaw]] | None:
     """The mass of each answer under each law; None where they are too many, or have densities."""
     rows = []
     entries = 0
     for law in laws:
-        row: dict[Hashable, Entry] = {}
+        row: dict[Hashable, AnswerLaw] = {}
         for tag, group in law.groups.items():
             tables = group.tables.values()
             entries += math.prod(len(table) for table in tables)
@@ -122,14 +122,14 @@ def _listed(laws: Sequence[Law]) -> list[dict[Hashable, Entry]] | None:
             for key, entry in product(tables).items():
                 cells = {**group.cells, **entry.cells}
                 ordered = tuple(value for _, value in sorted(zip(places, key, strict=True)))
-                row[tag, ordered] = Entry(group.weight * entry.mass, cells)
+                row[tag, ordered] = AnswerLaw(group.weight * entry.mass, cells)
         rows.append(row)
     return rows
 
 
-def _tabulated(rows: list[dict[Hashable, Entry]], names: Sequence[str], delta: float) -> Bound:
+def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delta: float) -> Bound:
     outputs = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
-    nothing = Entry(Fraction(0), {})
+    nothing = AnswerLaw(Fraction(0), {})
     table = np.asarray([[log(row.get(o, nothing).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table,
@@ -227,7 +227,7 @@ def _of_tables(p: Table, q: Table) -> _Ratio:
     return max((_of_entry(key, p[key], q.get(key)) for key in p), key=lambda ratio: ratio.lower)
 
 
-def _of_entry(key: Key, p: Entry, q: Entry | None) -> _Ratio:
+def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> _Ratio:
     answer = ", ".join(map(str, key))
     if q is None:
         return _impossible(answer, float(p.mass))
@@ -258,13 +258,13 @@ def _masses(found: Enclosure, p: Mixture, q: Mixture) -> tuple[float, float]:
     return float(np.exp(logs[0, best])), float(np.exp(logs[1, best]))
 
 
-def _same(p: Entry, q: Entry) -> bool:
+def _same(p: AnswerLaw, q: AnswerLaw) -> bool:
     return p.pieces == q.pieces and p.points == q.points
 
 
 def _at_delta(p: Law, q: Law, delta: float) -> _Ratio:
     """The least epsilon at which the hockey-stick divergence is at most delta."""
-    total: list[tuple[Group, Group | None, Table | None, Table | None]] = []
+    total: list[tuple[TagGroup, TagGroup | None, Table | None, Table | None]] = []
     for tag, group in p.groups.items():
         other = q.groups.get(tag)
         if other is None:
@@ -346,7 +346,7 @@ def _divergence(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
     return lower, upper
 
 
-def _pair(p: Entry, q: Entry, epsilon: float) -> tuple[Mixture, Mixture]:
+def _pair(p: AnswerLaw, q: AnswerLaw, epsilon: float) -> tuple[Mixture, Mixture]:
     """Both mixtures, exchanged for an epsilon below 0."""
     return (q.mixture, p.mixture) if epsilon < 0.0 else (p.mixture, q.mixture)
 

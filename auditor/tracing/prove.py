@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 NAME = "proof from the code"
-SECONDS = 30.0
+SECONDS = 20.0
 """Of tracing, at most."""
 # Real draws in all that are held against what was traced, and of an input at least.
 _DRAWS, _FEWEST = 100_000, 5_000

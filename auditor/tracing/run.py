@@ -40,7 +40,7 @@ class Branch:
     answer: Answer
 
 
-class Run(NamedTuple):
+class AllPaths(NamedTuple):
     """All paths for one input, but for some that are rarer than 2^-100 each."""
 
     branches: list[Branch]
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Randomizer:
+class OneOutput:
     """A callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``, of which one output is run."""
 
     function: Callable[..., Any]
@@ -62,7 +62,7 @@ class Randomizer:
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
 
-def run_all(randomizer: Randomizer, value: Any, deadline: float) -> Run:
+def run_all(randomizer: OneOutput, value: Any, deadline: float) -> AllPaths:
     """All paths for one input; NotTraced with the line of code that is not followed.
 
     Coins stay open as long as the code permits. Where it looks at their types, it is run again
@@ -77,7 +77,7 @@ def run_all(randomizer: Randomizer, value: Any, deadline: float) -> Run:
             raise refusal from None
 
 
-def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool) -> Run:
+def _run_all(randomizer: OneOutput, value: Any, deadline: float, *, eager: bool) -> AllPaths:
     rng = TracedGenerator(Path([], deadline=deadline))
     traced = Replacements(rng, randomizer.function, lazy=not eager)
     plain = Replacements(rng, randomizer.function, lazy=False)
@@ -115,7 +115,7 @@ def _run_all(randomizer: Randomizer, value: Any, deadline: float, *, eager: bool
         state.check()
 
 
-def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) -> Run:
+def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) -> AllPaths:
     """All paths with their answers, if these are the same with plain numbers."""
     every = list(paths(run, deadline=deadline, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
@@ -132,7 +132,7 @@ def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) ->
             ):
                 raise NotTraced("the answer changed with the same coins")
     left_out = len(every) - len(ran)
-    return Run([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
+    return AllPaths([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
 
 
 def _cover(

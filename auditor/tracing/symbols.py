@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -122,6 +122,9 @@ class Symbol:
 
     __slots__ = ("_known", "_pieces", "path")
     __array_priority__ = 1000.0
+    # What arrays add: a function of symbols without arrays, and of arrays and symbols.
+    of_symbols: ClassVar[Callable[..., Any]]
+    elementwise: ClassVar[Callable[..., Any]]
 
     def __init__(self, path: Path, pieces: list[Piece]) -> None:
         self.path, self._pieces = path, pieces
@@ -199,17 +202,13 @@ class Symbol:
         return apply(round, self) if digits is None else apply(round, self, digits)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from fedrec_auditor.auditor.tracing.arrays import of_symbols
-
-        return of_symbols(function, args, kwargs)
+        return Symbol.of_symbols(function, args, kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             raise NotTraced(f"numpy.{ufunc.__name__}.{method} of a random number is not followed")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
-            from fedrec_auditor.auditor.tracing.arrays import elementwise
-
-            return elementwise(ufunc, *inputs)
+            return Symbol.elementwise(ufunc, *inputs)
         return apply(ufunc, *inputs)
 
 

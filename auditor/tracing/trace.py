@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.proof import proved
-from fedrec_auditor.auditor.tracing.run import Randomizer, run_all
+from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
 from fedrec_auditor.targets.mechanisms.base import plainly
 
 
@@ -19,7 +19,7 @@ from fedrec_auditor.targets.mechanisms.base import plainly
 class Trace:
     """The laws of a randomizer, one for each of ``inputs``."""
 
-    randomizer: Randomizer
+    randomizer: OneOutput
     inputs: Sequence[Any]
     laws: Sequence[Law]
     names: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Trace:
         names: Sequence[str] = (),
     ) -> Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
-        randomizer = Randomizer(function, sized)
+        randomizer = OneOutput(function, sized)
         try:
             laws = laws_of([run_all(randomizer, value, deadline) for value in inputs])
         except Exception as error:  # of ours, or of what the code has changed

@@ -118,8 +118,8 @@ def verify_ldp(
     >>> def respond(bit, rng, size):
     ...     return np.where(rng.random(size) < 0.75, bit, 1 - bit)
     >>> found = verify_ldp(respond, epsilon=0.5, samples=1000)
-    >>> print(f"{found.verdict}: at least {found.epsilon_lower:.1f}, and in truth {np.log(3):.1f}")
-    VIOLATED: at least 1.0, and in truth 1.1
+    >>> print(f"{found.verdict}: {found.epsilon_lower:.4f}, which is ln 3 = {np.log(3):.4f}")
+    VIOLATED: 1.0986, which is ln 3 = 1.0986
     """
     samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
     budget = Budget(samples, seconds)

@@ -129,12 +129,16 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
 
 def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on() -> None:
     """Fifty rounds may spend 16.46 by a proof that says 1.35 of each; one of them spends more."""
+
+    def noisy(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        return history.dense() + 1.5 * rng.standard_normal(history.n_items)
+
     claim, proof = Claim(epsilon=17, delta=1e-3), GaussianDpEvent(2.0)
-    record = audited(in_clear, claim, rounds=50, proof=proof, runs=400)
+    record = audited(noisy, claim, rounds=50, proof=proof, runs=400)
     (shown,) = [finding.measured for finding in record.findings if finding.measured]
     assert 1.36 < shown.epsilon < 16
     assert all(finding.accounted is None for finding in record.findings)
-    assert Gate().code(finding.verdict for finding in record.findings) == 3
+    assert Gate().code(finding.verdict for finding in record.findings) == 0
     (glance,) = glances(record)
     assert "at most" not in glance.todo
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
