@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, meet
+from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, joined
 
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
@@ -268,19 +268,11 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
 
 def _table(branch: Branch, leaves: list[Any]) -> Table:
     """The joint distribution of leaves of one path, given the path."""
-    joined: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
-    for entry in leaves:
-        pieces = entry.pieces() if isinstance(entry, Symbol) else [({}, entry)]
-        joined = [
-            (cells, (*values, value))
-            for known, values in joined
-            for more, value in pieces
-            if (cells := meet(known, more)) is not None
-        ]
-        if len(joined) > MOST_ENTRIES:
-            raise NotTraced(f"its open coins mix more than {MOST_ENTRIES:,} answers")
+    together = joined(leaves, MOST_ENTRIES)
+    if together is None:
+        raise NotTraced(f"its open coins mix more than {MOST_ENTRIES:,} answers")
     table: Table = {}
-    for cells, values in joined:
+    for cells, values in together:
         mass: Mass = Fraction(1)
         for source, cell in cells.items():
             given = branch.cells.get(source, source.whole)

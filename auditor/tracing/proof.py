@@ -76,6 +76,8 @@ def proved(
     source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
+    if any(law.cut for law in laws):
+        source += "; rounded noise beyond 38 deviations is left out"
     listed = _listed(laws)
     cut = delta < _NOTHING and any(law.cut or law.left_out for law in laws)
     if listed is not None:

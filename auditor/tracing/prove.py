@@ -70,7 +70,9 @@ def prove(
         return _sampled(str(error))
     if fit.status is not Status.PASSED:
         return _sampled(f"real draws do not follow the distribution that was traced: {fit.reason}")
-    said = f"Every path was run and replayed with plain numbers, and real draws agree: {fit.reason}"
+    counted = " of 2^-100 at least" if any(law.left_out for law in trace.laws) else ""
+    said = f"Every path{counted} was run and replayed with plain numbers, and real draws agree: "
+    said += fit.reason
     return Proof(replace(Check.passed(said), name=NAME), bound, dist)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -222,19 +222,11 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     path = symbols[0].path
     path.check_time()
-    joined: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
-    for argument in arguments:
-        pieces = argument.pieces() if isinstance(argument, Symbol) else [({}, argument)]
-        joined = [
-            (cells, (*values, value))
-            for known, values in joined
-            for more, value in pieces
-            if (cells := meet(known, more)) is not None
-        ]
-        if len(joined) > _MOST_PIECES:
-            return apply(function, *(settled(argument) for argument in arguments))
+    together = joined(arguments, _MOST_PIECES)
+    if together is None:
+        return apply(function, *(settled(argument) for argument in arguments))
     results: list[Piece] = []
-    for cells, values in joined:
+    for cells, values in together:
         if any(isinstance(value, Line) for value in values):
             results += _of_lines(path, function, cells, values)
             continue
@@ -249,12 +241,28 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     return found.settled() if path.eager else found
 
 
+def joined(arguments: Iterable[Any], most: int) -> list[tuple[Cells, tuple[Any, ...]]] | None:
+    """The values that arguments have together, by cells; None where they are more than ``most``."""
+    together: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
+    for argument in arguments:
+        pieces = argument.pieces() if isinstance(argument, Symbol) else [({}, argument)]
+        together = [
+            (cells, (*values, value))
+            for known, values in together
+            for more, value in pieces
+            if (cells := _meet(known, more)) is not None
+        ]
+        if len(together) > most:
+            return None
+    return together
+
+
 def settled(value: Any) -> Any:
     """A plain value, or a symbol of one line, on which the path decides."""
     return value.settled() if isinstance(value, Symbol) else value
 
 
-def meet(one: Cells, other: Cells) -> Cells | None:
+def _meet(one: Cells, other: Cells) -> Cells | None:
     """The cells of both; None where they share nothing."""
     cells = dict(one)
     for source, cell in other.items():
@@ -673,5 +681,7 @@ for _name in ["lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert"]
     _compared(_name, getattr(operator, f"__{_name}__"))
 for _name in ["floor", "ceil", "trunc"]:
     _compared(_name, getattr(math, _name))
-for _name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split():  # noqa: SIM905
+for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"]:
+    _binary(_name, getattr(operator, f"__{_name}__"))
+for _name in ["and", "or", "xor", "lshift", "rshift"]:
     _binary(_name, getattr(operator, f"__{_name}__"))

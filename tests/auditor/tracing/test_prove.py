@@ -275,3 +275,17 @@ def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
         return float(sum(rest) * cell)
 
     assert max(delta(0, 1), delta(1, 0)) == pytest.approx(0.01, rel=1e-4)
+
+
+def test_rounded_normal_noise_is_no_proof_without_a_delta() -> None:
+    """Its ratio has no bound, though that of every answer that doubles hold has one."""
+
+    def rounded(x: int, rng: Rng) -> float:
+        noisy = np.round(x + rng.normal())
+        return float(noisy) if rng.random() < 0.5 else float(noisy) + 0.5
+
+    found, _ = verified(rounded, epsilon=100.0)
+    assert found.verdict is Verdict.UNSUBSTANTIATED
+    assert "beyond 38 deviations" in found.method
+    kept, _ = verified(rounded, epsilon=5.0, delta=1e-3)
+    assert kept.verdict is Verdict.CONSISTENT
