@@ -45,6 +45,8 @@ from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 CLOSE = 1e-6
 """How far apart, relatively, a lower and an upper bound may be for the lower one to be exact."""
 _FEW_LEAVES = 8
+# The mass below which rounded noise is not compared: near where it is cut.
+_FAR = 1e-250
 # A delta that outweighs all that is left out.
 _NOTHING = 1e-20
 _MOST_EPSILON, _NEAR = 1e6, 1e-4
@@ -124,13 +126,17 @@ def _listed(laws: Sequence[Law]) -> list[dict[Hashable, AnswerLaw]] | None:
             for key, entry in product(tables).items():
                 cells = {**group.cells, **entry.cells}
                 ordered = tuple(value for _, value in sorted(zip(places, key, strict=True)))
-                row[tag, ordered] = AnswerLaw(group.weight * entry.mass, cells)
+                row[tag, ordered] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
         rows.append(row)
     return rows
 
 
 def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delta: float) -> Bound:
-    outputs = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+    outputs = [
+        output
+        for output in dict.fromkeys(itertools.chain.from_iterable(rows))
+        if not all(_beyond(row[output]) for row in rows if output in row)
+    ]
     nothing = AnswerLaw(Fraction(0), {})
     table = np.asarray([[log(row.get(o, nothing).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
@@ -149,6 +155,11 @@ def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delt
     last = min(masses, key=lambda entry: entry.mass)
     notes = [bound.witness.note, _fractions(first.mass, last.mass), _coins(first.cells)]
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
+
+
+def _beyond(entry: AnswerLaw) -> bool:
+    """Whether an answer is so far out that it may be left out under another input alone."""
+    return entry.cut and entry.mass < _FAR
 
 
 def _named(output: Any) -> str:
@@ -231,6 +242,8 @@ def _of_tables(p: Table, q: Table) -> _Ratio:
 
 def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> _Ratio:
     answer = ", ".join(map(str, key))
+    if _beyond(p) and (q is None or _beyond(q)):
+        return _Ratio(-math.inf, -math.inf)
     if q is None:
         return _impossible(answer, float(p.mass))
     if HOLE not in key:
