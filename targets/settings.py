@@ -15,8 +15,9 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from numbers import Integral, Real
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -101,6 +102,31 @@ ShareOrNone = Annotated[float, Range("[0, 1)")]
 Probability = Annotated[float, Range("[0, 1]")]
 Factors = Annotated[Whole, "entries of a user's and of an item's vector"]
 _FLAG = Choice((True, False), "to be true or false")
+
+
+@dataclass(frozen=True)
+class Knob:
+    """The settings that buy privacy: scales of ``noise`` grow with it, ``budgets`` shrink.
+
+    A setting of a part is named by its place, such as "protection.epsilon".
+
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+    >>> FmfLdp.privacy.turned(FmfLdp(), 4.0)
+    {'epsilon': 0.625}
+    """
+
+    noise: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
+
+    def turned(self, system: Any, factor: float) -> dict[str, float]:
+        """These settings of ``system`` with ``factor`` times the noise, by place."""
+        scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
+        return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
+
+    def within(self, part: str) -> Knob:
+        """The same of a system that has this part."""
+        noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
+        return Knob(tuple(noise), tuple(budgets))
 
 
 class Checked:

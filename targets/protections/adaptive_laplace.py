@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import Positive, numbers
+from fedrec_auditor.targets.settings import Knob, Positive, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,8 @@ class AdaptiveLaplace(LaplaceNoise):
     mlp2: Positive = 50.0
     clip: Positive = 0.5
     every_epoch: bool = True
+
+    privacy = Knob(budgets=("user", "item", "mlp1", "mlp2"))
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.settings import Knob, numbers
 from fedrec_auditor.targets.transcript import Broadcast
 
 
@@ -39,6 +39,9 @@ class Protection(Protocol):
     Protections are frozen dataclasses whose fields are the paper's settings. A subclass inherits
     features, training and upload as they are, no distribution of any, and no epsilon.
     """
+
+    privacy: ClassVar[Knob | None] = None
+    """The settings that buy privacy."""
 
     def prepare(self, clients: Clients) -> Clients:
         """What the device trains on, for a whole training."""

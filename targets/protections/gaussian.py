@@ -12,7 +12,7 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
-from fedrec_auditor.targets.settings import Positive
+from fedrec_auditor.targets.settings import Knob, Positive
 
 _DELTA = 1e-5
 
@@ -31,6 +31,8 @@ class GaussianProtection(Noisy):
 
     sigma: Positive = 0.035
     clip: Positive = 0.5
+
+    privacy = Knob(noise=("sigma",))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
-from fedrec_auditor.targets.settings import Budget, Positive
+from fedrec_auditor.targets.settings import Budget, Knob, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,8 @@ class LaplaceProtection(LaplaceNoise):
     epsilon: Budget = 40.0
     clip: Positive = 0.5
     every_epoch: bool = False
+
+    privacy = Knob(budgets=("epsilon",))
 
     def budget(self, group: str) -> float:
         """The same for every group."""

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsilon
 from fedrec_auditor.targets.protections.base import Promise, Protection
-from fedrec_auditor.targets.settings import Checked, Positive
+from fedrec_auditor.targets.settings import Checked, Knob, Positive
 from fedrec_auditor.targets.streams import Streams
 
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
@@ -59,6 +59,8 @@ class Objective(Checked, Protection):
     every_round: bool = False
     features: bool = False
     feature_epsilon: PiecewiseEpsilon = 1.0
+
+    privacy = Knob(budgets=("epsilon", "feature_epsilon"))
 
     def prepare(self, clients: Clients) -> Clients:
         """The coefficients' randomness, and the features perturbed, if they are to be."""

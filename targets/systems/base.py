@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.components import Component, Floats, Ints
     from fedrec_auditor.targets.datasets.base import Interactions
     from fedrec_auditor.targets.mechanisms.base import Mechanism
+    from fedrec_auditor.targets.settings import Knob
     from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 Progress = Callable[[int, int], None]
@@ -229,6 +230,11 @@ class Target(Claimant, Protocol):
     def unprotected(self) -> str:
         """The name of the same system without protection, "" where there is none."""
         ...
+
+    @property
+    def privacy(self) -> Knob | None:
+        """The settings that buy privacy, None where none does."""
+        return None
 
     @property
     def evaluation(self) -> Evaluation:

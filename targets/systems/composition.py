@@ -26,7 +26,7 @@ from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.settings import Positive, Probability, Whole
+from fedrec_auditor.targets.settings import Knob, Positive, Probability, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.system import System
 
@@ -77,6 +77,12 @@ class Composition(System):
                 "Expected features where they are perturbed, got private_user=True, which has "
                 "none. Leave one of them out."
             )
+
+    @property
+    def privacy(self) -> Knob | None:  # type: ignore[override]
+        """That of the protection."""
+        knob = self.protection.privacy
+        return None if knob is None else knob.within("protection")
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
         """Shape of every component of the model that is broadcast, trained and sent."""

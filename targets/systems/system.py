@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.settings import Checked, numbers
+from fedrec_auditor.targets.settings import Checked, Knob, numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
@@ -105,6 +105,7 @@ class System(Checked, Target, ABC):
 
     evaluation: ClassVar[Evaluation]
     unprotected: ClassVar[str] = ""
+    privacy: ClassVar[Knob | None] = None
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
 

@@ -12,7 +12,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Ite
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import Range
+from fedrec_auditor.targets.settings import Knob, Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,7 @@ class DpSgld(NoisySteps):
     holding = Items()
     exchange = Published()
     one_party = True
+    privacy = Knob(budgets=("epsilon",))
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""

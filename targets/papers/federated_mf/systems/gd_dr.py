@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST, LEAST
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import project, rate_at
-from fedrec_auditor.targets.settings import Budget, Whole
+from fedrec_auditor.targets.settings import Budget, Knob, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -43,6 +43,8 @@ class GdDr(Reporting, LocalMf):
     epsilon: Annotated[Budget, "of a user over the training"] = 10.0
     rows: Annotated[Whole, "of the random matrix Phi"] = 50
     learning_rate: float = 0.001
+
+    privacy = Knob(budgets=("epsilon",))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_b
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, by_tail_bound
-from fedrec_auditor.targets.settings import NotNegative, Positive, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import Knob, NotNegative, Positive, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -43,6 +43,7 @@ class HflSgdmf(NoisySteps):
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
+    privacy = Knob(noise=("noise_multiplier",))
     holding = Users()
 
     @property

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
-from fedrec_auditor.targets.settings import Choice, NotNegative, Positive, WholeOrNone
+from fedrec_auditor.targets.settings import Choice, Knob, NotNegative, Positive, WholeOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Calls, Messages
 
@@ -51,6 +51,7 @@ class HflSynsgd(NoisySteps):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
+    privacy = Knob(noise=("noise_multiplier",))
     holding = Users()
 
     @property

@@ -21,6 +21,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
+from fedrec_auditor.targets.settings import Knob
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -38,6 +39,8 @@ class LflLdp(PretrainedMf):
     """
 
     noise_multiplier: float = 1.64
+
+    privacy = Knob(noise=("noise_multiplier",))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every message of a user of one rating, there or not, at the worst V.

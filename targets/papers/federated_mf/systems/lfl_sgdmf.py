@@ -32,7 +32,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rate_at,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
-from fedrec_auditor.targets.settings import ProperShare, Range, ShareOrNone
+from fedrec_auditor.targets.settings import Knob, ProperShare, Range, ShareOrNone
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -69,6 +69,8 @@ class LflSgdmf(PretrainedMf):
     colluding: ShareOrNone = 0.0
     overstated: Annotated[_Overstated, "what a lying server says |U1| is, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else made of two independent parts"] = True
+
+    privacy = Knob(noise=("noise_multiplier",))
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""

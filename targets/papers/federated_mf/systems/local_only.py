@@ -9,7 +9,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Pu
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Items
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
-from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
+from fedrec_auditor.targets.settings import Knob, NotNegative, Positive, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class LocalOnly(NoisySteps):
 
     holding = Items()
     exchange = Published()
+    privacy = Knob(noise=("noise_multiplier",))
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled."""

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import blocks, explicit, trim
-from fedrec_auditor.targets.settings import Budget, Factors, Positive, Scale, Whole
+from fedrec_auditor.targets.settings import Budget, Factors, Knob, Positive, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
@@ -55,6 +55,7 @@ class ObjPertb(System):
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    privacy = Knob(budgets=("epsilon",))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Ite
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noisy_steps import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import NotNegative, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import Knob, NotNegative, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
@@ -44,6 +44,7 @@ class VflSgdmf(NoisySteps):
     noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
+    privacy = Knob(noise=("noise_multiplier",))
     holding = Items()
 
     @property

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.settings import Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.designed_pairs import first_entry
@@ -56,6 +56,7 @@ class FedGnn(RatingGraph):
     warm_up: Annotated[Whole, "epochs before neighbours' embeddings come in"] = 2
 
     aliases = MappingProxyType({"lambda": "noise"})
+    privacy = Knob(noise=("noise",))
 
     @property
     def side(self) -> float:

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
-from fedrec_auditor.targets.settings import Budget, Positive, Whole
+from fedrec_auditor.targets.settings import Budget, Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
@@ -43,6 +43,8 @@ class FedPerGnn(RatingGraph):
     batch: Annotated[Whole, "users of a round, together one party"] = 32
     pseudo: Annotated[Whole, "items by which the code's noise is divided, a user"] = 1000
     rounds: Annotated[Whole, "rounds of a training"] = 87
+
+    privacy = Knob(budgets=("epsilon",))
 
     @property
     def noise(self) -> float:

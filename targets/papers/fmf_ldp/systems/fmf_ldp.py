@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
-from fedrec_auditor.targets.settings import Budget, ShareOrNone, Whole
+from fedrec_auditor.targets.settings import Budget, Knob, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
@@ -60,6 +60,7 @@ class FmfLdp(Reporting, ImplicitMf):
     colluding: ShareOrNone = 0.0
 
     unprotected = "fcf"
+    privacy = Knob(budgets=("epsilon",))
 
     @property
     def sizes(self) -> Sizes:

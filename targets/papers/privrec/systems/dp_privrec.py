@@ -23,7 +23,7 @@ from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms, scaled
 from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.settings import Positive, ProperShare
+from fedrec_auditor.targets.settings import Knob, Positive, ProperShare
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls, Messages
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -67,6 +67,7 @@ class DpPrivRec(PrivRec):
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected = "privrec"
+    privacy = Knob(noise=("multiplier",))
 
     def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """The model and the clipping bound."""

@@ -31,7 +31,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     FlipBudget,
     flipper,
 )
-from fedrec_auditor.targets.settings import Factors, NotNegative, Positive, Whole
+from fedrec_auditor.targets.settings import Factors, Knob, NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
@@ -55,6 +55,7 @@ class CentralMf(CollectedBits):
     negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
 
     init_scale = 0.01
+    privacy = Knob(budgets=("epsilon",))
     """Standard deviation of the first vectors, as in the GMF paper."""
 
     def takes(self, interactions: Interactions) -> dict[str, float]:

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     flipper,
 )
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
-from fedrec_auditor.targets.settings import Whole
+from fedrec_auditor.targets.settings import Knob, Whole
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import Trained
 from fedrec_auditor.targets.transcript import Uploads
@@ -72,6 +72,8 @@ class FlippedKnn(ItemKnn):
     """The same from flipped bits; ``epsilon`` is the budget of one interaction (Tables 2-6: 1)."""
 
     epsilon: FlipBudget = 1.0
+
+    privacy = Knob(budgets=("epsilon",))
 
     @property
     @abstractmethod
