@@ -14,9 +14,9 @@ import platform
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,6 @@ from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
-from fedrec_auditor.auditor.run.clusters import Cluster
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
 from fedrec_auditor.auditor.utility.held import Held
@@ -134,16 +133,15 @@ def run_plan(
         memory=resources.memory,
         systems=systems,
     )
-    jobs = audit.workers(resources.jobs, resources.memory)
     if out is None:
-        results = _run(audit, jobs, None, observe, resources.cluster)
-        return _record(audit, resources, results, started)
+        (results,) = run_audits([(audit, None)], resources, observe)
+        return record_of(audit, resources, results, started)
     with store.lock(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
         checkpoints = Checkpoints.of(out, audit)
-        results = _run(audit, jobs, checkpoints, observe, resources.cluster)
-        record = _record(audit, resources, results, started)
+        (results,) = run_audits([(audit, checkpoints)], resources, observe)
+        record = record_of(audit, resources, results, started)
         record.save(out, gate)
         if not record.errors:
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
@@ -168,52 +166,109 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
         )
 
 
-def _run(
-    audit: Audit,
-    jobs: int,
-    checkpoints: Checkpoints | None,
+def run_audits(
+    audits: Sequence[tuple[Audit, Checkpoints | None]],
+    resources: Resources,
     observe: Observer | None,
-    cluster: Cluster | None,
-) -> Results:
-    """The results of all tasks: those kept in ``checkpoints``, and the others run now."""
-    tasks = audit.tasks()
-    kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
-    results: Results = {task: result for task, result in kept.items() if result is not None}
-    left = [task for task in tasks if task not in results]
-    todo = audit.jobs(left, jobs)
-    shared = _shared(audit, todo) if cluster is None else ()
-    watch = Watch(observe, audit.weights(left), done=len(results), total=len(tasks), workers=jobs)
+) -> list[Results]:
+    """The results of all tasks of each audit: those kept, and the others run by the same workers.
+
+    The longest jobs of all audits come first. Audits beside others have a ``label`` each.
+    """
+    jobs = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
+    cluster = resources.cluster
     call = workers.results if cluster is None else cluster.results
+    queues = [
+        _Queue.of(audit, checkpoints, -(-jobs // len(audits))) for audit, checkpoints in audits
+    ]
+    watch = Watch(
+        observe,
+        {name: weight for queue in queues for name, weight in queue.weights.items()},
+        done=sum(len(queue.results) for queue in queues),
+        total=sum(len(queue.tasks) for queue in queues),
+        workers=jobs,
+    )
     with watch.notes() as path:
-        keep = functools.partial(_keep, checkpoints, path)
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
-        there = keep if cluster is None else None
         notes = path if cluster is None else None
-        trained = {
-            target: made for target in shared if (made := _trained(audit, target, path)) is not None
-        }
-        given = [(audit, job, there, trained.get(job[0].target), notes) for job in todo]
-        for more in call(_job, given, jobs=min(jobs, len(todo))):
-            results |= more
+        given: list[tuple[float, tuple[Any, ...]]] = []
+        for number, queue in enumerate(queues):
+            trained = {} if cluster is not None else queue.trained(path)
+            keep = functools.partial(_keep, queue.audit, queue.checkpoints, path)
+            for job, seconds in queue.jobs.items():
+                there = keep if cluster is None else None
+                arguments = (number, queue.audit, job, there, trained.get(job[0].target), notes)
+                given.append((seconds, arguments))
+        given.sort(key=lambda each: -each[0])
+        for number, more in call(_job, [each for _, each in given], jobs=min(jobs, len(given))):
+            queue = queues[number]
+            queue.results.update(more)
             if cluster is not None:
                 for task, result in more.items():
-                    keep(task, result)
-        for task in left:
-            if task.wide:
-                with noted(path, str(task)):
-                    results[task] = _wide(audit, task, jobs, checkpoints, call)
-                keep(task, results[task])
-    return {task: results[task] for task in tasks}
+                    _keep(queue.audit, queue.checkpoints, path, task, result)
+        for queue in queues:
+            for task in queue.wide:
+                with noted(path, queue.audit.named(task.target, task.step)):
+                    result = _wide(queue.audit, task, jobs, queue.checkpoints, call)
+                queue.results[task] = result
+                _keep(queue.audit, queue.checkpoints, path, task, result)
+    return [{task: queue.results[task] for task in queue.tasks} for queue in queues]
 
 
-def _keep(checkpoints: Checkpoints | None, path: Path, task: Task, result: TaskResult) -> None:
+@dataclass(frozen=True)
+class _Queue:
+    """What is left of an audit: its jobs with their seconds, and tasks that keep all workers busy.
+
+    ``results`` are those of its ``tasks`` that are finished.
+    """
+
+    audit: Audit
+    checkpoints: Checkpoints | None
+    tasks: tuple[Task, ...]
+    results: Results
+    jobs: Mapping[tuple[Task, ...], float]
+    wide: tuple[Task, ...]
+    weights: Mapping[str, float]
+
+    @classmethod
+    def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
+        """The queue of an audit on so many workers."""
+        tasks = audit.tasks()
+        kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
+        results = {task: result for task, result in kept.items() if result is not None}
+        left = [task for task in tasks if task not in results]
+        return cls(
+            audit=audit,
+            checkpoints=checkpoints,
+            tasks=tasks,
+            results=results,
+            jobs=audit.jobs(left, workers),
+            wide=tuple(task for task in left if task.wide),
+            weights=audit.weights(left),
+        )
+
+    def trained(self, path: Path) -> dict[str, tuple[Held, Run]]:
+        """The trainings that several jobs need, made now."""
+        shared = (
+            (name, _trained(self.audit, name, path)) for name in _shared(self.audit, self.jobs)
+        )
+        return {name: made for name, made in shared if made is not None}
+
+
+def _keep(
+    audit: Audit,
+    checkpoints: Checkpoints | None,
+    path: Path,
+    task: Task,
+    result: TaskResult,
+) -> None:
     """Keep a finished task, and note it in a diary."""
     if checkpoints is not None and not result.errors:
         checkpoints.put(task, result)
-    note(path, str(task), "", 1, 1)
+    note(path, audit.named(task.target, task.step), "", 1, 1)
 
 
-def _shared(audit: Audit, jobs: Sequence[Sequence[Task]]) -> tuple[str, ...]:
+def _shared(audit: Audit, jobs: Iterable[Sequence[Task]]) -> tuple[str, ...]:
     """The targets whose training several jobs need, which is made before."""
     if audit.interactions is None:
         return ()
@@ -228,7 +283,7 @@ def _trains(job: Sequence[Task]) -> bool:
 def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
     """The training of a target for several workers, who map one set of files."""
     on_disk = replace(audit, compute=replace(audit.compute, memory=0))
-    name = f"{target} {TRAINING}"
+    name = audit.named(target, TRAINING)
     # What fails here fails again in each task, which then tells it.
     with one_thread(None), noted(path, name), suppress(Exception):
         held, run = AuditedTarget(on_disk, target).trained
@@ -238,25 +293,25 @@ def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
 
 
 def _job(
+    number: int,
     audit: Audit,
     tasks: Sequence[Task],
     keep: Callable[[Task, TaskResult], None] | None,
     trained: tuple[Held, Run] | None,
     notes: Path | None,
-) -> Results:
+) -> tuple[int, Results]:
     """Run tasks of one target in one thread; keep each as soon as it is finished.
 
-    ``notes`` is the diary that is told of each, and where it is.
+    ``notes`` is the diary that is told of each, and where it is; the ``number`` is handed back.
     """
     audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
-    alone = len(audit.targets) == 1
     for task in tasks:
-        with one_thread(None), noted(notes, str(task)):
+        with one_thread(None), noted(notes, audit.named(task.target, task.step)):
             run = functools.partial(audited.run, task.step)
-            results[task] = result = _timed(run, task, alone=alone)
+            results[task] = result = _timed(run, task, alone=audit.alone)
         if keep is not None:
             keep(task, result)
-    return results
+    return number, results
 
 
 def _wide(
@@ -275,7 +330,7 @@ def _wide(
     store = Memory() if checkpoints is None else checkpoints.runs()
     run = functools.partial(played, task, audit, parallel, store)
     with one_thread(None):
-        return _timed(run, task, alone=len(audit.targets) == 1)
+        return _timed(run, task, alone=audit.alone)
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -314,7 +369,7 @@ def _told(task: Task, result: TaskResult) -> TaskResult:
     return result
 
 
-def _record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
+def record_of(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
     """The record of an audit whose results are all there, in the order of its tasks."""
     ordered = list(results.values())
     unplayed = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]

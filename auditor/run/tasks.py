@@ -94,7 +94,8 @@ class Audit:
     ``interactions`` are None where only claims are demonstrated. ``confidence`` is that of each
     sampled bound, such that all of the audit's hold together at the plan's: the error is divided
     by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
-    often than an audit of one. ``notes`` say what is left out.
+    often than an audit of one. ``notes`` say what is left out. ``label`` tells an audit that is one
+    of several from the others: it is said of each task that runs, and changes no answer.
     """
 
     plan: Plan
@@ -105,6 +106,12 @@ class Audit:
     confidence: float
     compute: Compute = DEFAULT
     notes: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one target and no other audit beside, so that its refusal ends all."""
+        return len(self.targets) == 1 and not self.label
 
     @classmethod
     def of(
@@ -114,6 +121,7 @@ class Audit:
         compute: Compute = DEFAULT,
         memory: float = math.inf,
         systems: Sequence[Target] = (),
+        label: str = "",
     ) -> Audit:
         """Make the plan's targets, then load its data unless they are given.
 
@@ -177,7 +185,12 @@ class Audit:
             confidence=1 - (1 - plan.confidence) / max(bounds, 1),
             compute=compute,
             notes=notes,
+            label=label,
         )
+
+    def named(self, target: str, step: str) -> str:
+        """What a step is called where its progress is told."""
+        return f"{target}{self.label} {step}"
 
     def tasks(self) -> tuple[Task, ...]:
         """All tasks, in the order of the record: verdicts first, then target by target."""
@@ -192,15 +205,18 @@ class Audit:
         crowded = [Task(target, game) for target in self.targets for game in wide]
         return (*judged, *trained, *crowded)
 
-    def jobs(self, tasks: Sequence[Task], workers: int) -> list[tuple[Task, ...]]:
-        """The tasks in jobs, in the order in which to begin them; wide ones are no part of a job.
+    def jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
+        """The tasks in jobs, in the order in which to begin them, with the seconds of each.
+
+        Wide tasks are no part of a job.
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
         they are dealt to several, which share one that is made before. The longest jobs come first,
         so that no worker is left alone with one (Graham 1969); demonstrations by their runs.
         """
         if self.plan.only == "claims":
-            return [(task,) for task in sorted(tasks, key=lambda each: -runs(each.step))]
+            longest = sorted(tasks, key=lambda each: -runs(each.step))
+            return {(task,): float(runs(task.step)) for task in longest}
         alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
         trained = [task for task in tasks if (task,) not in alone and not task.wide]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
@@ -209,10 +225,13 @@ class Audit:
         weights = self.weights(tasks)
 
         def seconds(job: tuple[Task, ...]) -> float:
-            trains = 0.0 if job in alone else weights[f"{job[0].target} {TRAINING}"]
-            return trains + sum(weights[str(task)] for task in job)
+            steps = [task.step for task in job] + [TRAINING] * (job not in alone)
+            return sum(weights[self.named(job[0].target, step)] for step in steps)
 
-        return sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
+        return {
+            job: seconds(job)
+            for job in sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
+        }
 
     def weights(self, tasks: Sequence[Task]) -> dict[str, float]:
         """Rough seconds of each task, and of each target's training, by name.
@@ -222,19 +241,20 @@ class Audit:
         """
         data, plan = self.interactions, self.plan
         if data is None:
-            return {str(task): 1.0 for task in tasks}
+            return {self.named(task.target, task.step): 1.0 for task in tasks}
         costs = {n: cost_of(as_trained(t, plan), data) for n, t in self.targets.items()}
-        found = {f"{name} {TRAINING}": cost.seconds for name, cost in costs.items()}
+        found = {self.named(name, TRAINING): cost.seconds for name, cost in costs.items()}
         pairs = data.n_users * data.n_items
         for task in tasks:
             cost = costs[task.target]
-            found[str(task)] = {
+            name = self.named(task.target, task.step)
+            found[name] = {
                 BOUNDS: _BOUNDS,
                 LOCAL: _DRAWN * cost.numbers,
                 UTILITY: _LAID_OUT * pairs,
             }.get(task.step, _LAID_OUT * pairs + _READ * cost.messages * cost.numbers)
             if task.wide:
-                found[str(task)] = _WIDE
+                found[name] = _WIDE
         return found
 
     def workers(self, most: int, memory: float) -> int:

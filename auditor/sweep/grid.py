@@ -1,0 +1,202 @@
+"""The grid of a sweep: systems, settings that take several values, and trainings of each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.plan.setting_names import fields_of
+from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Setting, settings_of
+
+PRIVACY = "privacy"
+"""An axis of all systems that declare what buys privacy: how many times their noise."""
+ALONG = ("0.0625", "0.25", "1", "4", "16")
+MOST_CELLS = 10_000
+"""Cells of a sweep: each is a training at least."""
+_UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting and the values that it takes, of one target or of all that have it."""
+
+    field: str
+    values: tuple[str, ...]
+    target: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+        return f"{self.target}.{self.field}" if self.target else self.field
+
+    @classmethod
+    def of(cls, text: str, targets: Sequence[str]) -> Axis:
+        """The axis of a text such as "epsilon=1,2,4" or "fcf.rounds=10"; InputError if wrong.
+
+        >>> Axis.of("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
+        Axis(field='epsilon', values=('1', '2'), target='fmf-ldp')
+        """
+        name, equals, given = text.partition("=")
+        values = tuple(value.strip() for value in given.split(","))
+        if not (name and equals and all(values)):
+            raise InputError(
+                f"Expected --set [TARGET.]NAME=VALUE,VALUE, got {text!r}. For example "
+                "--set epsilon=1,2,4."
+            )
+        if twice := sorted({value for value in values if values.count(value) > 1}):
+            raise InputError(
+                f"Expected each value of {name} once, got {twice[0]} twice. Drop one of them."
+            )
+        own = max((t for t in targets if name.startswith(f"{t}.")), key=len, default="")
+        return cls(name[len(own) + 1 :] if own else name, values, own)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A system with settings, which is trained several times.
+
+    ``swept`` are the values of the axes, by name. ``twin`` is the place, among all variants, of the
+    same system without protection, if there is one.
+    """
+
+    target: str
+    settings: Settings
+    swept: dict[str, str]
+    twin: int | None = None
+
+    def plan(self, base: Plan, seed: int) -> Plan:
+        """The plan of one of its trainings."""
+        settings = {self.target: self.settings} if self.settings else {}
+        change = {"targets": (self.target,), "settings": settings, "seed": seed}
+        return base.model_copy(update=change)
+
+
+def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
+    """Every combination of values for each target of ``plan``, and the twins, each once.
+
+    InputError for an axis that no target has, a wrong value, or too many combinations.
+    """
+    found: list[Variant] = []
+    for target in plan.targets:
+        mine = [axis for axis in axes if _has(target, axis, plan)]
+        for values in itertools.product(*(axis.values for axis in mine)):
+            swept = {axis.name: value for axis, value in zip(mine, values, strict=True)}
+            fields = {axis.field: value for axis, value in zip(mine, values, strict=True)}
+            found.append(Variant(target, _settings(target, plan, fields), swept))
+            if len(found) > MOST_CELLS:
+                raise InputError(
+                    f"Expected at most {MOST_CELLS:,} combinations, got more. Give fewer values."
+                )
+    for axis in axes:
+        if not any(axis.name in variant.swept for variant in found):
+            raise InputError(
+                f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
+                f"{near_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
+            )
+    return _with_twins(plan, found)
+
+
+def _with_twins(plan: Plan, found: list[Variant]) -> tuple[Variant, ...]:
+    """The variants, each with the place of its twin, and the twins that are not among them."""
+    places = {(each.target, repr(each.settings)): place for place, each in enumerate(found)}
+    swept = list(found)
+    for place, variant in enumerate(swept):
+        twin = _twin(variant, plan)
+        if twin is None:
+            continue
+        key = (twin.target, repr(twin.settings))
+        if key not in places:
+            places[key] = len(found)
+            found.append(twin)
+        if places[key] != place:
+            found[place] = Variant(variant.target, variant.settings, variant.swept, places[key])
+    return tuple(found)
+
+
+def _twin(variant: Variant, plan: Plan) -> Variant | None:
+    """The same system without protection, with the settings that both have."""
+    target = variant.target
+    name = make_target(target, plan.model_copy(update={"settings": {}})).unprotected
+    fields = _fields(target)
+    if name:
+        known = _fields(name)
+        shared = {k: v for k, v in variant.settings.items() if k in known and k not in PARTS}
+        over = plan.settings.get(name, {})
+        return Variant(name, {**shared, **over}, {})
+    if "protection" in fields:
+        return Variant(target, {**variant.settings, **_UNPROTECTED}, {})
+    return None
+
+
+def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
+    """The plan's settings of a target with these values over them; checked by making it."""
+    given: Settings = dict(plan.settings.get(target, {}))
+    named = {field: value for field, value in fields.items() if field != PRIVACY}
+    texts = [f"{target}.{field}={value}" for field, value in named.items()]
+    given = _over(given, settings_of(texts).get(target, {}))
+    made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
+    if PRIVACY in fields:
+        factor, knob = noise_factor(fields[PRIVACY]), made.privacy
+        assert knob is not None, "the axis is of systems that have one"
+        for place, value in knob.turned(made, factor).items():
+            part, _, field = place.rpartition(".")
+            given = _over(given, {part: {field: value}} if part else {field: value})
+        make_target(target, plan.model_copy(update={"settings": {target: given}}))
+    return given
+
+
+def noise_factor(text: str) -> float:
+    """How many times the noise, as a number above 0; InputError otherwise."""
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0.0 < factor < float("inf"):
+        raise InputError(
+            f"Expected {PRIVACY} above 0, how many times the noise, got {text!r}. Give for example "
+            "4."
+        )
+    return factor
+
+
+def _over(given: Settings, more: Mapping[str, Any]) -> Settings:
+    """Settings over others, those of a part one by one."""
+    found = dict(given)
+    for name, value in more.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+        found[name] = {**found[name], **value} if both else value
+    return found
+
+
+def _has(target: str, axis: Axis, plan: Plan) -> bool:
+    if axis.target:
+        return axis.target == target
+    if axis.field == PRIVACY:
+        given = {target: plan.settings[target]} if target in plan.settings else {}
+        made = make_target(target, plan.model_copy(update={"settings": given}))
+        return made.privacy is not None
+    return OBJECT not in target and axis.field.partition(".")[0] in _fields(target)
+
+
+def _fields(target: str) -> frozenset[str]:
+    if OBJECT in target:
+        return frozenset()
+    known, aliases = fields_of(target)
+    return known | aliases.keys()
+
+
+def _all_fields(targets: Sequence[str]) -> set[str]:
+    return {field for target in targets for field in _fields(target)} | {PRIVACY}
+
+
+def check_targets(targets: Sequence[str]) -> None:
+    """InputError for a name that is no target."""
+    for name in targets:
+        if OBJECT not in name:
+            FAMILIES["targets"].check(name)
