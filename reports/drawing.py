@@ -30,6 +30,12 @@ def dot(x: float, y: float, colour: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--{colour})"/>'
 
 
+def ring(x: float, y: float, colour: str) -> str:
+    """An open circle."""
+    stroke = f'stroke="var(--{colour})" stroke-width="1.6"'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
+
+
 def curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:

@@ -22,7 +22,7 @@ from fedrec_auditor.reports.words import brief
 
 CUT = "Quick: trained for "
 """How the note of a figure begins to say that the training was cut short."""
-_ERRORS = ("MSE", "RMSE", "MAE")
+ERRORS = ("MSE", "RMSE", "MAE")
 
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
@@ -69,7 +69,7 @@ def utility_line(section: Section, record: Contents) -> str:
     row = telling(section.utility)
     if row is None:
         return ""
-    guess = "for guessing the mean rating" if row.metric in _ERRORS else "at random"
+    guess = "for guessing the mean rating" if row.metric in ERRORS else "at random"
     beside = [f"{brief(row.random)} {guess}"]
     if row.baseline is not None:
         beside.insert(0, f"{brief(row.baseline.value)} by {row.baseline.name}")
@@ -139,8 +139,8 @@ def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, 
     """
     gap = baseline.difference
     low, high = at_once(gap, rows, row.confidence)
-    return (-high, -gap.value, -low) if row.metric in _ERRORS else (low, gap.value, high)
+    return (-high, -gap.value, -low) if row.metric in ERRORS else (low, gap.value, high)
 
 
 def _better(row: UtilityRow, low: float, high: float) -> bool:
-    return high < row.random if row.metric in _ERRORS else low > row.random
+    return high < row.random if row.metric in ERRORS else low > row.random

@@ -38,6 +38,7 @@ from fedrec_auditor.auditor.commands import (
     run,
     schema,
     show,
+    sweep,
     verify,
 )
 from fedrec_auditor.auditor.machine.output import discard_output, open_closed, tell
@@ -81,6 +82,7 @@ def _options(
 
 
 app.command("run", epilog=_glossary(Verdict))(run.command)
+app.command("sweep")(sweep.command)
 app.command("list")(listing.command)
 app.command("claims", epilog=_glossary(Verdict, Arithmetic))(claims.command)
 app.command("account", epilog=_glossary(Verdict))(account.command)

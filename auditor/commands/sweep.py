@@ -1,0 +1,79 @@
+"""``auditor sweep``: a plan over a grid of settings, several trainings of each."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.commands.options import (
+    Force,
+    Jobs,
+    Memory,
+    PlanFile,
+    plan_of,
+    planned,
+    resumable,
+)
+from fedrec_auditor.auditor.plan.plan import Plan
+
+_FIELDS = tuple(name for name in Plan.model_fields if name not in ("settings", "only"))
+
+
+@planned(*_FIELDS)
+def command(
+    said: dict[str, Any],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[TARGET.]NAME=VALUE,VALUE",
+            help="A setting and its values; privacy=1,4 multiplies the noise; repeatable.",
+        ),
+    ] = None,
+    along: Annotated[
+        Literal["privacy"] | None,
+        typer.Option(help="privacy: 1/16 to 16 times the noise, of every system that has a knob."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each setting.")] = 3,
+    plan: PlanFile = None,
+    out: Annotated[Path, typer.Option(help="Directory for the sweep.")] = Path("sweep"),
+    jobs: Jobs = None,
+    memory: Memory = None,
+    force: Force = False,
+) -> None:
+    """Sweep settings: what protection costs in utility, and what it buys."""
+    chosen = plan_of(plan, said)
+    if not chosen.targets:
+        raise InputError("Expected the systems to sweep, got none. Name one: `auditor list`.")
+
+    from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY, Axis
+    from fedrec_auditor.auditor.sweep.sweep import run_sweep
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
+    axes = [Axis.of(text, chosen.targets) for text in texts]
+    resources = make_resources(jobs, "cpu", memory)
+    with resumable(out) as observe:
+        swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
+    show(swept, out)
+
+
+def show(swept: Any, out: Path) -> None:
+    """Print the points of every system, and say where the files are; exit with 3 on errors."""
+    from rich.console import Console
+
+    from fedrec_auditor.accountants.verdict import INCOMPLETE
+    from fedrec_auditor.reports import sweep_terminal
+    from fedrec_auditor.reports.sweep_record import FILES
+
+    console = Console()
+    sweep_terminal.render(swept, console)
+    first, *others = FILES
+    console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
+    if swept.errors:
+        raise typer.Exit(INCOMPLETE)

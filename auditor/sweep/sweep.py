@@ -1,0 +1,332 @@
+"""Runs a sweep: a plan for each variant and training, all in one pool."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.machine.progress import Observer
+from fedrec_auditor.auditor.machine.progress import shown as shown_progress
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
+from fedrec_auditor.auditor.plan.versions import versions
+from fedrec_auditor.auditor.run.checkpoints import Checkpoints
+from fedrec_auditor.auditor.run.resources import Resources, make_resources
+from fedrec_auditor.auditor.run.runner import record_of, run_audits
+from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.sweep.grid import Axis, Variant, variants
+from fedrec_auditor.auditor.sweep.trainings import METHOD, over_trainings, shown
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.flat import leaves
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.sweep_record import Sweep
+from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepRow, VariantRow
+from fedrec_auditor.reports.usefulness import ERRORS
+from fedrec_auditor.targets.datasets.base import Interactions
+
+_CLAIMED, _PROVED, _SHOWN = "claimed", "proved", "shown"
+
+
+def sweep(
+    targets: str | Sequence[str],
+    settings: Sequence[str] = (),
+    *,
+    seeds: int = 3,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    memory: float | None = None,
+    progress: bool | Observer | None = None,
+    **fields: object,
+) -> Sweep:
+    """Audit ``targets`` under every combination of ``settings``, ``seeds`` trainings of each.
+
+    Parameters
+    ----------
+    settings : texts such as "epsilon=1,2,4", for every target that has this setting, or
+        "fmf-ldp.reports=1,2" for one; "privacy=0.25,1,4" multiplies the noise of every system
+        that declares what buys privacy.
+    out : directory for sweep.json, tables and the page; finished tasks are kept there, and are not
+        run again when the grid grows.
+    fields : what else a ``Plan`` has: data, seed, quick, attacks, games, ...
+
+    Raises InputError for anything wrong with the arguments or the data.
+
+    >>> found = sweep("dplcf-sp", ["epsilon=1,4"], seeds=2, data="synthetic", attacks=(), jobs=1)
+    >>> [(each.target, each.swept) for each in found.variants]
+    [('dplcf-sp', {'epsilon': '1'}), ('dplcf-sp', {'epsilon': '4'}), ('lcf-ub', {})]
+    >>> found.errors
+    ()
+    """
+    plan = amend(None, {"targets": targets, **fields})
+    axes = [Axis.of(text, plan.targets) for text in settings]
+    resources = make_resources(jobs, "cpu", memory)
+    with shown_progress(progress) as observe:
+        where = None if out is None else Path(out)
+        return run_sweep(plan, axes, seeds, resources, out=where, observe=observe)
+
+
+def run_sweep(
+    plan: Plan,
+    axes: Sequence[Axis],
+    seeds: int,
+    resources: Resources,
+    *,
+    out: Path | None = None,
+    observe: Observer | None = None,
+    force: bool = False,
+) -> Sweep:
+    """Run what of the grid is not yet finished in ``out``, and leave its reports there.
+
+    InputError if ``out`` cannot be written, holds something else, or a variant cannot be made.
+    """
+    if not 1 <= seeds <= 1000:
+        raise InputError(f"Expected seeds from 1 to 1,000, got {seeds}. Give for example 3.")
+    check_plan(plan)
+    plan = plan.resolved()
+    grid = variants(plan, axes)
+    numbers = tuple(range(plan.seed, plan.seed + seeds))
+    if out is None:
+        return _run(plan, axes, grid, numbers, resources, None, observe)
+    with store.lock(out):
+        if not force:
+            _refuse_others(out, plan)
+        found = _run(plan, axes, grid, numbers, resources, out, observe)
+        found.save(out)
+    return found
+
+
+def _refuse_others(out: Path, plan: Plan) -> None:
+    """InputError where ``out`` holds an audit, or a sweep of another plan."""
+    if (out / store.RECORD).exists():
+        raise InputError(
+            f"Expected a sweep or nothing in {out}, got the report of an audit. Give another "
+            "directory with --out."
+        )
+    before = Sweep.found(out)
+    if before is None:
+        return
+    ours, theirs = _common(plan.model_dump(mode="json")), _common(before.plan)
+    if differ := sorted(
+        key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)
+    ):
+        raise InputError(
+            f"Expected a sweep of this plan or none in {out}, got one with other "
+            f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
+        )
+
+
+def _common(plan: dict[str, object]) -> dict[str, object]:
+    """What all trainings of a sweep share, but for what may grow."""
+    grows = ("targets", "settings", "attacks")
+    return {key: value for key, value in store.plain(plan).items() if key not in grows}
+
+
+def _run(
+    plan: Plan,
+    axes: Sequence[Axis],
+    grid: Sequence[Variant],
+    seeds: Sequence[int],
+    resources: Resources,
+    out: Path | None,
+    observe: Observer | None,
+) -> Sweep:
+    started = time.perf_counter()
+    cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
+    audits: list[Audit] = []
+    interactions: Interactions | None = None
+    for place, seed in cells:
+        audit = Audit.of(
+            grid[place].plan(plan, seed),
+            interactions,
+            compute=resources.compute,
+            memory=resources.memory,
+            label=f"[{place}/{seed}]",
+        )
+        interactions = audit.interactions
+        audits.append(audit)
+    given = [(audit, None if out is None else Checkpoints.of(out, audit)) for audit in audits]
+    records = [
+        record_of(audit, resources, results, started)
+        for audit, results in zip(audits, run_audits(given, resources, observe), strict=True)
+    ]
+    found = [
+        row
+        for (place, seed), record in zip(cells, records, strict=True)
+        for row in _rows(place, seed, record)
+    ]
+    notes = dict.fromkeys(note for record in records for note in record.notes)
+    errors = [
+        f"{error} (training {seed} with {_words(grid[place])})"
+        for (place, seed), record in zip(cells, records, strict=True)
+        for error in record.errors
+    ]
+    data = records[0].provenance.data
+    return Sweep(
+        plan=_common(plan.model_dump(mode="json")),
+        axes={axis.name: axis.values for axis in axes},
+        seeds=tuple(seeds),
+        data={} if data is None else data.model_dump(mode="json"),
+        versions=versions(),
+        method=METHOD,
+        variants=tuple(
+            VariantRow(
+                target=each.target,
+                settings=dict(leaves(each.settings)),
+                swept=each.swept,
+                twin=each.twin,
+            )
+            for each in grid
+        ),
+        rows=tuple(found),
+        overall=tuple(_overall(found, plan.confidence)),
+        relative=tuple(_relative(found, grid, plan.confidence)),
+        notes=tuple(notes),
+        errors=tuple(errors),
+    )
+
+
+def _words(variant: Variant) -> str:
+    return ", ".join(f"{name}={value}" for name, value in leaves(variant.settings)) or "no settings"
+
+
+def _rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
+    """The figures of one training, a row each."""
+    for row in record.utility:
+        yield SweepRow(
+            variant=place,
+            seed=seed,
+            kind="utility",
+            metric=row.metric,
+            view=row.protocol,
+            value=row.value,
+            ci_low=row.ci_low,
+            ci_high=row.ci_high,
+            baseline=None if row.baseline is None else row.baseline.value,
+        )
+    for attack in record.attacks:
+        said = {"variant": place, "seed": seed, "view": str(attack.vantage)}
+        metric = f"{attack.attack}: {attack.metric}"
+        yield SweepRow(
+            **said,
+            kind="attack",
+            metric=metric,
+            value=attack.value,
+            ci_low=attack.ci_low,
+            ci_high=attack.ci_high,
+            baseline=attack.baseline,
+        )
+        if (ahead := attack.ahead) is not None:
+            yield SweepRow(
+                **said,
+                kind="gain",
+                metric=metric,
+                value=ahead.value,
+                ci_low=ahead.ci_low,
+                ci_high=ahead.ci_high,
+                baseline=0.0,
+            )
+    for finding in record.findings:
+        view = f"{finding.scope}" + (f" at delta {finding.delta:g}" if finding.delta else "")
+        for kind, epsilon in (
+            (_CLAIMED, finding.claim.epsilon),
+            (_PROVED, finding.accounted and finding.accounted.epsilon),
+            (_SHOWN, finding.shown and finding.shown.epsilon),
+        ):
+            if epsilon is not None:
+                yield SweepRow(
+                    variant=place, seed=seed, kind=kind, metric="epsilon", view=view, value=epsilon
+                )
+
+
+_Key = tuple[int, str, str, str]
+
+
+def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
+    """The rows of one figure, by variant, kind, metric and view."""
+    groups: dict[_Key, list[SweepRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.variant, row.kind, row.metric, row.view].append(row)
+    return groups
+
+
+def _overall(rows: Sequence[SweepRow], confidence: float) -> Iterator[OverTrainingsRow]:
+    """Every figure over the trainings of its variant."""
+    for (place, kind, metric, view), group in _grouped(rows).items():
+        values = [row.value for row in group]
+        ends = [(row.ci_low, row.ci_high) for row in group]
+        baselines = [row.baseline for row in group if row.baseline is not None]
+        said = {"variant": place, "kind": kind, "metric": metric, "view": view}
+        said["baseline"] = math.fsum(baselines) / len(baselines) if baselines else None
+        if kind in (_CLAIMED, _PROVED, _SHOWN):
+            # What is claimed or proved is the same of every training, or the larger one holds.
+            value = shown(values) if kind == _SHOWN else max(values)
+            yield OverTrainingsRow(**said, value=value, trainings=len(values))
+            continue
+        lows, highs = (
+            [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
+        )
+        yield _combined(said, values, lows, highs, confidence)
+
+
+def _combined(
+    said: dict[str, object],
+    values: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    confidence: float,
+) -> OverTrainingsRow:
+    found = over_trainings(values, lows, highs, confidence)
+    several = found.trainings > 1
+    return OverTrainingsRow(
+        **said,
+        value=found.value,
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        next_low=found.next_low if several else None,
+        next_high=found.next_high if several else None,
+        trainings=found.trainings,
+    )
+
+
+def _relative(
+    rows: Sequence[SweepRow], grid: Sequence[Variant], confidence: float
+) -> Iterator[OverTrainingsRow]:
+    """Utility over that of the twin, training by training with the same seed; larger is better."""
+    groups = _grouped([row for row in rows if row.kind == "utility"])
+    for (place, _, metric, view), group in groups.items():
+        twin = grid[place].twin
+        beside = (
+            {}
+            if twin is None
+            else {r.seed: r for r in groups.get((twin, "utility", metric, view), ())}
+        )
+        pairs = [(row, beside[row.seed]) for row in group if row.seed in beside]
+        ratios = [_ratio(one, other) for one, other in pairs]
+        known = [ratio for ratio in ratios if ratio is not None]
+        if not known:
+            continue
+        said = {"variant": place, "kind": "utility", "metric": metric, "view": view}
+        values, widths = zip(*known, strict=True)
+        lows = [value - width for value, width in known]
+        highs = [value + width for value, width in known]
+        assert len(values) == len(widths)
+        yield _combined({**said, "baseline": 1.0}, values, lows, highs, confidence)
+
+
+def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
+    """One figure over another and its half-width, as if their users were others: rather wide."""
+    over, under = (twin, row) if row.metric in ERRORS else (row, twin)
+    if under.value <= 0.0:
+        return None
+    ratio = over.value / under.value
+    return ratio, math.hypot(_half(over), ratio * _half(under)) / under.value
+
+
+def _half(row: SweepRow) -> float:
+    """The longer side of an interval."""
+    if row.ci_low is None or row.ci_high is None:
+        return 0.0
+    return max(row.value - row.ci_low, row.ci_high - row.value)

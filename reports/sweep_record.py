@@ -1,0 +1,118 @@
+"""A sweep, and what users do with it: a table, files, the page with its figure."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.reports import frontier, picture_files, store, templating
+from fedrec_auditor.reports.figures import Drawing
+from fedrec_auditor.reports.sweep_rows import KINDS, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.words import escaped, legal
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+RECORD = "sweep.json"
+FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
+_ROLE = "unprotected twin"
+
+
+class Sweep(SweepContents):
+    """A whole sweep: ``variants``, ``rows`` of each training, ``overall`` the trainings."""
+
+    @classmethod
+    def found(cls, directory: Path) -> Sweep | None:
+        """The sweep in a directory, None if there is none; InputError if it cannot be read."""
+        path = directory / RECORD
+        try:
+            return cls.model_validate_json(store.read_regular(path, store.LARGEST))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            why = error.strerror or str(error)
+        except ValidationError:
+            why = "something else, or one of another version"
+        raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
+
+    def save(self, directory: str | Path) -> Path:
+        """Write sweep.json, the rows as CSV and Parquet, the page and the figure."""
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        place, rows = Path(directory), self._table()
+        separated, columns = io.BytesIO(), io.BytesIO()
+        pyarrow.csv.write_csv(rows, separated)
+        pyarrow.parquet.write_table(rows, columns)
+        contents = {
+            "sweep.html": self.page().encode(),
+            "sweep.csv": separated.getvalue(),
+            "sweep.parquet": columns.getvalue(),
+            "frontier.svg": picture_files.standalone(self.figure()).encode(),
+            RECORD: self.encoded(),
+        }
+        store.check_writable(place)
+        store.write_all({place / name: content for name, content in contents.items()})
+        return place
+
+    def encoded(self) -> bytes:
+        """Canonical JSON: equal sweeps are equal bytes."""
+        data = store.plain(self.model_dump(mode="python"))
+        text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+        return (escaped(text) + "\n").encode()
+
+    def figure(self) -> Drawing:
+        """Utility against what attacks gain, and against epsilon."""
+        return Drawing(
+            name="frontier",
+            kind="frontier",
+            title="What protection costs, and what it buys",
+            caption="Up: utility over that of the same system without protection (solid line: 1; "
+            "dashed: popularity, or two means). Right: what the strongest attack gains above "
+            "guessing, and epsilon as claimed (ring), proved at most (bar), shown at least (dot). "
+            f"Crosses: intervals of {len(self.seeds)} trainings and their users.",
+            svg=frontier.figure(frontier.frontiers(self)),
+        )
+
+    def page(self) -> str:
+        """The page, which needs nothing else."""
+        page = templating.render(
+            "sweep.html.j2",
+            sweep=self,
+            figure=self.figure(),
+            systems=frontier.frontiers(self),
+            kinds=KINDS,
+            tables=[(kind, self._of(kind)) for kind in KINDS],
+        )
+        return legal(page)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each variant, training and figure; settings are columns."""
+        return self._table().to_pandas()
+
+    def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
+        """The figures of a kind over all trainings, each with the words of its variant."""
+        return [(self.words(row.variant), row) for row in self.overall if row.kind == kind]
+
+    def words(self, place: int) -> str:
+        """What a variant is called."""
+        variant = self.variants[place]
+        swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
+        return f"{variant.target} {swept}" if swept else variant.target
+
+    def _table(self) -> pyarrow.Table:
+        import pyarrow
+
+        axes = list(self.axes)
+        rows: list[dict[str, Any]] = []
+        for row in self.rows:
+            variant = self.variants[row.variant]
+            settings = {axis: variant.swept.get(axis, "") for axis in axes}
+            rows.append({"target": variant.target, **settings, **row.model_dump(mode="python")})
+        return pyarrow.Table.from_pylist(rows)

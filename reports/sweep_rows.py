@@ -1,0 +1,93 @@
+"""What a sweep leaves: variants of systems, a tidy row for each figure of each training."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fedrec_auditor.reports.rows import Row
+
+Kind = Literal["utility", "attack", "gain", "claimed", "proved", "shown"]
+KINDS: dict[str, str] = {
+    "utility": "how well it recommends",
+    "attack": "what an attack reaches",
+    "gain": "how far an attack is above guessing",
+    "claimed": "epsilon claimed",
+    "proved": "epsilon proved at most",
+    "shown": "epsilon shown at least",
+}
+
+
+class VariantRow(Row):
+    """A system with settings: ``settings`` by place where they differ from the paper's.
+
+    ``swept`` are the values of the axes. ``twin`` is the place, among the variants, of the same
+    system without protection, None where there is none.
+    """
+
+    target: str
+    settings: dict[str, Any]
+    swept: dict[str, str]
+    twin: int | None = None
+
+
+class SweepRow(Row):
+    """One figure of one training: ``variant`` is the place among the variants.
+
+    ``view`` is the vantage of an attack, the scope of an epsilon, the protocol of utility.
+    ``baseline`` is what guessing reaches, or popularity. Of an epsilon without interval both ends
+    are None.
+    """
+
+    variant: int
+    seed: int
+    kind: Kind
+    metric: str
+    view: str
+    value: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    baseline: float | None = None
+
+
+class OverTrainingsRow(Row):
+    """A figure over all trainings of a variant, at the confidence of the plan by itself.
+
+    ``next_low`` and ``next_high`` are where one more training is expected, None of one training.
+    ``relative`` is the figure over that of the twin, of utility alone, with its interval.
+    """
+
+    variant: int
+    kind: Kind
+    metric: str
+    view: str
+    value: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    next_low: float | None = None
+    next_high: float | None = None
+    baseline: float | None = None
+    trainings: int = Field(ge=1)
+
+
+class SweepContents(Row):
+    """A whole sweep; ``plan`` is that of all trainings but for targets, settings and seed.
+
+    ``axes`` are the values by name, ``seeds`` those of the trainings. ``errors`` say which
+    trainings failed, ``notes`` what was left out. ``relative`` has utility over the twin's.
+    """
+
+    schema_version: Literal[1] = 1
+    plan: dict[str, Any]
+    axes: dict[str, tuple[str, ...]]
+    seeds: tuple[int, ...]
+    data: dict[str, Any]
+    versions: dict[str, str]
+    method: str
+    variants: tuple[VariantRow, ...]
+    rows: tuple[SweepRow, ...]
+    overall: tuple[OverTrainingsRow, ...]
+    relative: tuple[OverTrainingsRow, ...]
+    notes: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()

@@ -1,0 +1,43 @@
+"""A sweep in the terminal: the points of each system."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedrec_auditor.reports.frontier import frontiers
+from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.words import brief, printable
+
+
+def render(swept: SweepContents, console: Console) -> None:
+    """Print a table for each system, and what failed."""
+    for system in frontiers(swept):
+        table = Table(title=Text(printable(system.target)), title_justify="left")
+        for head in ("Setting", f"{system.metric} over unprotected", "Gain", *_EPSILONS):
+            table.add_column(Text(printable(head)))
+        for point in system.points:
+            epsilons = [brief(point.epsilons[k]) if k in point.epsilons else "-" for k in _EPSILONS]
+            cells = (point.name, _told(point.utility), _told(point.gain), *epsilons)
+            table.add_row(*(Text(printable(cell)) for cell in cells))
+        console.print(table)
+        said = (
+            f"Popularity or two means: {brief(system.popularity)}" if system.popularity else "",
+            f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
+            f"epsilon: {system.scope}" if system.scope else "",
+        )
+        console.print(Text(printable("; ".join(filter(None, said)) + ".")))
+    for error in swept.errors:
+        console.print(Text(printable(f"error: {error}")))
+
+
+_EPSILONS = ("claimed", "proved", "shown")
+
+
+def _told(row: OverTrainingsRow | None) -> str:
+    if row is None:
+        return "-"
+    if row.ci_low is None or row.ci_high is None:
+        return brief(row.value)
+    return f"{brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}]"
