@@ -12,10 +12,11 @@ from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import brief, legal
 
-_WIDTH, _ROW, _PLOT = 480.0, 210.0, 120.0
+_WIDTH, _HEAD, _ROW, _PLOT = 480.0, 22.0, 226.0, 120.0
 _LEFT, _GAP, _PANEL = 34.0, 44.0, 190.0
 _LEAST, _MOST = 0.01, 1000.0
 """Ends of the axis of epsilon: what lies beyond sits there."""
+_LETTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,14 @@ def _popularity(swept: SweepContents, places: Sequence[int], metric: str) -> flo
 
 def figure(systems: Sequence[Frontier]) -> str:
     """The drawing, SVG: left what an attack gains, right epsilon; up is utility over the twin's."""
-    drawn: list[str] = []
+    left = _LEFT + _PANEL + _GAP
+    drawn = [drawing.ring(left + 6, 8, "claim"), drawing.text(left + 16, 12, "claimed")]
+    drawn += [drawing.line(left + 76, 3, left + 76, 13, "ink", 2)]
+    drawn += [drawing.text(left + 84, 12, "proved")]
+    drawn += [drawing.dot(left + 140, 8, "leak"), drawing.text(left + 150, 12, "shown")]
     for number, system in enumerate(systems):
-        drawn += _row(system, number * _ROW)
-    return drawing.svg(_WIDTH, _ROW * max(1, len(systems)), drawn)
+        drawn += _row(system, _HEAD + number * _ROW)
+    return drawing.svg(_WIDTH, _HEAD + _ROW * len(systems), drawn)
 
 
 def _row(system: Frontier, top: float) -> list[str]:
@@ -172,10 +177,15 @@ def _gains(system: Frontier, left: float, floor: float, height: Height) -> list[
             height,
         )
     drawn += [drawing.text(place(v), floor + 14, brief(v), anchor="middle") for v in (0.0, high)]
-    words = f"gain over guessing: {system.attack}" if told else "no attack was run"
-    cut = words if len(words) <= 44 else f"{words[:43]}…"
-    drawn.append(drawing.text(left - 30, floor + 30, escape(legal(cut)), muted=True))
-    return drawn
+    words = (
+        ("gain over guessing of", *system.attack.split(": ", 1)) if told else ("no attack was run",)
+    )
+    drawn += [
+        drawing.text(left, floor + 30 + 14 * line, escape(legal(_cut(word))), muted=True)
+        for line, word in enumerate(words)
+    ]
+    path = [(place(gain.value), height(point.utility.value)) for point, gain in told]
+    return [drawing.curve(path, "muted", 0.8), *drawn]
 
 
 def _epsilons(system: Frontier, left: float, floor: float, height: Height) -> list[str]:
@@ -202,19 +212,29 @@ def _epsilons(system: Frontier, left: float, floor: float, height: Height) -> li
         drawing.text(place(value), floor + 14, f"{value:g}", anchor="middle")
         for value in (0.01, 1.0, 100.0)
     ]
-    words = "epsilon: ○ claimed, | proved, ● shown"
-    drawn.append(drawing.text(left - 10, floor + 30, words, muted=True))
+    words = ("epsilon of", *system.scope.split(" / ", 1))
+    drawn += [
+        drawing.text(left, floor + 30 + 14 * line, escape(legal(_cut(word))), muted=True)
+        for line, word in enumerate(words)
+    ]
     return drawn
+
+
+def _cut(words: str) -> str:
+    """At most as many letters as fit below a panel."""
+    return words if len(words) <= _LETTERS else f"{words[: _LETTERS - 1]}…"
 
 
 def _cross(
     x: float, y: float, across: tuple[float, float], point: Point, height: Height
 ) -> list[str]:
-    """A point with its intervals, and its name beside."""
+    """A point with its intervals, and the values of its settings beside."""
     row = point.utility
+    name = "/".join(part.rpartition("=")[2] for part in point.name.split(", "))
     low, high = height(row.ci_low or row.value), height(row.ci_high or row.value)
     return [
         drawing.line(across[0], y, across[1], y, "leak", 1),
         drawing.line(x, low, x, high, "leak", 1),
         drawing.dot(x, y, "leak"),
+        drawing.text(x + 6, y - 6, escape(legal(name))),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def versions() -> dict[str, str]:
     return {**plugins.versions(), **own}
 
 
+@cache
 def source_digest() -> str:
     """SHA-256 over our own source, so that results of other code are never taken for ours."""
     digest = hashlib.sha256()
