@@ -7,6 +7,8 @@ import re
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UsersRow, UtilityRow
 from fedrec_auditor.reports.words import brief, percent
 
+BROKEN = "Somebody breaks the protocol:"
+"""How the note of an attack begins to say that it sees what the protocol hides."""
 GOT = {
     "accuracy": "which of two inputs was sent is guessed {share} of the time",
     "entries proved": "{share} of the entries of a history are known for certain",
@@ -49,6 +51,11 @@ def object_words(row: AttackRow) -> str:
     if attribute is not None:
         return attribute[1].replace("_", " ")
     return _OBJECTS.get(row.family, row.metric)
+
+
+def beyond_protocol(row: AttackRow) -> bool:
+    """Whether it sees what the protocol hides from everybody."""
+    return BROKEN in row.note
 
 
 def beside_words(row: UtilityRow) -> str:

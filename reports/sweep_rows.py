@@ -9,6 +9,8 @@ from pydantic import Field
 from fedrec_auditor.reports.rows import Row
 
 Kind = Literal["utility", "attack", "gain", "claimed", "proved", "shown"]
+BEYOND = "beyond the protocol"
+"""How the view of an attack ends that somebody makes who breaks the protocol."""
 KINDS: dict[str, str] = {
     "utility": "how well it recommends",
     "attack": "what an attack reaches",
@@ -55,7 +57,6 @@ class OverTrainingsRow(Row):
     """A figure over all trainings of a variant, at the confidence of the plan by itself.
 
     ``next_low`` and ``next_high`` are where one more training is expected, None of one training.
-    ``relative`` is the figure over that of the twin, of utility alone, with its interval.
     """
 
     variant: int
@@ -71,11 +72,22 @@ class OverTrainingsRow(Row):
     trainings: int = Field(ge=1)
 
 
+class AnswerRow(Row):
+    """The least noise, times the paper's, that keeps a condition, in ``words`` too; None if none."""
+
+    target: str
+    condition: str
+    words: str
+    factor: float | None = None
+    settings: dict[str, Any] = {}
+
+
 class SweepContents(Row):
     """A whole sweep; ``plan`` is that of all trainings but for targets, settings and seed.
 
     ``axes`` are the values by name, ``seeds`` those of the trainings. ``errors`` say which
-    trainings failed, ``notes`` what was left out. ``relative`` has utility over the twin's.
+    trainings failed, ``notes`` what was left out, ``answers`` what was searched for. ``relative``
+    has utility over the twin's.
     """
 
     schema_version: Literal[1] = 1
@@ -89,5 +101,6 @@ class SweepContents(Row):
     rows: tuple[SweepRow, ...]
     overall: tuple[OverTrainingsRow, ...]
     relative: tuple[OverTrainingsRow, ...]
+    answers: tuple[AnswerRow, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

@@ -28,6 +28,8 @@ def render(swept: SweepContents, console: Console) -> None:
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(printable("; ".join(filter(None, said)) + ".")))
+    for answer in swept.answers:
+        console.print(Text(printable(f"{answer.target}: {answer.words}")))
     for error in swept.errors:
         console.print(Text(printable(f"error: {error}")))
 

@@ -38,6 +38,14 @@ def command(
         Literal["privacy"] | None,
         typer.Option(help="privacy: 1/16 to 16 times the noise, of every system that has a knob."),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Find the least noise that keeps it: 'attacks <= guessing + .05', "
+            "'epsilon(user, training) <= 4'.",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Trainings of each setting.")] = 3,
     plan: PlanFile = None,
     out: Annotated[Path, typer.Option(help="Directory for the sweep.")] = Path("sweep"),
@@ -53,13 +61,17 @@ def command(
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY, Axis
     from fedrec_auditor.auditor.sweep.sweep import run_sweep
+    from fedrec_auditor.auditor.sweep.until import Condition
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
     axes = [Axis.of(text, chosen.targets) for text in texts]
+    condition = None if until is None else Condition.of_text(until)
     resources = make_resources(jobs, "cpu", memory)
     with resumable(out) as observe:
-        swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
+        swept = run_sweep(
+            chosen, axes, seeds, resources, out=out, observe=observe, force=force, until=condition
+        )
     show(swept, out)
 
 

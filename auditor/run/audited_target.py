@@ -45,6 +45,7 @@ from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.power import Power
+from fedrec_auditor.reports.attack_words import BROKEN
 from fedrec_auditor.reports.rows import (
     AttackRow,
     Finding,
@@ -63,7 +64,6 @@ _AnyRow = TypeVar("_AnyRow", bound=Row)
 _NO_TRUTH = "No truth is given that guesses could be held against. Give it with --truth."
 _UNLINKED = "The recording does not say who sent what, so that no guess could be judged."
 _UNTOLD = "Nothing that it is after can be told from these data and messages."
-_BROKEN = "Somebody breaks the protocol:"
 _BREACHES = {
     Vantage.SHUFFLED: "the proxy that should unlink and shuffle tells the server who sent what.",
     Vantage.AGGREGATE: "the masks of secure aggregation are lifted, and single uploads seen.",
@@ -177,7 +177,7 @@ class AuditedTarget:
                     refusal = "" if found else _UNTOLD
                 except InputError as error:  # devices may refuse histories that are made up
                     refusal = str(error)
-            beyond = "" if public.route.shows(vantage) else f"{_BROKEN} {_BREACHES[public.route]}"
+            beyond = "" if public.route.shows(vantage) else f"{BROKEN} {_BREACHES[public.route]}"
             for row in found:
                 if isinstance(row, AttackRow):
                     rows.append(_noted(row, "note", self._cut, beyond, messages.left_out))

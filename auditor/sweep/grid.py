@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+from fedrec_auditor.auditor.plan.families import near_names
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.setting_names import fields_of
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Setting, settings_of
@@ -175,12 +175,14 @@ def _over(given: Settings, more: Mapping[str, Any]) -> Settings:
 
 
 def _has(target: str, axis: Axis, plan: Plan) -> bool:
-    if axis.target:
-        return axis.target == target
+    if axis.target not in ("", target):
+        return False
     if axis.field == PRIVACY:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
         return made.privacy is not None
+    if axis.target:
+        return True
     return OBJECT not in target and axis.field.partition(".")[0] in _fields(target)
 
 
@@ -193,10 +195,3 @@ def _fields(target: str) -> frozenset[str]:
 
 def _all_fields(targets: Sequence[str]) -> set[str]:
     return {field for target in targets for field in _fields(target)} | {PRIVACY}
-
-
-def check_targets(targets: Sequence[str]) -> None:
-    """InputError for a name that is no target."""
-    for name in targets:
-        if OBJECT not in name:
-            FAMILIES["targets"].check(name)

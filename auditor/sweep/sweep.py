@@ -11,19 +11,27 @@ from pathlib import Path
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
-from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, make_target
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit
-from fedrec_auditor.auditor.sweep.grid import Axis, Variant, variants
+from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, variants
 from fedrec_auditor.auditor.sweep.trainings import METHOD, over_trainings, shown
+from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports import store
+from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.flat import leaves
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.sweep_record import Sweep
-from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepRow, VariantRow
+from fedrec_auditor.reports.sweep_rows import (
+    BEYOND,
+    AnswerRow,
+    OverTrainingsRow,
+    SweepRow,
+    VariantRow,
+)
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.targets.datasets.base import Interactions
 
@@ -77,10 +85,13 @@ def run_sweep(
     out: Path | None = None,
     observe: Observer | None = None,
     force: bool = False,
+    until: Condition | None = None,
 ) -> Sweep:
     """Run what of the grid is not yet finished in ``out``, and leave its reports there.
 
-    InputError if ``out`` cannot be written, holds something else, or a variant cannot be made.
+    With ``until`` the noise of each target is searched for the least that keeps this condition,
+    and the grid is of all that were tried. InputError if ``out`` cannot be written, holds something
+    else, or a variant cannot be made.
     """
     if not 1 <= seeds <= 1000:
         raise InputError(f"Expected seeds from 1 to 1,000, got {seeds}. Give for example 3.")
@@ -93,9 +104,49 @@ def run_sweep(
     with store.lock(out):
         if not force:
             _refuse_others(out, plan)
+        answers: list[AnswerRow] = []
+        if until is not None:
+            answers, axes = _searched(plan, axes, numbers, resources, out, observe, until)
+            grid = variants(plan, axes)
         found = _run(plan, axes, grid, numbers, resources, out, observe)
+        found = found.model_copy(update={"answers": tuple(answers)})
         found.save(out)
     return found
+
+
+def _searched(
+    plan: Plan,
+    axes: Sequence[Axis],
+    seeds: Sequence[int],
+    resources: Resources,
+    out: Path,
+    observe: Observer | None,
+    until: Condition,
+) -> tuple[list[AnswerRow], list[Axis]]:
+    """The least noise of each target, and the axes with what was tried."""
+    if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
+        raise InputError(
+            f"Expected one value a setting where the noise is searched for, got {wrong[0]} with "
+            "others. Give one, and leave privacy out."
+        )
+    if fixed := [name for name in plan.targets if make_target(name, plan).privacy is None]:
+        raise InputError(
+            f"Expected systems that say what buys privacy, got {fixed[0]}, which has no noise. "
+            "Leave it out."
+        )
+    answers, tried = [], list(axes)
+    for target in plan.targets:
+        alone = plan.model_copy(update={"targets": (target,)})
+
+        def trained(factor: float, count: int, alone: Plan = alone) -> Sweep:
+            noise = [*axes, Axis(PRIVACY, (f"{factor:g}",))]
+            more = tuple(range(seeds[0], seeds[0] + count))
+            return _run(alone, noise, variants(alone, noise), more, resources, out, observe)
+
+        answer, factors = search(target, until, trained, len(seeds), plan.confidence)
+        answers.append(answer)
+        tried.append(Axis(PRIVACY, tuple(f"{factor:g}" for factor in factors), target))
+    return answers, tried
 
 
 def _refuse_others(out: Path, plan: Plan) -> None:
@@ -207,7 +258,8 @@ def _rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
             baseline=None if row.baseline is None else row.baseline.value,
         )
     for attack in record.attacks:
-        said = {"variant": place, "seed": seed, "view": str(attack.vantage)}
+        broken = f", {BEYOND}" if beyond_protocol(attack) else ""
+        said = {"variant": place, "seed": seed, "view": f"{attack.vantage}{broken}"}
         metric = f"{attack.attack}: {attack.metric}"
         yield SweepRow(
             **said,
