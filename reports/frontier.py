@@ -80,7 +80,10 @@ def _frontier(swept: SweepContents, target: str) -> Frontier:
             continue
         gain = next((r for r in gains if r.variant == place and _same(r, strongest)), None)
         epsilons = {str(r.kind): r.value for r in bounds if r.variant == place and r.view == scope}
-        swept_words = ", ".join(f"{k}={v}" for k, v in swept.variants[place].swept.items())
+        swept_words = ", ".join(
+            f"{name.removeprefix(f'{target}.')}={value}"
+            for name, value in swept.variants[place].swept.items()
+        )
         points.append(Point(swept_words or "as printed", utility, gain, epsilons))
     return Frontier(
         target=target,

@@ -73,13 +73,13 @@ class OverTrainingsRow(Row):
 
 
 class AnswerRow(Row):
-    """The least noise, times the paper's, that keeps a condition, in ``words`` too; None if none."""
+    """The least noise, times the paper's, that keeps a condition, None if none does."""
 
     target: str
     condition: str
     words: str
     factor: float | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class SweepContents(Row):

@@ -96,9 +96,7 @@ class Condition:
         groups: dict[tuple[str, str], list[SweepRow]] = {}
         for row in rows:
             words = row.view.replace(",", " /").split(" / ") if kind == "proved" else [row.metric]
-            named = all(
-                any(w == word or w.startswith(f"{word}:") for w in words) for word in self.of
-            )
+            named = all(word in words or f"{word}:" in row.metric for word in self.of)
             if row.kind == kind and named and not row.view.endswith(BEYOND):
                 groups.setdefault((row.metric, row.view), []).append(row)
         if not groups:
@@ -146,7 +144,7 @@ def search(
         strong = weak
     elif keeps(strong):
         for _ in range(STEPS):
-            middle = math.sqrt(weak * strong)
+            middle = float(f"{math.sqrt(weak * strong):.3g}")
             if keeps(middle):
                 strong = middle
             else:

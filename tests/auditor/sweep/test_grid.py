@@ -1,0 +1,81 @@
+"""Which variants a sweep has."""
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.sweep.grid import Axis, variants
+
+PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
+
+
+def grid(*texts: str, plan: Plan = PLAN):
+    return variants(plan, [Axis.of(text, plan.targets) for text in texts])
+
+
+def test_an_axis_is_of_every_target_that_has_the_setting():
+    made = grid("epsilon=1,2", "reports=1,3")
+    settings = [(each.target, each.settings) for each in made]
+    assert settings == [
+        ("fmf-ldp", {"epsilon": 1, "reports": 1}),
+        ("fmf-ldp", {"epsilon": 1, "reports": 3}),
+        ("fmf-ldp", {"epsilon": 2, "reports": 1}),
+        ("fmf-ldp", {"epsilon": 2, "reports": 3}),
+        ("dplcf-sp", {"epsilon": 1}),
+        ("dplcf-sp", {"epsilon": 2}),
+        ("fcf", {}),
+        ("lcf-ub", {}),
+    ]
+
+
+def test_a_twin_is_there_once_and_has_the_settings_that_both_have():
+    made = grid("fmf-ldp.rounds=2,3", "fmf-ldp.epsilon=1,2", plan=Plan(targets=("fmf-ldp",)))
+    twins = [(made[each.twin].target, made[each.twin].settings) for each in made if each.twin]
+    assert twins == [("fcf", {"rounds": rounds}) for rounds in (2, 2, 3, 3)]
+    assert len(made) == 6
+
+
+def test_a_composition_has_itself_without_protection_as_a_twin():
+    plan = Plan(targets=("fednews",))
+    made = grid("protection.epsilon=20,40", "protection=laplace,unprotected", plan=plan)
+    twins = {each.twin for each in made if each.twin is not None}
+    assert [made[twin].settings["protection"]["name"] for twin in twins] == ["unprotected"]
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
+    made = make_target(name, Plan())
+    if made.privacy is None:
+        with pytest.raises(InputError, match="privacy"):
+            grid("privacy=2", plan=Plan(targets=(name,)))
+        return
+    for factor in (0.25, 4.0):
+        (variant, *_) = grid(f"privacy={factor}", plan=Plan(targets=(name,)))
+        turned = make_target(name, Plan(targets=(name,), settings={name: variant.settings}))
+        before = made.privacy.turned(made, factor)
+        assert turned.privacy.turned(turned, 1.0) == pytest.approx(before)
+        directions = [turned.privacy.noise, turned.privacy.budgets]
+        assert all(before), directions
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["epsilon"], r"\[TARGET\.\]NAME=VALUE,VALUE, got 'epsilon'"),
+        (["epsilon=1,,2"], "got 'epsilon=1,,2'"),
+        (["epsilon=1,1"], "each value of epsilon once, got 1 twice"),
+        (["epsilom=1"], "got 'epsilom'.*epsilon"),
+        (["privacy=0"], "privacy above 0, how many times the noise, got '0'"),
+        (["epsilon=-1"], "epsilon"),
+    ],
+)
+def test_a_wrong_axis_is_refused(texts, said):
+    with pytest.raises(InputError, match=said):
+        grid(*texts)
+
+
+def test_too_many_combinations_are_refused():
+    many = ",".join(map(str, range(1, 201)))
+    with pytest.raises(InputError, match="at most 10,000 combinations"):
+        grid(f"rounds={many}", f"reports={many}")

@@ -1,0 +1,156 @@
+"""A sweep is the same whether it was killed, grew, or ran elsewhere."""
+
+import json
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.run import runner
+from fedrec_auditor.auditor.run.resources import Resources
+from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.sweep.grid import Axis
+from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
+from fedrec_auditor.reports.sweep_record import FILES, Sweep
+
+GIVEN = {
+    "data": "synthetic",
+    "quick": True,
+    "attacks": ("interaction-reconstruction",),
+    "games": ("local",),
+}
+SETTINGS = ["epsilon=1,4"]
+
+
+def run(out, settings=SETTINGS, seeds=2, targets=("dplcf-sp",), jobs=1):
+    return sweep(targets, settings, seeds=seeds, out=out, jobs=jobs, **GIVEN)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("sweep")
+    return run(out), out
+
+
+def test_a_cell_is_an_audit_of_the_same_plan(whole):
+    swept, _ = whole
+    record = audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=1, jobs=1, **GIVEN)
+    cell = [row for row in swept.rows if (row.variant, row.seed) == (1, 1)]
+    figures = {(row.kind, row.metric): row.value for row in cell}
+    for row in record.utility:
+        assert figures["utility", row.metric] == row.value
+    for row in record.attacks:
+        assert figures["attack", f"{row.attack}: {row.metric}"] == row.value
+
+
+def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
+    _, out = whole
+    keep, left = runner._keep, iter(range(5))
+
+    def dying(*given):
+        keep(*given)
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        left = iter(range(5))
+        monkeypatch.setattr(runner, "_keep", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path)
+    monkeypatch.setattr(runner, "_keep", keep)
+    run(tmp_path)
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
+    _, out = whole
+    ran = []
+    job = runner._job
+
+    def counted(number, audit, *given):
+        ran.append((audit.plan.seed, dict(audit.plan.settings)))
+        return job(number, audit, *given)
+
+    monkeypatch.setattr(runner, "_job", counted)
+    run(out)
+    assert ran == []
+    run(out, ["epsilon=1,2,4"], seeds=2)
+    assert {str(settings) for _, settings in ran} == {"{'dplcf-sp': {'epsilon': 2}}"}
+
+
+def test_the_number_of_workers_changes_no_byte(whole, tmp_path):
+    swept, _ = whole
+    run(tmp_path, jobs=2)
+    assert Sweep.found(tmp_path).encoded() == swept.encoded()
+
+
+def test_utility_stands_beside_the_unprotected_twin(whole):
+    swept, _ = whole
+    assert [each.twin for each in swept.variants] == [2, 2, None]
+    overall = {(r.variant, r.metric): r.value for r in swept.overall if r.kind == "utility"}
+    for row in swept.relative:
+        values = [
+            {r.variant: r.value for r in swept.rows if r.seed == seed and r.metric == row.metric}
+            for seed in swept.seeds
+        ]
+        ratios = [each[row.variant] / each[2] for each in values]
+        assert row.value == pytest.approx(sum(ratios) / len(ratios))
+        assert (row.variant, row.metric) in overall
+
+
+def test_a_training_that_fails_is_told_and_loses_no_other(tmp_path):
+    swept = run(tmp_path, ["learning_rate=0.01,1e30"], targets=("fcf",), seeds=1)
+    assert len(swept.errors) == 1 or not swept.errors
+    assert any(row.variant == 0 for row in swept.rows)
+
+
+def test_other_plans_and_audits_are_not_replaced(whole, tmp_path):
+    _, out = whole
+    with pytest.raises(InputError, match="other quick"):
+        sweep("dplcf-sp", SETTINGS, out=out, **{**GIVEN, "quick": False})
+    audit("dplcf-sp", out=tmp_path, jobs=1, **{**GIVEN, "games": ()})
+    with pytest.raises(InputError, match="got the report of an audit"):
+        run(tmp_path)
+
+
+def test_a_broken_file_is_refused(whole, tmp_path):
+    (tmp_path / "sweep.json").write_text(json.dumps({"schema_version": 9}))
+    with pytest.raises(InputError, match="Expected a sweep in"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1001])
+def test_a_wrong_number_of_trainings_is_refused(seeds):
+    with pytest.raises(InputError, match="seeds from 1 to 1,000"):
+        sweep("dplcf-sp", seeds=seeds, **GIVEN)
+
+
+def test_a_table_has_a_row_a_figure_and_the_settings_as_columns(whole):
+    swept, _ = whole
+    table = swept._table()
+    assert table.num_rows == len(swept.rows)
+    assert set(table.column("epsilon").to_pylist()) >= {"1", "4", ""}
+
+
+def test_the_page_shows_every_point_and_needs_nothing_else(whole):
+    _, out = whole
+    page = (out / "sweep.html").read_text()
+    assert "epsilon=1" in page
+    assert page.count("<circle") >= 4
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+
+
+def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
+    from fedrec_auditor.auditor.plan.plan import Plan
+    from fedrec_auditor.auditor.sweep.until import Condition
+
+    plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
+    until = Condition.of_text("epsilon(interaction, training) <= 0.5")
+    swept = run_sweep(plan, [], 1, Resources(jobs=1), out=tmp_path, until=until)
+    (answer,) = swept.answers
+    # The claimed epsilon of 1, and what is proved, fall as the noise grows: 2 times is exact.
+    assert 2.0 <= answer.factor <= 2.0 * 2.0 ** (12 / 64) * 1.01
+    assert answer.settings == {"epsilon": pytest.approx(1.0 / answer.factor)}
+    for wrong in ([Axis("privacy", ("1",))], [Axis("epsilon", ("1", "2"))]):
+        with pytest.raises(InputError, match="one value a setting"):
+            run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)

@@ -1,0 +1,131 @@
+"""The least noise that keeps a condition, of a system whose leak is known."""
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.sweep.until import STEPS, Condition, search
+from fedrec_auditor.reports.sweep_rows import BEYOND, SweepContents, SweepRow, VariantRow
+
+STEP = 2.0 ** (12 / 2**STEPS)
+"""How far apart the last two factors of a search are."""
+
+
+def rows(gains, view="server", kind="gain", metric="interaction-membership: AUC"):
+    return [
+        SweepRow(
+            variant=0,
+            seed=seed,
+            kind=kind,
+            metric=metric,
+            view=view,
+            value=gain,
+            ci_low=gain - 0.01,
+            ci_high=gain + 0.01,
+        )
+        for seed, gain in enumerate(gains)
+    ]
+
+
+def swept(found) -> SweepContents:
+    return SweepContents(
+        plan={},
+        axes={},
+        seeds=(),
+        data={},
+        versions={},
+        method="",
+        variants=(VariantRow(target="a", settings={"noise": 1.0}, swept={}),),
+        rows=tuple(found),
+        overall=(),
+        relative=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("attacks <= guessing + .2", True),
+        ("attacks <= guessing + .15", None),
+        ("attacks <= guessing + .05", False),
+        ("attacks <= guessing", False),
+        ("attacks(interaction-membership) <= guessing+0.2", True),
+        ("epsilon(user, training) <= 4", True),
+        ("epsilon(user) <= 3.9", False),
+    ],
+)
+def test_a_condition_is_held_against_what_speaks_of_it(text, kept):
+    made = rows([0.10, 0.11, 0.12]) + rows([0.9] * 3, f"server, {BEYOND}")
+    made += rows([4.0] * 3, "user / any pair / server / training", "proved", "epsilon")
+    made += rows([99.0] * 3, "item / any pair / server / training", "proved", "epsilon")
+    assert Condition.of_text(text).kept(made, 0.95) is kept
+
+
+def test_one_training_cannot_keep_a_condition():
+    assert Condition.of_text("attacks <= guessing + .5").kept(rows([0.0]), 0.95) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "attacks", "attacks <= .05", "epsilon <= guessing + 1", "attacks <= guessing + -1",
+     "epsilon <= nan", "epsilon < 1", "epsilon <= 1e999", "utility >= 1"],
+)  # fmt: skip
+def test_a_text_that_is_no_condition_is_refused(text):
+    with pytest.raises(InputError, match="Expected a condition"):
+        Condition.of_text(text)
+
+
+def test_what_nothing_speaks_of_is_refused():
+    with pytest.raises(InputError, match="Expected figures that speak of"):
+        Condition.of_text("attacks(linkage) <= guessing").kept(rows([0.0]), 0.95)
+
+
+@pytest.mark.parametrize("least", [0.07, 1.0, 9.0, 200.0])
+def test_the_least_noise_is_found_and_the_next_weaker_does_not_keep_it(least):
+    """A gain of .05 at this noise, and less in proportion to more of it."""
+
+    def trained(factor, count):
+        rng = np.random.default_rng([int(1000 * factor), count])
+        return swept(rows(0.05 * least / factor + 1e-4 * rng.normal(size=count)))
+
+    answer, tried = search("a", Condition.of_text("attacks <= guessing + .06"), trained, 4, 0.95)
+    bound = 0.05 * least / 0.06
+    assert answer.factor is not None
+    weaker = [factor for factor in tried if factor < answer.factor]
+    assert bound < answer.factor
+    # The users' interval of .01 has to fit below, too.
+    assert max(weaker) < 0.05 * least / 0.05 * 1.01
+
+
+def test_the_chosen_setting_keeps_the_condition_in_fresh_trainings():
+    kept = []
+    for number in range(20):
+        rng = np.random.default_rng(number)
+
+        def gains(factor, count, rng=rng):
+            return 0.05 / factor + 0.005 * rng.normal(size=count)
+
+        def trained(factor, count, gains=gains):
+            return swept(rows(gains(factor, count)))
+
+        condition = Condition.of_text("attacks <= guessing + .05")
+        answer, _ = search("a", condition, trained, 5, 0.95)
+        kept.append(np.mean(gains(answer.factor, 1000) <= 0.05))
+    assert np.mean(kept) > 0.95
+
+
+def test_where_nothing_keeps_it_that_is_said():
+    def trained(factor, count):
+        return swept(rows([0.4] * count))
+
+    answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 3, 0.95)
+    assert answer.factor is None
+    assert answer.words.startswith("No noise up to 256 times the paper's keeps")
+
+
+def test_what_trainings_cannot_tell_is_not_kept():
+    def trained(factor, count):
+        return swept(rows(np.resize([0.0, 0.09], count)))
+
+    answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 2, 0.95)
+    assert "(trainings cannot tell)" in answer.words
