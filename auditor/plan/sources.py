@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.targets.cache import check_genuine
 
 if TYPE_CHECKING:
+    from fedrec_auditor.auditor.plan.plan import Plan
     from fedrec_auditor.targets.datasets.base import Dataset, Interactions
+    from fedrec_auditor.targets.datasets.parts.side_tables import SideTables
     from fedrec_auditor.targets.filter import Filter
 
 logger = logging.getLogger(__name__)
@@ -34,8 +37,6 @@ def in_memory(
     if isinstance(data, str | Path):
         return None, str(data)
     import numpy as np
-    from pyarrow import parquet
-    from pyarrow.interchange import from_dataframe
     from scipy import sparse
 
     from fedrec_auditor.targets.datasets.base import Interactions
@@ -51,9 +52,7 @@ def in_memory(
             )
         return Interactions.of(table), "table"
     if hasattr(data, "__dataframe__"):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "table.parquet"
-            parquet.write_table(from_dataframe(data), path)
+        with in_file(data, "table") as path:
             loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
@@ -62,8 +61,30 @@ def in_memory(
     )
 
 
+@contextmanager
+def in_file(data: Any, name: str) -> Iterator[Path]:
+    """The path of a table that is in a file, or of a file ``name`` with a DataFrame's rows."""
+    if isinstance(data, str | Path):
+        yield Path(data)
+        return
+    from pyarrow import parquet
+    from pyarrow.interchange import from_dataframe
+
+    if not hasattr(data, "__dataframe__"):
+        raise InputError(
+            f"Expected {name} as a DataFrame or a path, got {type(data).__name__}. "
+            "Give one of these."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        parquet.write_table(from_dataframe(data), path.with_suffix(".parquet"))
+        yield path.with_suffix(".parquet")
+
+
 def load_data(
-    data: str, columns: Mapping[str, str] | None = None, filters: Filter | None = None
+    data: str,
+    columns: Mapping[str, str] | None = None,
+    filters: Filter | None = None,
 ) -> Interactions:
     """Load a data set by its name, or from a directory, archive or table that one can read.
 
@@ -75,11 +96,68 @@ def load_data(
     return filters(interactions) if filters else interactions
 
 
-def check_source(data: str, columns: Mapping[str, str] | None = None) -> None:
+def load_planned(plan: Plan) -> Interactions:
+    """The data of a plan: read, joined with what is said of users and items, and filtered."""
+    return _prepared(plan, _load(plan.data, plan.columns), side_tables(plan))
+
+
+def given_data(
+    data: Any, plan: Plan, *, users: Any = None, items: Any = None
+) -> tuple[Interactions | None, Plan]:
+    """The data, prepared, if any of it is in memory; and the plan, with the names of all.
+
+    ``data`` are what ``in_memory`` takes, ``users`` and ``items`` DataFrames or paths.
+    """
+    own, name = in_memory(data, plan.columns)
+    sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
+    paths = {key: str(side) for key, side in sides.items() if isinstance(side, str | Path)}
+    columns = plan.columns if own is None else None
+    names = {key: paths.get(key, key) for key in sides}
+    named = plan.model_copy(update={"data": name, "columns": columns, **names})
+    check_source("synthetic" if own is not None else name, columns, list(paths.values()))
+    if own is None and len(paths) == len(sides):
+        return None, named
+    with ExitStack() as stack:
+        files = {key: stack.enter_context(in_file(side, key)) for key, side in sides.items()}
+        tables = replace(side_tables(plan), users=files.get("users"), items=files.get("items"))
+        return _prepared(plan, _load(name, columns) if own is None else own, tables), named
+
+
+def side_tables(plan: Plan) -> SideTables:
+    """What the plan says beside its interactions."""
+    from fedrec_auditor.targets.datasets.parts.side_tables import SideTables
+
+    return SideTables(
+        users=None if plan.users is None else Path(plan.users),
+        items=None if plan.items is None else Path(plan.items),
+        wanted=plan.attributes,
+        bins=plan.bins,
+        columns=plan.columns or {},
+    )
+
+
+def _prepared(plan: Plan, interactions: Interactions, tables: SideTables) -> Interactions:
+    from fedrec_auditor.targets.filter import Filter
+
+    filters = Filter(min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating)
+    return filters(tables(interactions))
+
+
+def check_source(
+    data: str,
+    columns: Mapping[str, str] | None = None,
+    tables: Sequence[str | None] = (),
+) -> None:
     """InputError unless ``data`` is the name of a data set or a path that is there.
 
-    Columns are of a table, which has them by name.
+    Columns are of a table, which has them by name. What is said beside are ``tables``.
     """
+    for table in tables:
+        if table is not None and not _is_table(table):
+            raise InputError(
+                f"Expected a file {', '.join(TABLES)} of users or items, got {table!r}. Check the "
+                "path."
+            )
     names, path = FAMILIES["datasets"].names(), Path(data)
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
     if data not in names and there and not (path.is_file() or path.is_dir()):
