@@ -36,7 +36,7 @@ def command(said: dict[str, Any], as_json: AsJson = False) -> None:
     With --data, --users or --items what is read of them instead.
     """
     if said:
-        from fedrec_auditor.auditor.plan.sources import load_planned
+        from fedrec_auditor.auditor.plan.planned_data import load_planned
 
         _show(_read(load_planned(plan_of(None, said))), as_json)
         return

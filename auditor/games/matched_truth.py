@@ -15,11 +15,11 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.identifiers import places
 from fedrec_auditor.targets.recorded.manifest import Manifest
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.regular_file import check_regular
 from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.side_tables import places
 
 LARGEST = 2**31
 """Most bytes of a table of senders and users."""

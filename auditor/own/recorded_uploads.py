@@ -15,7 +15,8 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
-from fedrec_auditor.auditor.plan.sources import given_data, in_memory, load_planned
+from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
+from fedrec_auditor.auditor.plan.sources import in_memory
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -166,7 +167,8 @@ def attack_recording(
     ----------
     path : the directory of a recording (docs/recorded-uploads.md).
     truth, columns, users, items : what the senders held while they trained, as ``audit_system``
-        takes data. By default what the recording itself has, if anything. Without it linkage alone is played.
+        takes data. By default what the recording itself has, if anything. Without it linkage alone
+        is played.
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
     client : the devices' code, as a system that ``wrap_system`` made, ``module:object``, or the

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.objects import as_target, stating
 from fedrec_auditor.auditor.plan.plan import Plan, amend
-from fedrec_auditor.auditor.plan.sources import given_data
+from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -72,8 +72,8 @@ def wrap_system(
     scores : ``scores(model, history)``, those of all items, to measure utility.
     obeys : whether devices take any model from the server: then it may choose a malicious one.
     n_users : the number of users that the claims are made for, where it matters: noise that is
-        shared between devices, or amplification by sampling or shuffling. Games of what only a crowd hides
-        are played with so many. By default claims are taken to hold for any number.
+        shared between devices, or amplification by sampling or shuffling. Games of what only a
+        crowd hides are played with so many. By default claims are taken to hold for any number.
     upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
         minutes of one core suffice for, by this number and never by a clock.
     drops_out : whether the client may return None: its device sends nothing in that round, and the

@@ -38,7 +38,7 @@ from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
 from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
-from fedrec_auditor.auditor.plan.sources import given_data
+from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints

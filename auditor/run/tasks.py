@@ -21,8 +21,8 @@ from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT
-from fedrec_auditor.auditor.plan.sources import load_planned
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,

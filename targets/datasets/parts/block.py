@@ -122,13 +122,13 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class AnyCells:
     """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
 
     what: str
 
 
-Wanted = Mapping[int, Column | Codes | Cells | str]
+Wanted = Mapping[int, Column | Codes | AnyCells | str]
 """The columns to read, by place in the file: numbers, known words, anything, or texts with what one
 is."""
 
@@ -225,7 +225,7 @@ class Block:
         found.add(self._utf8(at, self.words(at)))
 
     def cells(self, at: int, found: Identifiers) -> None:
-        """Give column ``at``, of Cells, to ``found`` as texts; InputError at one not in UTF-8."""
+        """Give column ``at`` of AnyCells to ``found`` as texts; InputError at one not in UTF-8."""
         fields = self.columns[at]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
         found.add(self._utf8(at, words))
@@ -246,7 +246,7 @@ class Block:
         return broken(self.place(self.row + row), expected, shown, REPAIR if shown else FILL)
 
 
-def what(wanted: Column | Codes | Cells | str) -> str:
+def what(wanted: Column | Codes | AnyCells | str) -> str:
     """What errors call one entry of a column."""
     return wanted if isinstance(wanted, str) else wanted.what
 

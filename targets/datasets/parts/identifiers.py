@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,15 +61,3 @@ def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """The same in four bytes each where they fit."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
-
-
-def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """The identifiers (n,) as a file has them: ``texts`` where they are some, else numbers."""
-    return np.array(texts, dtype=np.str_) if texts else ids
-
-
-def places(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of ``wanted`` stands in ``among``, which is not empty; -1 where it does not."""
-    order = np.argsort(among, kind="stable")
-    found = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
-    return np.where(among[found] == wanted, found, -1)

@@ -15,8 +15,8 @@ from pyarrow import parquet
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.block import (
     FILL,
+    AnyCells,
     Block,
-    Cells,
     Codes,
     Column,
     Moments,
@@ -77,7 +77,7 @@ class Parquet:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
         for at, column in given.items():
-            if isinstance(wanted[at], Cells):
+            if isinstance(wanted[at], AnyCells):
                 columns[at] = _cells(column)
                 continue
             if column.null_count:
@@ -108,7 +108,7 @@ class Parquet:
             raise broken(self.place, "a whole Parquet file", str(error)) from error
 
 
-def _numbers(column: pa.Array, wanted: Column | Codes | Cells | str) -> pa.Array | None:
+def _numbers(column: pa.Array, wanted: Column | Codes | AnyCells | str) -> pa.Array | None:
     """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
     if isinstance(wanted, Moments) and _is_text(column):
         return column.cast(pa.binary())

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.block import SPACED, Cells, broken
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, as_written, places
+from fedrec_auditor.targets.datasets.parts.block import SPACED, AnyCells, broken
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
 from fedrec_auditor.targets.datasets.parts.table_file import table_file, usual_column
 
 USUAL = {
@@ -202,7 +202,7 @@ def _read(
     if len(set(others.values())) < len(others) or not others:
         raise broken(str(path), f"columns beside {names[at]!r}, of names that differ", names)
     identifiers, cells = Identifiers(), {place: Identifiers() for place in others}
-    for block in file.blocks({at: what, **{place: Cells("value") for place in others}}):
+    for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
         block.identify(at, identifiers)
         for place, found in cells.items():
             block.cells(place, found)
@@ -340,3 +340,15 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
     for row, of_text in enumerate(words):
         flags[row, [place[word] for word in of_text]] = True
     return genres, flags[cells.codes]
+
+
+def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
+    """The identifiers (n,) as a file has them: ``texts`` where they are some, else numbers."""
+    return np.array(texts, dtype=np.str_) if texts else ids
+
+
+def places(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of ``wanted`` stands in ``among``, which is not empty; -1 where it does not."""
+    order = np.argsort(among, kind="stable")
+    found = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
+    return np.where(among[found] == wanted, found, -1)
