@@ -16,7 +16,6 @@ from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
-from fedrec_auditor.auditor.plan.sources import in_memory
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -53,7 +52,7 @@ def record_uploads(
     Parameters
     ----------
     target : a name, ``module:object``, or a system that ``wrap_system`` made.
-    data, columns : as ``audit_system`` takes them.
+    data, columns, and among ``fields`` users, items : as ``audit_system`` takes them.
     settings : fields of the target that differ from its paper's.
     with_truth : write what was trained on, too. Whoever has it needs no attack.
     fields : what else a ``Plan`` has: ``quick`` trains for 20 rounds at most, seed, ...
@@ -64,16 +63,16 @@ def record_uploads(
     """
     own = () if isinstance(target, str) else (target,)
     name = target if isinstance(target, str) else target.name
-    interactions, source = in_memory(data, columns)
     said = {
         "targets": name,
-        "data": source,
-        "columns": columns if interactions is None else None,
+        "columns": columns,
         "settings": {name: settings} if settings else None,
     }
+    sides = {key: fields.pop(key, None) for key in ("users", "items")}
+    interactions, plan = given_data(data, amend(None, {**fields, **said}), **sides)
     resources = make_resources(1, "cpu", memory)
     return record_plan(
-        amend(None, {**fields, **said}),
+        plan,
         resources,
         Path(out),
         with_truth=with_truth,

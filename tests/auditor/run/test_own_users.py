@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 from scipy import stats
 
@@ -69,6 +70,16 @@ def test_the_best_attacker_is_as_strong_as_naive_bayes_on_the_histories(tmp_path
     assert record.provenance.data.name == "table with users.csv"
 
 
+def test_frames_of_users_are_read_and_change_the_digest() -> None:
+    data, digests = np.eye(8) + np.eye(8, k=1), set()
+    for sexes in ("FFMMFMFM", "MMMMFFFF"):
+        users = pyarrow.table({"id": list(range(8)), "sex": list(sexes)})
+        found = audit("fcf", data=data, users=users, attacks=(), games=(), quick=True, jobs=1)
+        assert found.provenance.data is not None
+        digests.add(found.provenance.data.digest)
+    assert len(digests) == 2
+
+
 def test_a_file_that_is_not_there_is_refused_before_anything_is_run() -> None:
-    with pytest.raises(InputError, match="of users or items, got 'nobody.csv'"):
+    with pytest.raises(InputError, match=r"of users or items, got 'nobody\.csv'"):
         audit("fcf", data="synthetic", users="nobody.csv")
