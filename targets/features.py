@@ -97,23 +97,18 @@ def count_user_features(interactions: Interactions) -> int:
 
     18 of the ratings, and one a category of each attribute that is known.
     """
-    known = {key: len(one.categories) for key, one in interactions.attributes.items()}
-    if "age" in known:
-        known.setdefault("age_group", len(AGE_GROUPS))
-    return OF_RATINGS + sum(known.get(key, 0) for key in ATTRIBUTES)
+    known = _grouped(interactions)
+    return OF_RATINGS + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:
-    """The attributes, with ages in years put into groups where there are no groups."""
+    """The attributes, with ages in years put into groups; ages that are no years are groups."""
     known = dict(interactions.attributes)
     if "age_group" in known or "age" not in known:
         return known
     years = known["age"].categories
     if not all(year.isdecimal() for year in years):
-        raise InputError(
-            f"Expected ages in years as categories, got {years[:5]}. "
-            "Give an attribute age_group, or leave age out."
-        )
+        return {**known, "age_group": known["age"]}
     group = np.array([age_group(int(year)) for year in years], dtype=np.int64)
     known["age_group"] = Attribute(codes=group[known["age"].codes], categories=AGE_GROUPS)
     return known

@@ -22,9 +22,10 @@ from fedrec_auditor.auditor.commands.options import (
     resumable,
 )
 from fedrec_auditor.auditor.commands.run import show
+from fedrec_auditor.auditor.plan.plan import SIDE
 
 
-@planned("columns", "attacks", "claims", "seed", "confidence", "quick")
+@planned("columns", *SIDE, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     said: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="The directory of a recording.")],

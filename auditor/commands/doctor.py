@@ -1,4 +1,4 @@
-"""``auditor doctor``: what this installation consists of."""
+"""``auditor doctor``: what this installation consists of, or what is read of data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import json
 import math
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.auditor.commands.options import AsJson
+from fedrec_auditor.auditor.commands.options import AsJson, plan_of, planned
+from fedrec_auditor.auditor.plan.plan import DATA
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.datasets.base import Interactions
 
 _PACKAGES = (
     "fedrec-auditor",
@@ -23,8 +29,17 @@ _PACKAGES = (
 _NEVER_CACHED = ("synthetic", "table")
 
 
-def command(as_json: AsJson = False) -> None:
-    """Show versions, cores, memory, the torch device, the data caches and broken plug-ins."""
+@planned(*DATA)
+def command(said: dict[str, Any], as_json: AsJson = False) -> None:
+    """Show versions, cores, memory, the torch device, the data caches and broken plug-ins.
+
+    With --data, --users or --items what is read of them instead.
+    """
+    if said:
+        from fedrec_auditor.auditor.plan.planned_data import load_planned
+
+        _show(_read(load_planned(plan_of(None, said))), as_json)
+        return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.targets.cache import cache, cached
 
@@ -38,13 +53,46 @@ def command(as_json: AsJson = False) -> None:
         "data cache": str(cache()),
         **{f"cached {name}": str(cached(name) or "no") for name in kept},
     }
+    _show(facts, as_json)
+    if as_json:
+        return
+    for line in (line for family in FAMILIES.values() for line in family.left_out()):
+        print(line)
+
+
+def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=2))
         return
     for name, fact in facts.items():
-        print(f"{name:<18}{fact}")
-    for line in (line for family in FAMILIES.values() for line in family.left_out()):
-        print(line)
+        for line in fact if isinstance(fact, list) else (fact,):
+            print(f"{name:<18}{line}")
+
+
+def _read(data: Interactions) -> dict[str, str | list[str]]:
+    """Sizes, attributes with the shares of their classes, flags of items, and notes."""
+    import numpy as np
+
+    pairs = data.n_users * data.n_items
+    facts: dict[str, str | list[str]] = {
+        "data": data.name,
+        "digest": data.digest(),
+        "users": f"{data.n_users:,}",
+        "items": f"{data.n_items:,}",
+        "interactions": f"{data.ratings.nnz:,}, {data.ratings.nnz / max(pairs, 1):.2%} of pairs",
+    }
+    for name, attribute in sorted(data.attributes.items()):
+        known = attribute.codes[attribute.known]
+        counts = np.bincount(known, minlength=len(attribute.classes)).tolist()
+        shares = (
+            f"{each} {count / max(len(known), 1):.1%}"
+            for each, count in zip(attribute.classes, counts, strict=True)
+        )
+        facts[f"of users: {name}"] = f"{', '.join(shares)}; no value: {data.n_users - len(known):,}"
+    if data.genres is not None:
+        flags = zip(data.genre_names, data.genres.sum(axis=0).tolist(), strict=True)
+        facts["of items"] = ", ".join(f"{name} {count:,}" for name, count in flags)
+    return facts | {"note": list(data.notes)}
 
 
 def _version(name: str) -> str:

@@ -9,9 +9,10 @@ import typer
 
 from fedrec_auditor.auditor.commands.options import Memory, PlanFile, plan_of, planned
 from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.plan.plan import DATA
 
 
-@planned("data", "columns", "min_user", "min_item", "min_rating", "settings", "seed", "quick")
+@planned(*DATA, "settings", "seed", "quick")
 def command(
     said: dict[str, Any],
     target: Annotated[str, typer.Argument(help="A target (`auditor list`), or module:object.")],

@@ -30,14 +30,11 @@ from fedrec_auditor.auditor.commands.options import (
     resumable,
 )
 from fedrec_auditor.auditor.machine.output import spare_output, tell
-from fedrec_auditor.auditor.plan.plan import Plan, option_of
+from fedrec_auditor.auditor.plan.plan import DATA, Plan, option_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.record import Record
-
-
-_DATA = ("data", "columns", "min_user", "min_item", "min_rating")
 
 
 @planned(*Plan.model_fields)
@@ -65,7 +62,7 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    if "only" in said and (given := [option_of(name) for name in _DATA if name in said]):
+    if "only" in said and (given := [option_of(name) for name in DATA if name in said]):
         raise InputError(
             f"Expected no {', '.join(given)} with --only {said['only']}, which reads no data. "
             "Leave it out."

@@ -59,8 +59,9 @@ class _Question:
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """A row for each attribute and share of known users: macro F1 over the users not known.
 
-    Played among the users whose messages are read: where a part of them is drawn for each round,
-    those of the first and last rounds, and as many of them as an attack has memory for. An attack
+    Played among the users who have a value of it and whose messages are read: where a part of them
+    is drawn for each round, those of the first and last rounds, and as many of them as an attack
+    has memory for. An attack
     that learns is played at several shares of known users, and chooses itself what it reads, and
     whether; at the largest share each reading of the uploads, whole or of one group of components,
     is attacked by itself as well (not in a quick audit), so that the leak can be traced. An attack
@@ -79,8 +80,9 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    if not game.interactions.attributes:
-        return (game.skipped("The data have no attributes of users."),)
+    attributes = game.interactions.attributes
+    if not attributes:
+        return (game.skipped("The data have no attributes of users. Bring them with --users."),)
     learns = game.attack.needs_known
     whole = _condensed(game) if learns else None
     subjects = senders(game.view).astype(np.int64)
@@ -88,8 +90,10 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
     untold = list[str]()
-    for key in sorted(game.interactions.attributes, key=_first):
-        why = _unplayable(game.interactions.attributes[key], subjects)
+    read = subjects
+    for key in sorted(game.attributes or attributes, key=_first):
+        subjects = read[attributes[key].known[read]]
+        why = _unplayable(attributes[key], subjects)
         if why:
             rows.append(game.skipped(f"{key}: {why}"))
         elif whole is None:
@@ -221,7 +225,7 @@ def _question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -
             Background(
                 known=each,
                 labels=attribute.codes[each],
-                n_classes=len(attribute.categories),
+                n_classes=len(attribute.classes),
                 side=side,
                 subjects=subjects,
             )
@@ -238,7 +242,7 @@ def _guesses(game: Game, view: View, question: _Question) -> tuple[Guesses, Coun
         found = attack.infer_each(view, backgrounds, game.rng)
     else:
         found = tuple(game.guess(Labels, background, view) for background in backgrounds)
-    n, classes = len(subjects), len(question.attribute.categories)
+    n, classes = len(subjects), len(question.attribute.classes)
     guessed = np.full((len(found), n), NOT_ASKED)
     scores = np.zeros((len(found), n, classes))
     for draw, labels in enumerate(found):
@@ -280,11 +284,12 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
     """The attack's figure from the true interaction set; None where that is too large for it."""
     if not isinstance(game.attack, LearningAttack) or _beyond(game, question.subjects):
         return None
-    if _TRUE not in game.condensed:
+    kept = f"{_TRUE} {hash(question.subjects.tobytes())}"
+    if kept not in game.condensed:
         truth = table_input(game.interactions.ratings, question.subjects)
         read = condense(view.without_uploads()).beside({ITEMS: truth})
-        game.condensed[_TRUE] = read.reading(ITEMS)
-    return mean_of(_guesses(game, game.condensed[_TRUE], question)[0])
+        game.condensed[kept] = read.reading(ITEMS)
+    return mean_of(_guesses(game, game.condensed[kept], question)[0])
 
 
 def _row(
@@ -352,9 +357,9 @@ def _hit(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
 def _unlearned(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
     """The rows of attribute ``key`` of all ``subjects`` (n,), none of whom is known; or none."""
     attribute = game.interactions.attributes[key]
-    codes, classes = attribute.codes, len(attribute.categories)
+    codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
-    background = Background(known=nobody, labels=nobody, n_classes=classes, subjects=subjects)
+    background = Background(known=nobody, labels=nobody, n_classes=rows, subjects=subjects)
     guess = game.guess(Labels, background, game.view)
     if not len(guess.users):
         return ()

@@ -166,12 +166,10 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
         return single((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
     single = partial(Canaries.single, population)
-    several = tuple(
-        name for name, each in population.attributes.items() if len(each.categories) > 1
-    )
+    several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
     if scope.unit is Unit.ATTRIBUTE:
         for name in several:
-            first, *_, last = population.attributes[name].categories
+            first, *_, last = population.attributes[name].classes
             for held in (history(), history(new), history(known)):
                 names = f"the canary's {name} is {first}", f"it is {last}"
                 yield single(names, (held, held), (name,))
@@ -284,7 +282,7 @@ def joined(
         timestamps=None if times is None else np.full(rated, times.max(initial=0)),
         attributes={
             name: replace(
-                each, codes=np.full(1, (len(each.categories) - 1) * (name in flipped), np.int64)
+                each, codes=np.full(1, (len(each.classes) - 1) * (name in flipped), np.int64)
             )
             for name, each in population.attributes.items()
         },

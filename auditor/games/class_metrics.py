@@ -52,11 +52,11 @@ class Guesses:
     @property
     def tallies(self) -> NDArray[np.float64]:
         """A one-hot (r, n, 3, C): of each user's class if guessed right, the class, the guess."""
-        eye = np.eye(self.classes)
+        eye = np.eye(self.classes + 1, self.classes)  # of no class the last row: it guesses none
         asked = (self.guessed != NOT_ASKED)[:, :, None]
         truth = eye[self.truth][None] * asked
         said = eye[self.guessed] if self.shares is None else self.shares[:, None]
-        guessed = said * asked  # -1 reads the last row, and is not asked
+        guessed = said * asked
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
 

@@ -44,9 +44,9 @@ class Game:
     ``target`` and ``name`` are what the rows call the audited system and the attack;
     ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
     None. ``halves`` are trainings on halves of the users, for attacks on whole users. ``quick``
-    asks for fewer users and repetitions, ``per_user`` for what is got of each user, ``confidence``
-    is that of the intervals. ``condensed``
-    keeps readings of the uploads, of which the attacks on one training share one.
+    asks for fewer users and repetitions, ``per_user`` for what is got of each user; ``attributes``
+    are those asked for, None for all; ``confidence`` is that of the intervals. ``condensed`` keeps
+    readings of the uploads, of which the attacks on one training share one.
     """
 
     target: str
@@ -58,6 +58,7 @@ class Game:
     halves: Halves | None = None
     quick: bool
     per_user: bool = False
+    attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
     condensed: Readings = field(default_factory=dict)

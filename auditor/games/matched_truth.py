@@ -19,6 +19,7 @@ from fedrec_auditor.targets.recorded.manifest import Manifest
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.regular_file import check_regular
 from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.side_tables import places
 
 LARGEST = 2**31
 """Most bytes of a table of senders and users."""
@@ -144,14 +145,7 @@ def _positions(names: NDArray[Any], interactions: Interactions) -> NDArray[np.in
         wanted, among = _numbers(names), interactions.users
     if wanted is None or not len(among):
         return np.full(len(names), -1)
-    return _places(wanted, among)
-
-
-def _places(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of ``wanted`` stands in ``among``, which is not empty; -1 where it does not."""
-    order = np.argsort(among, kind="stable")
-    found = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
-    return np.where(among[found] == wanted, found, -1)
+    return places(wanted, among)
 
 
 def _over_items(
@@ -164,7 +158,7 @@ def _over_items(
         theirs = np.array(interactions.titles or interactions.items.astype(np.str_), dtype=np.str_)
     if np.array_equal(ids, theirs):
         return interactions, ()
-    column = _places(theirs, ids)
+    column = places(theirs, ids)
     if (column < 0).all():
         raise InputError(
             f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got others, "

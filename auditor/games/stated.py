@@ -39,7 +39,7 @@ def population_of_claim(target: Target) -> str:
         return "The claim is that for this population and length."
     if (users := origin_of(target).users) is not None:
         return f"The claim is that of {users:,} users."
-    return "The claim is taken to hold for any number of users; users=N says otherwise."
+    return "The claim is taken to hold for any number of users; n_users=N says otherwise."
 
 
 def drawn_by_lot(target: Target) -> bool:

@@ -76,5 +76,5 @@ def _groups(
         for number, name in enumerate(names):
             yield alike, name, third == number
     for key, attribute in sorted(game.interactions.attributes.items()):
-        for code, name in enumerate(attribute.categories):
+        for code, name in enumerate(attribute.classes):
             yield key.replace("_", " "), str(name), attribute.codes[users] == code

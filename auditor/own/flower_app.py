@@ -42,7 +42,7 @@ def wrap(
     public: Mapping[str, float] | None = None,
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
-    users: int | None = None,
+    n_users: int | None = None,
     upload_seconds: float = 0.0,
 ) -> FlowerSystem:
     """A target of an app of Flower, for ``audit_system`` and ``auditor run``; no server, no ray.
@@ -68,7 +68,7 @@ def wrap(
     equal_weights : the server gives every client of a round the same weight: noise of a strategy
         is calibrated to that.
     claim : what is promised, instead of what mods and the strategy promise.
-    title, public, scores, obeys, users, upload_seconds : as those of ``wrap_system``.
+    title, public, scores, obeys, n_users, upload_seconds : as those of ``wrap_system``.
 
     Global random generators are seeded before each call. InputError for what no app is, for a
     ``ClientApp`` without data, and for settings with which Flower would fail.
@@ -135,7 +135,7 @@ def wrap(
         settings=dict(public or {}),
         scores=scores,
         obeys=obeys,
-        users=users,
+        users=n_users,
         upload_seconds=upload_seconds,
         written=tuple(written),
     )

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
-from fedrec_auditor.auditor.plan.sources import in_memory, load_data
+from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -52,7 +52,7 @@ def record_uploads(
     Parameters
     ----------
     target : a name, ``module:object``, or a system that ``wrap_system`` made.
-    data, columns : as ``audit_system`` takes them.
+    data, columns, and among ``fields`` users, items : as ``audit_system`` takes them.
     settings : fields of the target that differ from its paper's.
     with_truth : write what was trained on, too. Whoever has it needs no attack.
     fields : what else a ``Plan`` has: ``quick`` trains for 20 rounds at most, seed, ...
@@ -63,16 +63,16 @@ def record_uploads(
     """
     own = () if isinstance(target, str) else (target,)
     name = target if isinstance(target, str) else target.name
-    interactions, source = in_memory(data, columns)
     said = {
         "targets": name,
-        "data": source,
-        "columns": columns if interactions is None else None,
+        "columns": columns,
         "settings": {name: settings} if settings else None,
     }
+    sides = {key: fields.pop(key, None) for key in ("users", "items")}
+    interactions, plan = given_data(data, amend(None, {**fields, **said}), **sides)
     resources = make_resources(1, "cpu", memory)
     return record_plan(
-        amend(None, {**fields, **said}),
+        plan,
         resources,
         Path(out),
         with_truth=with_truth,
@@ -147,6 +147,8 @@ def attack_recording(
     *,
     truth: Any = None,
     columns: Mapping[str, str] | None = None,
+    users: Any = None,
+    items: Any = None,
     senders: str | Path | Mapping[Any, Any] | None = None,
     client: str | Target | None = None,
     claim: Claims = (),
@@ -163,8 +165,9 @@ def attack_recording(
     Parameters
     ----------
     path : the directory of a recording (docs/recorded-uploads.md).
-    truth, columns : what the senders held while they trained, as ``audit_system`` takes data. By
-        default what the recording itself has, if anything. Without it linkage alone is played.
+    truth, columns, users, items : what the senders held while they trained, as ``audit_system``
+        takes data. By default what the recording itself has, if anything. Without it linkage alone
+        is played.
     senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
     client : the devices' code, as a system that ``wrap_system`` made, ``module:object``, or the
@@ -183,7 +186,7 @@ def attack_recording(
     check_recording(recording, resources.memory)
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
     plan.resolved()  # refuses attacks that there are not, before anything is read
-    known, source = _truth(recording, truth, plan.columns)
+    known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     matched = MatchedTruth.of(recording, known, senders)
     system = RecordedSystem(
         recording=recording,
@@ -196,7 +199,7 @@ def attack_recording(
     )
     if client is not None:
         system = replace(system, code=_code(client, plan, system, matched.interactions))
-    plan = plan.model_copy(update={"targets": (system.name,), "data": source})
+    plan = plan.model_copy(update={"targets": (system.name,)})
     with shown(progress) as observe:
         return run_plan(
             plan,
@@ -279,13 +282,19 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
 
 
 def _truth(
-    recording: Recording, truth: Any, columns: Mapping[str, str] | None
-) -> tuple[Truth | None, str]:
-    """What the senders held, and where that is said; None where it is said nowhere."""
-    if truth is None:
-        if columns is not None:
-            raise InputError("Expected no columns without a truth, got some. Give --truth, too.")
-        found = None if recording.truth is None else Truth.read(recording.truth)
-        return found, str(recording.truth or recording.path)
-    interactions, source = in_memory(truth, columns)
-    return Truth(load_data(source, columns) if interactions is None else interactions), source
+    recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
+) -> tuple[Truth | None, Plan]:
+    """What the senders held, and the plan, which names it; None where it is said nowhere."""
+    if truth is not None:
+        read, plan = given_data(truth, plan, **sides)
+        return Truth(load_planned(plan) if read is None else read), plan
+    if plan.columns is not None:
+        raise InputError("Expected no columns without a truth, got some. Give --truth, too.")
+    source = {"data": str(recording.truth or recording.path)}
+    if recording.truth is None:
+        if any(side is not None for side in sides.values()):
+            raise InputError("Expected no users or items without a truth, got some. Give --truth.")
+        return None, plan.model_copy(update=source)
+    own = Truth.read(recording.truth)
+    read, plan = given_data(own.interactions, plan, **sides)
+    return replace(own, interactions=read or own.interactions), plan.model_copy(update=source)

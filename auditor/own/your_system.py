@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.objects import as_target, stating
 from fedrec_auditor.auditor.plan.plan import Plan, amend
-from fedrec_auditor.auditor.plan.sources import in_memory
+from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -40,7 +40,7 @@ def wrap_system(
     proof: DpEvent | Mapping[str, DpEvent] | None = None,
     scores: Callable[..., Any] | None = None,
     obeys: bool = False,
-    users: int | None = None,
+    n_users: int | None = None,
     upload_seconds: float = 0.0,
     drops_out: bool = False,
     rows: Callable[..., Any] | None = None,
@@ -71,9 +71,9 @@ def wrap_system(
         release less.
     scores : ``scores(model, history)``, those of all items, to measure utility.
     obeys : whether devices take any model from the server: then it may choose a malicious one.
-    users : the number of users that the claims are made for, where it matters: noise that is shared
-        between devices, or amplification by sampling or shuffling. Games of what only a crowd hides
-        are played with so many. By default claims are taken to hold for any number.
+    n_users : the number of users that the claims are made for, where it matters: noise that is
+        shared between devices, or amplification by sampling or shuffling. Games of what only a
+        crowd hides are played with so many. By default claims are taken to hold for any number.
     upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
         minutes of one core suffice for, by this number and never by a clock.
     drops_out : whether the client may return None: its device sends nothing in that round, and the
@@ -107,7 +107,7 @@ def wrap_system(
         proof=_proofs(proof, rounds),
         scores=scores,
         obeys=obeys,
-        users=users,
+        users=n_users,
         upload_seconds=upload_seconds,
         drops_out=drops_out,
         rows=rows,
@@ -120,6 +120,8 @@ def audit_system(
     data: Any,
     claim: Claims = (),
     columns: Mapping[str, str] | None = None,
+    users: Any = None,
+    items: Any = None,
     games: Sequence[str] = ("local", "round", "training"),
     out: str | Path | None = None,
     jobs: int | None = None,
@@ -141,6 +143,8 @@ def audit_system(
     games : "local" (one message), "round", "training", "one-run"; played whatever ``attacks`` are.
     columns : which column of a table is the user, item, rating and timestamp, where names are
         unusual.
+    users, items : what is known of them, by identifier: DataFrames or paths. The number of users
+        that claims are made for is ``n_users``.
     given : all that ``wrap_system`` takes: model, server, rounds, ...; and what else a ``Plan``
         has: attacks, quick, seed, confidence, runs, population, ...
     out : a directory for the reports; an audit that is killed resumes there.
@@ -172,15 +176,8 @@ def audit_system(
         target = stating(as_target(client, type(client).__name__), claims)
     else:
         target = wrap_system(client, claim=claims, **given)
-    interactions, name = in_memory(data, columns)
-    said = {
-        "targets": target.name,
-        "data": name,
-        "columns": columns if interactions is None else None,
-        "games": games,
-        "claims": claims,
-    }
-    plan = amend(None, {**fields, **said})
+    said = {"targets": target.name, "columns": columns, "games": games, "claims": claims}
+    interactions, plan = given_data(data, amend(None, {**fields, **said}), users=users, items=items)
     with shown(progress) as observe:
         return run_plan(
             plan,

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +25,9 @@ from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
+SIDE = ("users", "items", "attributes", "bins")
+DATA = ("data", "columns", *SIDE, "min_user", "min_item", "min_rating")
+"""The fields that say which data are audited; ``SIDE`` what else is known of users and items."""
 ALL = "all"
 """In place of a target: all of them."""
 CORE = (
@@ -84,6 +88,29 @@ def _columns(texts: Sequence[str]) -> dict[str, str]:
     return pairs("--column name=column", "--column user=user_id", texts)
 
 
+def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    form, example = "--bins NAME=A,B or NAME=none", "--bins age=35,45"
+    said = pairs(form, example, texts)
+    try:
+        return {
+            name: () if value == "none" else tuple(map(float, value.split(",")))
+            for name, value in said.items()
+        }
+    except ValueError as error:
+        raise InputError(f"Expected {form}, got: {error}. For example {example}.") from error
+
+
+def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
+    if any(low >= high for low, high in pairwise(edges)):
+        raise PydanticCustomError("bins", "Where bins begin ascends")
+    return edges
+
+
+_Edges = Annotated[
+    tuple[Annotated[float, Field(allow_inf_nan=False)], ...],
+    Field(strict=False),
+    AfterValidator(_ascending),
+]
 _Names = Annotated[tuple[str, ...], Field(strict=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Size = Annotated[int, Field(ge=2, lt=2**31)]
@@ -95,7 +122,9 @@ class Plan(BaseModel):
     ``targets`` are names, "all" for every one, by default ``CORE``; ``settings`` gives, by target
     name, its fields that differ from the paper's: a number, a text, or for a part of it (``PARTS``)
     a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
-    column of a table is the user, item, rating and timestamp; only ratings of ``min_rating`` and
+    column of a table is the user, item, rating and timestamp; ``users`` and ``items`` are tables of
+    what is known of them, with ``bins`` of numbers (``SideTables``), and ``attributes`` of users
+    those to attack, None for all; only ratings of ``min_rating`` and
     more are interactions, and only users and items with at least ``min_user`` and ``min_item`` of
     them are audited. ``attacks`` on a training are names, None for all; of an empty list none is
     run, which the record notes. Games are played whatever they are. ``estimator`` turns sampled
@@ -141,6 +170,39 @@ class Plan(BaseModel):
             reads=_columns,
         ),
     ] = None
+    users: Annotated[
+        str | None,
+        PlanOption(
+            "A table of users (CSV, TSV, Parquet): what attributes they have, by identifier.",
+            metavar="FILE",
+            reads=str,
+        ),
+    ] = None
+    items: Annotated[
+        str | None,
+        PlanOption(
+            "A table of items: titles, genres or tags, other features, by identifier.",
+            metavar="FILE",
+            reads=str,
+        ),
+    ] = None
+    attributes: Annotated[
+        _Names | None,
+        PlanOption(
+            "Attributes of users to attack, several by commas. Default all.",
+            "attribute",
+            reads=_several,
+        ),
+    ] = None
+    bins: Annotated[
+        dict[str, _Edges],
+        PlanOption(
+            "Of a column of numbers in --users or --items: where bins begin, none to leave it as "
+            "it is. Default thirds; repeatable.",
+            metavar="NAME=A,B",
+            reads=_bins,
+        ),
+    ] = Field(default_factory=dict)
     min_user: Annotated[_Count, PlanOption("Only users with so many interactions or more.")] = 0
     min_item: Annotated[_Count, PlanOption("Only items with so many interactions or more.")] = 0
     min_rating: Annotated[
@@ -318,7 +380,7 @@ def _read(name: str, value: Any) -> Any:
     is_text = isinstance(value, str | Path)
     if name == "targets" and is_text:
         return (value,)
-    takes_list = name in ("columns", "settings") and isinstance(value, list | tuple)
+    takes_list = name in ("columns", "settings", "bins") and isinstance(value, list | tuple)
     if isinstance(value, Mapping):
         return dict(value)
     return value if reads is None or not (is_text or takes_list) else reads(value)
@@ -352,14 +414,14 @@ def help_of(name: str) -> str:
     return f"{said_of(name).help}{told}"
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: Plan, *, given: bool = False) -> None:
     """InputError for a name, a setting or a place of data that is wrong, with little imported.
 
-    Systems of one's own are left to be loaded.
+    Systems of one's own are left to be loaded, and data that are ``given``.
     """
     plan.resolved()
-    if plan.only is None:
-        check_source(plan.data, plan.columns)
+    if plan.only is None and not given:
+        check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
         if OBJECT not in name:
             make_target(name, plan)

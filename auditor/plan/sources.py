@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,6 @@ def in_memory(
     if isinstance(data, str | Path):
         return None, str(data)
     import numpy as np
-    from pyarrow import parquet
-    from pyarrow.interchange import from_dataframe
     from scipy import sparse
 
     from fedrec_auditor.targets.datasets.base import Interactions
@@ -51,9 +50,7 @@ def in_memory(
             )
         return Interactions.of(table), "table"
     if hasattr(data, "__dataframe__"):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "table.parquet"
-            parquet.write_table(from_dataframe(data), path)
+        with in_file(data, "table") as path:
             loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
@@ -62,8 +59,30 @@ def in_memory(
     )
 
 
+@contextmanager
+def in_file(data: Any, name: str) -> Iterator[Path]:
+    """The path of a table that is in a file, or of a file ``name`` with a DataFrame's rows."""
+    if isinstance(data, str | Path):
+        yield Path(data)
+        return
+    from pyarrow import parquet
+    from pyarrow.interchange import from_dataframe
+
+    if not hasattr(data, "__dataframe__"):
+        raise InputError(
+            f"Expected {name} as a DataFrame or a path, got {type(data).__name__}. "
+            "Give one of these."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        parquet.write_table(from_dataframe(data), path.with_suffix(".parquet"))
+        yield path.with_suffix(".parquet")
+
+
 def load_data(
-    data: str, columns: Mapping[str, str] | None = None, filters: Filter | None = None
+    data: str,
+    columns: Mapping[str, str] | None = None,
+    filters: Filter | None = None,
 ) -> Interactions:
     """Load a data set by its name, or from a directory, archive or table that one can read.
 
@@ -75,11 +94,21 @@ def load_data(
     return filters(interactions) if filters else interactions
 
 
-def check_source(data: str, columns: Mapping[str, str] | None = None) -> None:
+def check_source(
+    data: str,
+    columns: Mapping[str, str] | None = None,
+    tables: Sequence[str | None] = (),
+) -> None:
     """InputError unless ``data`` is the name of a data set or a path that is there.
 
-    Columns are of a table, which has them by name.
+    Columns are of a table, which has them by name. What is said beside are ``tables``.
     """
+    for table in tables:
+        if table is not None and not _is_table(table):
+            raise InputError(
+                f"Expected a file {', '.join(TABLES)} of users or items, got {table!r}. Check the "
+                "path."
+            )
     names, path = FAMILIES["datasets"].names(), Path(data)
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
     if data not in names and there and not (path.is_file() or path.is_dir()):

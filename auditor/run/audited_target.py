@@ -168,6 +168,7 @@ class AuditedTarget:
                     halves=halves,
                     quick=audit.plan.quick,
                     per_user=audit.plan.per_user,
+                    attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
                     condensed=self._condensed,

@@ -38,6 +38,7 @@ from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
 from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
+from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
@@ -76,7 +77,7 @@ def audit(
     ----------
     fields : what else a ``Plan`` has: data, seed, confidence, quick, attacks, games, runs,
         population, canaries, estimator, by, settings, only, ...; what is left out or None is as
-        it says by default.
+        it says by default. data may be all that ``audit_system`` takes, users and items DataFrames.
     out : run directory for reports and resumable tasks; nothing is written without it.
     jobs : worker processes, default all cores; does not change the answer.
     device : where clients are simulated, as torch names it ("cuda"); default the CPU.
@@ -96,11 +97,14 @@ def audit(
     interaction 1.0 CONSISTENT
     user 1.0 INCOMPARABLE
     """
+    said = {name: fields.pop(name, None) for name in ("data", "users", "items")}
     plan = amend(None, {"targets": targets, **fields})
-    check_plan(plan)
+    data = plan.data if said["data"] is None else said["data"]
+    interactions, plan = given_data(data, plan, users=said["users"], items=said["items"])
+    check_plan(plan, given=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
     with shown(progress) as observe:
-        return run_plan(plan, resources, out=out, observe=observe)
+        return run_plan(plan, resources, out=out, observe=observe, interactions=interactions)
 
 
 def run_plan(

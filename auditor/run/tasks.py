@@ -21,8 +21,8 @@ from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT
-from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,
@@ -37,7 +37,6 @@ from fedrec_auditor.reports.rows import (
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Target, origin_of
 
@@ -156,10 +155,7 @@ class Audit:
                 )
             made = [own.get(name) or make_target(name, plan) for name in plan.targets]
             if interactions is None:
-                filters = Filter(
-                    min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating
-                )
-                interactions = load_data(plan.data, plan.columns, filters)
+                interactions = load_planned(plan)
             notes += interactions.notes
             interactions = mapped(interactions)
             for target in made:

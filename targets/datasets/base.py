@@ -17,6 +17,9 @@ from fedrec_auditor.accountants.errors import InputError
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 """The age groups whose inference an audit measures (FedRec paper, Table I)."""
 
+NO_VALUE = ""
+"""The category of users who have no value of an attribute."""
+
 
 def age_group(age: Any) -> Any:
     """Code in ``AGE_GROUPS`` of an age, or of each: 35 and 45 both belong to the middle.
@@ -29,10 +32,27 @@ def age_group(age: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One categorical attribute of every user: ``codes`` (n_users,) into ``categories``."""
+    """One categorical attribute of every user: ``codes`` (n_users,) into ``categories``.
+
+    A last category ``NO_VALUE`` is that of users who have none: devices know it as any other, and
+    nobody is asked for it.
+
+    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", NO_VALUE)).known
+    array([ True, False,  True])
+    """
 
     codes: NDArray[np.int64]
     categories: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The categories that are values."""
+        return self.categories[:-1] if self.categories[-1:] == (NO_VALUE,) else self.categories
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which users have a value, (n_users,)."""
+        return self.codes < len(self.classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +11,10 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column, Moments, broken
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column, Moments
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
 from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
-from fedrec_auditor.targets.datasets.parts.parquet import Parquet
-from fedrec_auditor.targets.datasets.parts.source import blocks
+from fedrec_auditor.targets.datasets.parts.table_file import is_table, table_file, usual_column
 
 ROLES = ("user", "item", "rating", "timestamp")
 USUAL = {
@@ -29,8 +26,6 @@ USUAL = {
 """Names that say what a column is, in lower case without all but letters and digits."""
 SAID = ("separator", "zeros")
 """What may be said of a table beside its columns."""
-SEPARATORS = (",", "\t", ";", "|", "::")
-USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t", ".txt": ""}
 ZEROS = ("missing", "rating")
 LEAST = np.finfo(np.float32).tiny
 """What stands for a rating of 0, since none is stored of those who did not meet."""
@@ -72,26 +67,18 @@ class Table:
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` is a file whose name ends in .csv, .tsv, .txt or .parquet."""
-        return path.suffix.lower() in (*USUAL_SEPARATOR, ".parquet") and path.is_file()
+        return is_table(path)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``; InputError if a column is not there, or with the first bad line."""
         if path is None:
             raise InputError("Expected the path of a table, got none. Give a .csv file.")
-        if not self.recognises(path):
-            raise InputError(
-                f"Expected a file .csv, .tsv, .txt or .parquet, got {path}. Check the path."
-            )
         said = dict(self.columns or {})
         separator, zeros = (said.pop(name, None) for name in SAID)
         if zeros not in (None, *ZEROS):
             raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
         columns, place = said or None, str(path)
-        file: Delimited | Parquet = Parquet(place=place, file=path)
-        if path.suffix.lower() != ".parquet":
-            file = _delimited(path, columns, separator)
-        elif separator:
-            raise InputError(f"Expected no separator of {place}, got {separator!r}. Leave it out.")
+        file = table_file(path, separator, lambda names: choose(names, columns, place))
         names = file.names()
         at = {role: names.index(name) for role, name in choose(names, columns, place).items()}
         users, items = Identifiers(), Identifiers()
@@ -158,46 +145,6 @@ def _stars(block: Block, at: int) -> NDArray[np.float32]:
     return stars
 
 
-def _delimited(path: Path, columns: Mapping[str, str] | None, said: str | None) -> Delimited:
-    """The file with the separator that is said, else the one that gives the columns.
-
-    InputError where none does, or several.
-    """
-    place = str(path)
-    own = USUAL_SEPARATOR[path.suffix.lower()]
-    said = {"\\t": "\t", "tab": "\t"}.get(said or "", said)
-    if said and said not in SEPARATORS:
-        raise InputError(
-            f"Expected a separator among , ; | :: and tab, got {said!r}. Give one of these."
-        )
-    files = [
-        Delimited(
-            place=place,
-            read=lambda: blocks(path.open, place),
-            separator=separator,
-            header=True,
-            quotes=len(separator) == 1,
-        )
-        for separator in ([said] if said else sorted(SEPARATORS, key=lambda each: each != own))
-    ]
-    line = files[0].first_line()
-    there = [file for file in files if file.separator.encode() in line]
-    if said and not there:
-        raise broken(
-            f"{place}, line 1",
-            f"names of columns separated by {said!r}",
-            line.decode("utf-8", "replace"),
-            "Leave --separator out, or give the one that is there.",
-        )
-    fits = [file for file in there if _has_columns(file, columns)]
-    if len(fits) > 1 and fits[0].separator != own:
-        shown = " or ".join(repr(file.separator) for file in fits)
-        raise InputError(
-            f"Expected one separator that {place} may have, got {shown}. Say which: --separator."
-        )
-    return (fits or there or files)[0]
-
-
 def _left(
     ids: NDArray[np.int64], place: NDArray[np.int32], texts: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
@@ -208,21 +155,13 @@ def _left(
     return ids[present], place, ()
 
 
-def _has_columns(file: Delimited, columns: Mapping[str, str] | None) -> bool:
-    try:
-        choose(file.names(), columns, file.place)
-    except InputError:
-        return False
-    return True
-
-
 def choose(
     names: tuple[str, ...], columns: Mapping[str, str] | None, place: str
 ) -> Mapping[str, str]:
     """The column of each role; one InputError that says what is wrong and what there is."""
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if columns is None:
-        found = dict(_usual(names))
+        found = {role: column for role in ROLES if (column := usual_column(names, USUAL[role]))}
         if missing := [role for role in ROLES[:2] if role not in found]:
             which = "s and that of ".join(missing)
             raise InputError(
@@ -242,13 +181,3 @@ def choose(
     if len(set(columns.values())) < len(columns):
         raise InputError(f"Expected different columns, got {dict(columns)}. {there}")
     return columns
-
-
-def _usual(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Roles and columns by usual names; the first usual name that is there decides."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.partition(":")[0].lower()): name for name in names[::-1]}
-    for role in ROLES:
-        for usual in USUAL[role]:
-            if usual in plain:
-                yield role, plain[usual]
-                break

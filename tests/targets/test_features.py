@@ -99,7 +99,7 @@ def test_a_scale_needs_a_best_rating(best: float) -> None:
         user_features(Interactions.of(np.eye(2)), best=best)
 
 
-def test_ages_that_are_no_years_are_refused() -> None:
-    age = Attribute(codes=np.array([0, 0]), categories=("young",))
-    with pytest.raises(InputError, match="ages in years"):
-        user_features(Interactions.of(np.eye(2), attributes={"age": age}))
+def test_ages_that_are_no_years_are_groups() -> None:
+    age = Attribute(codes=np.array([0, 1]), categories=("young", ""))
+    found = user_features(Interactions.of(np.eye(2), attributes={"age": age}))
+    assert found.names[-2:] == ("age_group young", "age_group ")

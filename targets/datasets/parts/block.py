@@ -121,8 +121,16 @@ class Codes:
     written: Mapping[str, int]
 
 
-Wanted = Mapping[int, Column | Codes | str]
-"""The columns to read, by place in the file: numbers, known words, or texts with what one is."""
+@dataclass(frozen=True, slots=True)
+class AnyCells:
+    """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
+
+    what: str
+
+
+Wanted = Mapping[int, Column | Codes | AnyCells | str]
+"""The columns to read, by place in the file: numbers, known words, anything, or texts with what one
+is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,14 +222,23 @@ class Block:
             if plain.all() and not text.translate(None, b"0123456789"):
                 found.add(fields.view(pa.string()).cast(pa.int64()))
                 return
-        words = self.words(at)
+        found.add(self._utf8(at, self.words(at)))
+
+    def cells(self, at: int, found: Identifiers) -> None:
+        """Give column ``at`` of AnyCells to ``found`` as texts; InputError at one not in UTF-8."""
+        fields = self.columns[at]
+        words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
+        found.add(self._utf8(at, words))
+
+    def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
+        """The ``words`` of column ``at``; InputError at the first that is no UTF-8 text."""
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
             except UnicodeDecodeError as error:
                 row = pc.index(words.indices, place).as_py()
                 raise self.error(row, at, "UTF-8 text") from error
-        found.add(words)
+        return words
 
     def error(self, row: int, at: int, expected: str) -> InputError:
         """What was expected in a field, what came, and the remedy."""
@@ -229,7 +246,7 @@ class Block:
         return broken(self.place(self.row + row), expected, shown, REPAIR if shown else FILL)
 
 
-def what(wanted: Column | Codes | str) -> str:
+def what(wanted: Column | Codes | AnyCells | str) -> str:
     """What errors call one entry of a column."""
     return wanted if isinstance(wanted, str) else wanted.what
 

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.block import (
     FILL,
+    AnyCells,
     Block,
     Codes,
     Column,
@@ -76,6 +77,9 @@ class Parquet:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
         for at, column in given.items():
+            if isinstance(wanted[at], AnyCells):
+                columns[at] = _cells(column)
+                continue
             if column.null_count:
                 gap = self.line(row + pc.index(column.is_null(), True).as_py())
                 raise broken(gap, f"a {what(wanted[at])}", "no value", FILL)
@@ -104,7 +108,7 @@ class Parquet:
             raise broken(self.place, "a whole Parquet file", str(error)) from error
 
 
-def _numbers(column: pa.Array, wanted: Column | Codes | str) -> pa.Array | None:
+def _numbers(column: pa.Array, wanted: Column | Codes | AnyCells | str) -> pa.Array | None:
     """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
     if isinstance(wanted, Moments) and _is_text(column):
         return column.cast(pa.binary())
@@ -116,6 +120,16 @@ def _numbers(column: pa.Array, wanted: Column | Codes | str) -> pa.Array | None:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return column.cast(pa.float64(), safe=False)
     return None
+
+
+def _cells(column: pa.Array) -> pa.DictionaryArray:
+    """The column as a dictionary of binary, empty where there is a gap; of lists, their texts."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        column = pc.binary_join(column.cast(pa.list_(pa.string())), "|")
+    texts = column.cast(pa.string()).fill_null("")
+    return texts.cast(pa.binary()).dictionary_encode()
 
 
 def _is_text(column: pa.Array) -> bool:

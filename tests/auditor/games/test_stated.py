@@ -124,23 +124,23 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
 
 def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
     claim = Claim(epsilon=0.36, delta=0.01, unit="user", vantage="aggregate", horizon="round")
-    (played,) = settings("round", noisy, claim, users=60)
+    (played,) = settings("round", noisy, claim, n_users=60)
     assert isinstance(played, Setting)
     assert played.population.n_users == 60
     with pytest.raises(InputError, match="Expected data of at least 99 users"):
-        settings("round", noisy, claim, users=100)
+        settings("round", noisy, claim, n_users=100)
     with pytest.raises(InputError, match="users=1"):
-        wrap_system(noisy, users=1)
+        wrap_system(noisy, n_users=1)
 
 
 @pytest.mark.parametrize("users", [None, 30])
 def test_a_finding_says_for_how_many_users_a_claim_is_taken(users: int | None) -> None:
     claim = Claim(epsilon=0.5, unit="user", vantage="aggregate", horizon="round")
     record = audit_system(
-        noisy, data=TABLE, claim=claim, games=["round"], attacks=[], runs=40, jobs=1, users=users
+        noisy, data=TABLE, claim=claim, games=["round"], attacks=[], runs=40, jobs=1, n_users=users
     )
     (note,) = [finding.note for finding in record.findings if finding.measured]
-    assert ("that of 30 users" if users else "any number of users; users=N") in note
+    assert ("that of 30 users" if users else "any number of users; n_users=N") in note
     assert "Half of what is shown" in note
 
 

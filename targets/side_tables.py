@@ -1,0 +1,354 @@
+"""Side tables: files that say more of users and items, joined to interactions by identifier."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.block import SPACED, AnyCells, broken
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.table_file import table_file, usual_column
+
+USUAL = {
+    "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
+    "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
+}
+"""Names that say which column of a side table holds the identifiers."""
+TITLES = ("title", "name", "movietitle", "itemname", "productname")
+GENRES = ("genres", "genre", "tags", "tag", "categories", "category")
+IN_CELLS = ("|", ";", ",")
+"""What may stand between the genres of a cell; the first that some cell has does."""
+GAPS = frozenset({"", "na", "n/a", "nan", "null"})
+"""What a cell without a value holds, in any case."""
+DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
+FEW_NUMBERS, THIRDS = 10, (1 / 3, 2 / 3)
+"""Up to so many different numbers are categories as they are; more are cut at these quantiles."""
+MOST_CLASSES, LEAST_USERS = 100, 2
+"""Categories of an attribute, and how many users each must have on average."""
+MOST_GENRES = 1_000
+Bins = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideTables:
+    """Adds to interactions what the files ``users`` and ``items`` say of them.
+
+    Each is a CSV, TSV or Parquet file with a column of identifiers, of a usual name (user_id, item,
+    id) or that which the interactions have in ``columns``. Every other column of ``users`` is an
+    attribute: texts are categories as they are; of numbers those of at most ten different values
+    are too, others are cut into named bins, at the edges that ``bins`` gives for the column (of no
+    edge: not cut) or else in thirds of the users. An empty cell, NA, N/A, NaN or null is no value,
+    and no class (``Attribute``). Of ``items`` the title is read where identifiers are numbers,
+    genres or tags (several in a cell, between bars, semicolons or commas), and all other columns as
+    flags of an item, "column: category", beside the genres.
+
+    A column of dates, or of so many values that none can be guessed, is no attribute. It is left
+    out and told in ``notes``; InputError if ``wanted`` names it, or, of dates of users, if
+    ``wanted`` names nothing. What does not match by identifier is counted in ``notes``; InputError
+    if nothing does, or an identifier stands twice. Memory: 4 bytes a cell, and the texts that
+    differ.
+    """
+
+    users: Path | None = None
+    items: Path | None = None
+    wanted: Sequence[str] | None = None
+    bins: Bins = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, interactions: Interactions) -> Interactions:
+        """The interactions with attributes, titles and genres; see the class for errors."""
+        read = set[str]()
+        if self.users is not None:
+            interactions = self._with_users(interactions, self.users, read)
+        if self.items is not None:
+            interactions = self._with_items(interactions, self.items, read)
+        if strange := sorted(self.bins.keys() - read):
+            there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
+            raise InputError(
+                f"Expected bins for columns of the files of users and items, got {strange[0]!r}. "
+                f"{there or 'Give such a file.'}"
+            )
+        if absent := [key for key in self.wanted or () if key not in interactions.attributes]:
+            raise InputError(
+                f"Expected attributes that users of {interactions.name} have, got {absent[0]!r}. "
+                f"There are: {', '.join(sorted(interactions.attributes)) or 'none'}. "
+                "Name one of these, or give a file of users."
+            )
+        return interactions
+
+    def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
+        own = as_written(interactions.users, interactions.names)
+        row, cells, notes = _read(path, "user", own, self.columns.get("user"))
+        read.update(cells)
+        attributes, told = dict(interactions.attributes), list(notes)
+        for name, cell in cells.items():
+            made = _attribute(cell.take(row), name, path.name, self.bins.get(name))
+            if isinstance(made, Attribute):
+                attributes[name] = made
+                if lacking := int(np.count_nonzero(~made.known)):
+                    told.append(f"Users without a value of {name}: {lacking:,}, left out there.")
+                continue
+            asked = name in self.wanted if self.wanted else made is _DATES
+            if asked:
+                raise InputError(
+                    f"Expected categories or numbers in the column {name!r} of {path}, got "
+                    f"{made.got} {made.remedy} To leave it out, name others: --attribute."
+                )
+            told.append(f"{name} of {path.name} is no attribute: {made.got} {made.remedy}")
+        return replace(
+            interactions,
+            name=f"{interactions.name} with {path.name}",
+            attributes=attributes,
+            notes=(*interactions.notes, *told),
+        )
+
+    def _with_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
+        texts = interactions.titles if _are_identifiers(interactions) else ()
+        row, cells, notes = _read(
+            path, "item", as_written(interactions.items, texts), self.columns.get("item")
+        )
+        read.update(cells)
+        titles, told = interactions.titles, list(notes)
+        names, flags = list(interactions.genre_names), list[NDArray[np.bool_]]()
+        if interactions.genres is not None:
+            flags.append(interactions.genres)
+        title, genre = (usual_column(tuple(cells), usual) for usual in (TITLES, GENRES))
+        for name, cell in cells.items():
+            mine = cell.take(row)
+            if name == title:
+                titles = texts or tuple(mine.texts[code] for code in mine.codes)
+                continue
+            if name == genre:
+                words, met = _genres(mine, name, path)
+            else:
+                made = _attribute(mine, name, path.name, self.bins.get(name))
+                if not isinstance(made, Attribute):
+                    told.append(f"{name} of {path.name} is left out: {made.got} {made.remedy}")
+                    continue
+                words = tuple(f"{name}: {category}" for category in made.classes)
+                met = made.codes[:, None] == np.arange(len(words))
+            names += words
+            flags.append(met)
+        return replace(
+            interactions,
+            name=f"{interactions.name} with {path.name}",
+            genres=np.concatenate(flags, axis=1) if names else None,
+            genre_names=tuple(names),
+            titles=titles,
+            notes=(*interactions.notes, *told),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """A column: ``codes`` (n,) into the distinct ``texts``; of no value "" ."""
+
+    codes: NDArray[np.int32]
+    texts: tuple[str, ...]
+
+    def take(self, row: NDArray[np.int64]) -> _Cells:
+        """The cells of these rows, "" where one is -1."""
+        texts = (*self.texts, "")
+        return _Cells(np.where(row < 0, len(self.texts), self.codes[row]), texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unusable:
+    """What a column holds that is no attribute, and the remedy: two sentences."""
+
+    got: str
+    remedy: str
+
+
+_DATES = _Unusable("dates.", "Give an age, a year, or a group of them.")
+
+
+def _are_identifiers(interactions: Interactions) -> bool:
+    """Whether the titles are the items' identifiers, as ``Table`` makes them of texts."""
+    numbered = np.array_equal(interactions.items, np.arange(interactions.n_items))
+    return numbered and len(interactions.titles) > 0
+
+
+def _read(
+    path: Path, what: str, own: NDArray[Any], said: str | None
+) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
+    """Where each of the identifiers ``own`` stands in the file, -1 where it does not; its cells.
+
+    Columns are called without their RecBole type. The notes count what does not match.
+    """
+
+    def column(names: tuple[str, ...]) -> str:
+        found = said if said in names else usual_column(names, USUAL[what])
+        if found is None:
+            raise InputError(
+                f"Expected a usual name ({what}, {what}_id, id) for the column of {what}s in "
+                f"{path}, got the columns {', '.join(names)[:300]}. Rename it."
+            )
+        return found
+
+    file = table_file(path, None, column)
+    names = file.names()
+    at = names.index(column(names))
+    others = {place: name.partition(":")[0] for place, name in enumerate(names) if place != at}
+    if len(set(others.values())) < len(others) or not others:
+        raise broken(str(path), f"columns beside {names[at]!r}, of names that differ", names)
+    identifiers, cells = Identifiers(), {place: Identifiers() for place in others}
+    for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
+        block.identify(at, identifiers)
+        for place, found in cells.items():
+            block.cells(place, found)
+    ids, order, texts = identifiers.finish()
+    _, first = np.unique(order, return_index=True)
+    if len(first) < len(order):
+        again = int(np.setdiff1d(np.arange(len(order)), first)[0])
+        shown = as_written(ids, texts)[order[again]]
+        before = file.line(int(first[order[again]]))
+        raise broken(file.line(again), f"a {what} not yet on {before},", str(shown))
+    theirs = as_written(ids, texts)[order]
+    mine, among = (own, theirs) if own.dtype.kind == theirs.dtype.kind else _texts(own, theirs)
+    row = places(mine, among)
+    matched = int(np.count_nonzero(row >= 0))
+    if not matched:
+        raise InputError(
+            f"Expected identifiers of {what}s in {path}, such as {own[0]!s:.40}, got others, such "
+            f"as {theirs[0]!s:.40}. Write them as the interactions do."
+        )
+    counts = {
+        f"Of {len(own):,} {what}s {{}} have no row in {path.name}.": len(own) - matched,
+        f"Of {len(theirs):,} rows of {path.name} {{}} are of no {what} here.": len(theirs)
+        - matched,
+    }
+    notes = tuple(said.format(f"{count:,}") for said, count in counts.items() if count)
+    made = {}
+    for place, found in cells.items():
+        _, codes, distinct = found.finish()
+        made[others[place]] = _Cells(codes, distinct)
+    return row, made, notes
+
+
+def _texts(*parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    return tuple(part.astype(np.str_) for part in parts)
+
+
+def _attribute(
+    cells: _Cells, name: str, place: str, edges: Sequence[float] | None
+) -> Attribute | _Unusable:
+    """The attribute in a column, or what is there instead."""
+    texts = [text.strip() for text in cells.texts]
+    occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
+    there = np.array([text.casefold() not in GAPS for text in texts]) & occurs
+    if not there.any():
+        return _Unusable("no value.", "Fill it in.")
+    values = _numbers([text for text, here in zip(texts, there, strict=True) if here])
+    if edges is not None and values is None:
+        odd = next(t for t, here in zip(texts, there, strict=True) if here and not _is_number(t))
+        raise InputError(
+            f"Expected numbers in the column {name!r} of {place} to put into bins, got {odd!r}. "
+            "Leave its bins out."
+        )
+    codes = np.full(len(texts), -1)
+    known = there[cells.codes]
+    if values is not None:
+        codes[there], categories = _binned(values, codes, cells, there, edges)
+    else:
+        words = [text for text, here in zip(texts, there, strict=True) if here]
+        if all(map(DATE.fullmatch, words)):
+            return _DATES
+        categories = tuple(sorted(set(words), key=str.encode))
+        number = {word: code for code, word in enumerate(categories)}
+        codes[there] = [number[word] for word in words]
+    users = int(np.count_nonzero(known))
+    if len(categories) > min(MOST_CLASSES, max(2, users // LEAST_USERS)):
+        return _Unusable(
+            f"{len(categories):,} different values of {users:,}.",
+            f"Group them into {MOST_CLASSES} at most.",
+        )
+    found = codes[cells.codes].astype(np.int64)
+    if not known.all():
+        found[~known] = len(categories)
+        categories = (*categories, NO_VALUE)
+    return Attribute(codes=found, categories=categories)
+
+
+def _binned(
+    values: NDArray[np.float64],
+    codes: NDArray[np.int64],
+    cells: _Cells,
+    there: NDArray[np.bool_],
+    edges: Sequence[float] | None,
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The code of each of the ``values`` of distinct cells, and the categories that occur."""
+    distinct = np.unique(values)
+    if edges is None and len(distinct) > FEW_NUMBERS:
+        of_text = np.full(len(codes), np.nan)
+        of_text[there] = values
+        of_user = of_text[cells.codes]
+        cuts = np.quantile(of_user[~np.isnan(of_user)], THIRDS, method="inverted_cdf")
+        cuts = np.unique(cuts[cuts > distinct[0]])
+        edges = tuple((cuts if cuts.size else distinct[1:2]).tolist())
+    if not edges:
+        return np.searchsorted(distinct, values), tuple(map(_written, distinct.tolist()))
+    said = [_written(edge) for edge in edges]
+    names = [
+        f"below {said[0]}",
+        *(f"{low} to below {high}" for low, high in pairwise(said)),
+        f"{said[-1]} and more",
+    ]
+    occur, place = np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)
+    return place, tuple(names[code] for code in occur)
+
+
+def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
+    """The words as numbers; None if one is none."""
+    return np.array([float(word) for word in words]) if all(map(_is_number, words)) else None
+
+
+def _is_number(word: str) -> bool:
+    return SPACED.fullmatch(word.encode()) is not None and bool(np.isfinite(float(word)))
+
+
+def _written(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    """The genres in a column, sorted, and which of them each item has: (n, genres)."""
+    between = next((sign for sign in IN_CELLS if any(sign in t for t in cells.texts)), IN_CELLS[0])
+    occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
+    words = [
+        {word.strip() for word in text.split(between)} if here else set()
+        for text, here in zip(cells.texts, occurs, strict=True)
+    ]
+    words = [{word for word in each if word.casefold() not in GAPS} for each in words]
+    genres = tuple(sorted(set().union(*words), key=str.encode))
+    if len(genres) > MOST_GENRES:
+        raise InputError(
+            f"Expected at most {MOST_GENRES:,} genres or tags in the column {name!r} of {path}, "
+            f"got {len(genres):,}, such as {genres[0]!r}. Keep the most common."
+        )
+    place = {word: at for at, word in enumerate(genres)}
+    flags = np.zeros((len(words), len(genres)), dtype=bool)
+    for row, of_text in enumerate(words):
+        flags[row, [place[word] for word in of_text]] = True
+    return genres, flags[cells.codes]
+
+
+def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
+    """The identifiers (n,) as a file has them: ``texts`` where they are some, else numbers."""
+    return np.array(texts, dtype=np.str_) if texts else ids
+
+
+def places(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of ``wanted`` stands in ``among``, which is not empty; -1 where it does not."""
+    order = np.argsort(among, kind="stable")
+    found = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
+    return np.where(among[found] == wanted, found, -1)
