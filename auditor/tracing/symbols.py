@@ -139,7 +139,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("noise that was added to other noise is used again by itself")
+                    raise NotTraced("noise that another draw was made of is used again by itself")
                 kept = source.meet(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break

@@ -146,7 +146,7 @@ def hidden() -> Callable[..., Any]:
         (counted(), "it keeps an iterator between calls (calls)"),
         (hidden(), "it changes what it keeps between calls (own)"),
         (lambda x, rng: x * rng.random() * rng.random(), "two noises are multiplied"),
-        (lambda x, rng: [x, rng.beta(1, 2)], "Generator.beta is not modelled"),
+        (lambda x, rng: [x, rng.pareto(1)], "Generator.pareto is not modelled"),
     ],
 )
 def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
@@ -230,7 +230,7 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
     ("randomizer", "said"),
     [
         (stamped, "noise is too small beside the number that it is added to"),
-        (hidden_coin, "it changes what it keeps between calls (numpy's generator)"),
+        (hidden_coin, "it changes what it keeps between calls (attributes of random_sample"),
         (differ_by_rounding, "one noise stands in several numbers, which differ by rounding"),
         (lattice_and_row, "whole numbers of one noise stand in several places"),
         (lattices_of_two_places, "whole numbers of one noise stand in several places"),
