@@ -225,9 +225,11 @@ class TracedGenerator(np.random.Generator):
         line = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
         if isinstance(line, Line) and isinstance(line.variable, Floor):
             line = line.variable.line
-        source = line.variable.source if isinstance(line, Line) else None
-        many = source and (source.count or (source.family == "uniform") * line.coefficient)
-        if not many or many < _SEEDS or source.whole != self.path.limits.get(source, source.whole):
+        if not isinstance(line, Line):
+            raise NotTraced("a generator is seeded by what is no fresh draw")
+        source = line.variable.source
+        many = source.count or (source.family == "uniform") * line.coefficient
+        if many < _SEEDS or source.whole != self.path.limits.get(source, source.whole):
             raise NotTraced("a generator is seeded by what is no fresh draw")
         self.path.used_up.add(source)
         self.path.changes += 1
@@ -375,8 +377,9 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     """Python's global functions, by name; whole numbers as Python's own."""
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
-        first, beyond = (0, start) if stop is None else (start, stop)
-        whole = range(*(int(end) if end // 1 == end else end for end in (first, beyond)), step)
+        ends = (0, start) if stop is None else (start, stop)
+        first, beyond = (int(end) if end // 1 == end else end for end in ends)
+        whole = range(first, beyond, step)
         many = len(whole)
         if many > _MOST_VALUES:
             return whole[0] + step * apply(to_int, rng.integers(many))
@@ -526,16 +529,16 @@ class Replacements:
             for name, new in news.items()
         ]
         by_identity = {id(old): new for _, _, old, new in self._changes}
-        for names in modules:
+        for module in modules:
             self._changes += [
-                (names, name, old, old.py_func if is_compiled(old) else by_identity[id(old)])
-                for name, old in names.items()
+                (module, name, old, old.py_func if is_compiled(old) else by_identity[id(old)])
+                for name, old in module.items()
                 if id(old) in by_identity or is_compiled(old)
             ]
             if lazy:
                 numbers: dict[str, Any] = {"float": _Float, "int": _Int}
                 self._changes += [
-                    (names, n, names.get(n, _ABSENT), new) for n, new in numbers.items()
+                    (module, n, module.get(n, _ABSENT), new) for n, new in numbers.items()
                 ]
 
     def __enter__(self) -> None:

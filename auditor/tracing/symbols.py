@@ -428,9 +428,9 @@ def _sum(path: Path, cells: Cells, a: Line, b: Line) -> Piece:
         total = Real(f"a difference of {one.name}", _TWICE[one.family], one.rate)
     else:
         for line in (a, b):
-            source = line.variable.source
-            if isinstance(line.variable, Plain) and source.lattice and not source.count:
-                raise _Undecided(source)
+            noise = line.variable.source
+            if isinstance(line.variable, Plain) and noise.lattice and not noise.count:
+                raise _Undecided(noise)
         raise NotTraced("two noises are added, whose sum has no density that is known here")
     source = path.add_up(total, (one, weights[0]), (two, weights[1]))
     rest = {known: cell for known, cell in cells.items() if known not in (one, two)}
