@@ -1,7 +1,7 @@
 """Mechanisms of public packages, each held against what its package claims.
 
 ``python -m benchmarks.found_in_the_wild [MODULE ...]`` installs the packages in a folder of their
-own and verifies every mechanism of ``benchmarks/wild`` as a black box. It prints a row each;
+own and verifies every mechanism of ``benchmarks/wild``. It prints a row each;
 without modules named, it writes them to found_in_the_wild.csv, from which the site makes a page.
 """
 
@@ -19,6 +19,8 @@ from benchmarks.others.case import CONFIDENCE
 from benchmarks.wild import PACKAGES, install
 from benchmarks.wild.finding import Finding
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.verification import Verification
 
 MODULES = (
@@ -59,12 +61,13 @@ INTRODUCTION = f"""## How a row comes about
 - **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
   code, by hand or by listing every output, before anything was measured. It is the largest over
   these inputs; others may spend more.
-- **Measured** is the lower bound from samples, or exact where the probabilities that the code
-  states were searched. Each holds at {CONFIDENCE:.2%}, so that all of them hold together at 95%.
+- **Measured** is the lower bound from samples, or exact: where the code was followed for every path
+  of its coins (draws: proved), or where stated probabilities were searched (exact). Each holds at
+  {CONFIDENCE:.2%}, so that all of them hold together at 95%.
   Of n draws no bound exceeds about ln n: where the exact epsilon is infinite, the bound only says
   so much.
-- The **verdict** VIOLATED says that the claim is refuted for these inputs; UNSUBSTANTIATED, that it
-  is not, which is all that can be said for a black box.
+- The **verdict** VIOLATED says that the claim is refuted for these inputs; CONSISTENT, that it is
+  proved for them; UNSUBSTANTIATED, that it is not refuted, which is all that samples can say.
 - A **failed check** is [what a ratio does not show](verifying-mechanisms.md#what-the-checks-mean).
   "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
   every textbook sampler fails it.
@@ -97,7 +100,10 @@ def seen(finding: Finding, found: Verification) -> Seen:
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
-    draws = "exact" if found.exact else f"{found.samples:,}"
+    proof = [
+        check for check in found.checks if check.name == NAME and check.status is Status.PASSED
+    ]
+    draws = "proved" if proof else "exact" if found.exact else f"{found.samples:,}"
     event = ""
     if finding.broken and (shown := found.witness) is not None:
         share = "probability" if found.exact else "share of the draws"
@@ -142,7 +148,7 @@ def details(finding: Finding, cells: Seen) -> str:
         lines.append(f"- **Holds if** {finding.holds_if}.")
     bound, _, draws, _, event = cells[5:]
     if event:
-        sure = "exactly" if draws == "exact" else f"at confidence {CONFIDENCE}"
+        sure = "exactly" if draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"
         lines.append(f"- **Event.** {event}. Epsilon is {bound} or more, {sure}.")
     return "\n".join([*lines, f"- **Command.** `{finding.command}`"])
 
@@ -190,7 +196,7 @@ def main() -> None:
     absent = install()
     rows = []
     for finding in findings(wanted, absent):
-        rows.append(seen(finding, finding.verify()))
+        rows.append(seen(finding, finding.verify(trace=True)))
         print(" | ".join(rows[-1]), flush=True)
     print(*absent.items(), sep="\n")
     if wanted == MODULES and not absent:

@@ -65,6 +65,19 @@ def rounded_laplace(x: float, rng: np.random.Generator) -> float:
     return float(np.round(np.clip(x + rng.laplace(0, 2), -4, 4), 1))
 
 
+def geometric(x: int, rng: np.random.Generator) -> int:
+    return int(x + rng.geometric(1 - 1 / E) - rng.geometric(1 - 1 / E))
+
+
+def staircase(x: float, rng: np.random.Generator) -> float:
+    near = 1 / (1 + math.sqrt(E))
+    sign = 1 if rng.random() < 0.5 else -1
+    step, place = rng.geometric(1 - 1 / E) - 1, rng.random()
+    if rng.random() < near / (near + (1 - near) / E):
+        return x + sign * (step + near * place)
+    return x + sign * (step + near + (1 - near) * place)
+
+
 def gaussian(x: float, rng: np.random.Generator) -> float:
     return float(x + rng.normal(0, 3.73))
 
@@ -79,6 +92,8 @@ MECHANISMS: dict[str, tuple[Callable[..., Any], list[Any], float]] = {
     "Duchi": (duchi, [-1.0, 0.0, 1.0], 0.0),
     "Laplace by inversion": (laplace, [-1.0, 1.0], 0.0),
     "Laplace, clipped and rounded": (rounded_laplace, [-1.0, 1.0], 0.0),
+    "two-sided geometric": (geometric, [0, 1], 0.0),
+    "staircase": (staircase, [0.0, 1.0], 0.0),
     "Gaussian, delta 1e-5": (gaussian, [0.0, 1.0], 1e-5),
 }
 

@@ -8,6 +8,7 @@ on plain arrays once the path has decided on every entry.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,9 @@ from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply, converte
 
 # These as they are while others stand in for them.
 _array, _asarray, _empty, _ones = np.array, np.asarray, np.empty, np.ones
+
+INSIDE_NUMPY: list[Any] = []
+"""Functions of NumPy that work on plain arrays just now: what they make is plain."""
 
 
 class TracedArray(np.ndarray):
@@ -131,11 +135,15 @@ class TracedArray(np.ndarray):
         handler = _HANDLERS.get(function)
         if handler is not None:
             return handler(*args, **kwargs)
+        if _symbolic([*args, *kwargs.values()]):
+            with suppress(TypeError, AttributeError, ValueError):
+                return super().__array_function__(function, types, args, kwargs)
+        decided = {name: _decided(value) for name, value in kwargs.items()}
+        INSIDE_NUMPY.append(function)
         try:
-            return super().__array_function__(function, types, args, kwargs)
-        except (TypeError, AttributeError, ValueError):
-            decided = {name: _decided(value) for name, value in kwargs.items()}
             return _boxed(function(*map(_decided, args), **decided))
+        finally:
+            INSIDE_NUMPY.pop()
 
     def __bool__(self) -> bool:
         return bool(self.plain())
@@ -196,6 +204,8 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "__call__" and not options and numbers:
             entries = (v.values if isinstance(v, MaskedEntries) else v for v in inputs)
             return MaskedEntries(ufunc(*entries), self.mask)
+        if method == "__call__" and options == {"out": (self,)}:  # array[mask] += ...
+            return getattr(ufunc, method)(*inputs)
         bare = (v.plain() if isinstance(v, MaskedEntries) else v for v in inputs)
         return getattr(ufunc, method)(*bare, **options)
 
@@ -293,6 +303,8 @@ def _symbolic(value: Any) -> bool:
     """Whether an open coin has a say in a value."""
     if isinstance(value, TracedArray):
         return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
+    if isinstance(value, (list, tuple)):
+        return any(map(_symbolic, value))
     return isinstance(value, (Symbol, MaskedEntries))
 
 

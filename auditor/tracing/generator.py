@@ -10,17 +10,19 @@ import inspect
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
+from fedrec_auditor.auditor.tracing.arrays import INSIDE_NUMPY, TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
+from fedrec_auditor.auditor.tracing.state import is_compiled
 from fedrec_auditor.auditor.tracing.symbols import (
+    Floor,
     Line,
     Piece,
     Plain,
@@ -34,8 +36,8 @@ from fedrec_auditor.auditor.tracing.symbols import (
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
-_MANY = 1 << 40
-"""Whole numbers beyond so many count as real ones."""
+_SEEDS, _MANY = 1 << 31, 1 << 40
+"""How many seeds there are at least; whole numbers beyond so many count as real ones."""
 
 
 class TracedGenerator(np.random.Generator):
@@ -56,6 +58,12 @@ class TracedGenerator(np.random.Generator):
         if size is None and (np.ndim(low) or np.ndim(high)):
             size = np.broadcast_shapes(np.shape(low), np.shape(high))
         return low + (high - low) * self._real("uniform()", "uniform", size)
+
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        """Uniform on [0, 1], the one beta distribution that is followed."""
+        if (a, b) != (1, 1):
+            raise NotTraced("beta with other parameters than 1 is not modelled")
+        return self.uniform(size=size)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Laplace noise."""
@@ -115,8 +123,10 @@ class TracedGenerator(np.random.Generator):
         """Successes in n trials."""
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(_objects(n), _objects(p), np.empty(() if size is None else size))
-            drawn = [self.binomial(*one[:2]) for one in every]
-            return TracedArray.of(_array(drawn, dtype=object).reshape(every.shape), np.int64)
+            drawn = _empty(every.size, dtype=object)
+            for place, one in enumerate(every):
+                drawn[place] = self.binomial(*one[:2])
+            return self._together(drawn, every.shape, np.int64)
         trials, share = int(n), _number(p)
         if trials > _MOST_VALUES:
             raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
@@ -146,6 +156,8 @@ class TracedGenerator(np.random.Generator):
         many = int(a) if np.ndim(a) == 0 else len(a)
         array = np.arange(many) if np.ndim(a) == 0 else a
         array = array if isinstance(array, TracedArray) else _asarray(array)
+        if many > _MOST_VALUES:
+            raise NotTraced(f"choice of {many:,} elements, more than {_MOST_VALUES:,}")
         if many == 0:
             raise ValueError("a cannot be empty unless no samples are taken")
         shares = [Fraction(1, many)] * many
@@ -202,6 +214,25 @@ class TracedGenerator(np.random.Generator):
     def bit_generator(self) -> Any:
         """Refused: raw bits are not modelled."""
         raise NotTraced("Generator.bit_generator is not modelled")
+
+    def seeded(self, a: Any = None, **_: Any) -> None:
+        """Seed a global generator with an open draw of 2^31 values or more: its draws stay fresh.
+
+        NotTraced for another seed, and where the draw is used for anything else.
+        """
+        if a is None or self.path.values is not None:
+            return
+        line = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
+        if isinstance(line, Line) and isinstance(line.variable, Floor):
+            line = line.variable.line
+        if not isinstance(line, Line):
+            raise NotTraced("a generator is seeded by what is no fresh draw")
+        source = line.variable.source
+        many = source.count or (source.family == "uniform") * line.coefficient
+        if many < _SEEDS or source.whole != self.path.limits.get(source, source.whole):
+            raise NotTraced("a generator is seeded by what is no fresh draw")
+        self.path.used_up.add(source)
+        self.path.changes += 1
 
     def spawn(self, n_children: int) -> Any:
         """Generators of the same path: their draws are independent."""
@@ -270,10 +301,14 @@ class TracedGenerator(np.random.Generator):
         objects = _empty(math.prod(shape), dtype=object)
         for place in range(len(objects)):
             objects[place] = draw()
-        open_draws = any(isinstance(entry, Symbol) for entry in objects)
+        return self._together(objects, shape, dtype)
+
+    def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
+        """Draws as an array, a plain one in replays and where none of them is open."""
+        open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
-            return _array(objects.tolist(), dtype=dtype).reshape(shape)
-        return TracedArray.of(objects.reshape(shape), dtype)
+            return _array(draws.tolist(), dtype=dtype).reshape(shape)
+        return TracedArray.of(draws.reshape(shape), dtype)
 
 
 @cache
@@ -316,9 +351,10 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
+        "seed": rng.seeded,
         "default_rng": lambda seed=None: rng if seed is None or seed is rng else _DEFAULT_RNG(seed),
     }
-    same = "uniform normal standard_normal laplace exponential geometric binomial choice "
+    same = "uniform beta normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
     known.update({name: getattr(rng, name) for name in same.split()})
     for name in dir(np.random):
@@ -341,8 +377,13 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     """Python's global functions, by name; whole numbers as Python's own."""
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
-        values = tuple(range(start) if stop is None else range(start, stop, step))
-        return rng._uniformly(f"randrange of {len(values)}", values, None, object)
+        ends = (0, start) if stop is None else (start, stop)
+        first, beyond = (int(end) if end // 1 == end else end for end in ends)
+        whole = range(first, beyond, step)
+        many = len(whole)
+        if many > _MOST_VALUES:
+            return whole[0] + step * apply(to_int, rng.integers(many))
+        return rng._uniformly(f"randrange of {many}", tuple(whole), None, object)
 
     def choice(seq: Any) -> Any:
         return seq[int(randrange(len(seq)))]
@@ -377,6 +418,7 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         "choices": choices,
         "sample": sample,
         "shuffle": rng.shuffle,
+        "seed": rng.seeded,
     }
     for name in dir(random):
         if inspect.ismethod(getattr(random, name)) and name not in known:
@@ -412,6 +454,8 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
     """A maker of arrays that may hold symbols later on."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
+        if INSIDE_NUMPY:
+            return function(*args, **kwargs)
         if args and isinstance(args[0], (list, tuple)) and function in (_array, _asarray):
             dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
             entries = _array([*_flat(args[0])] or args[0], dtype=object)
@@ -426,7 +470,7 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
         if args and isinstance(args[0], Symbol) and function in (_array, _asarray):
             return TracedArray.of(boxed(args[0]), float)
         made = function(*args, **kwargs)
-        if isinstance(made, np.ndarray) and made.dtype.kind in "biuf":
+        if isinstance(made, np.ndarray) and made.dtype.kind in "biufU":
             return TracedArray.typed(made.astype(object), made.dtype)
         return made
 
@@ -462,11 +506,14 @@ _CONSTRUCTORS = "array asarray zeros ones empty full zeros_like ones_like full_l
 class Replacements:
     """What stands in for global generators, and for what makes plain numbers of symbols.
 
-    In the modules themselves and where ``function``'s own module has imported their names. For one
-    thread. ``lazy`` lets new arrays, ``float``, ``int`` and the module math take symbols.
+    In the modules themselves and in ``modules`` that have imported their names, where functions of
+    Numba run as Python, too. For one thread. ``lazy`` lets new arrays, ``float``, ``int`` and the
+    module math take symbols.
     """
 
-    def __init__(self, rng: TracedGenerator, function: Any, *, lazy: bool) -> None:
+    def __init__(
+        self, rng: TracedGenerator, modules: Iterable[dict[str, Any]], *, lazy: bool
+    ) -> None:
         replaced: list[Any] = [
             (vars(np.random), _legacy(rng)),
             (vars(random), _standard_library(rng)),
@@ -481,16 +528,18 @@ class Replacements:
             for owner, news in replaced
             for name, new in news.items()
         ]
-        own = _globals_of(function)
         by_identity = {id(old): new for _, _, old, new in self._changes}
-        self._changes += [
-            (own, name, old, by_identity[id(old)])
-            for name, old in own.items()
-            if id(old) in by_identity
-        ]
-        if lazy:
-            numbers: dict[str, Any] = {"float": _Float, "int": _Int}
-            self._changes += [(own, n, own.get(n, _ABSENT), new) for n, new in numbers.items()]
+        for module in modules:
+            self._changes += [
+                (module, name, old, old.py_func if is_compiled(old) else by_identity[id(old)])
+                for name, old in module.items()
+                if id(old) in by_identity or is_compiled(old)
+            ]
+            if lazy:
+                numbers: dict[str, Any] = {"float": _Float, "int": _Int}
+                self._changes += [
+                    (module, n, module.get(n, _ABSENT), new) for n, new in numbers.items()
+                ]
 
     def __enter__(self) -> None:
         for owner, name, _, new in self._changes:
@@ -505,18 +554,6 @@ class Replacements:
 
 
 _ABSENT = object()
-
-
-def _globals_of(function: Any) -> dict[str, Any]:
-    """The names of the module that a callable was written in; none that count where unknown."""
-    while isinstance(function, partial):
-        function = function.func
-    function = inspect.unwrap(function)
-    function = getattr(function, "__func__", function)
-    if not hasattr(function, "__globals__"):
-        function = vars(type(function)).get("__call__")
-    names: dict[str, Any] = getattr(function, "__globals__", {})
-    return names
 
 
 def _lazy(function: Callable[..., Any]) -> Callable[..., Any]:

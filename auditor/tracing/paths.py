@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from time import perf_counter
@@ -9,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.sources import Mass, Source
+from fedrec_auditor.auditor.tracing.sources import Mass, Real, Source
 
 MOST_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
@@ -87,6 +89,17 @@ class Path:
             raise NotTraced(_CHANGED)
         self._decided += 1
         return taken
+
+    def decide_whole(self, source: Real) -> None:
+        """Decide on one value of geometric noise; those beyond 2^-100 are left out."""
+        half, last = Fraction(1, 2), math.ceil(-math.log(LEFT_OUT) / source.rate) + 1
+        if last > MOST_PATHS:
+            raise NotTraced(f"noise of more than {MOST_PATHS:,} steps is added to other noise")
+        ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
+        cell = self.limits.get(source, source.whole)
+        parts = [source.meet(cell, (interval,)) for interval in itertools.pairwise(ends)]
+        parts = [part for part in parts if part and source.mass(part)]
+        self.confine({source: parts[self.decide(len(parts))]})
 
     def confine(self, cells: dict[Source, Any]) -> None:
         """From here on the sources have values in these cells, which lie in the former ones."""

@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.tracing.law import (
     product,
 )
 from fedrec_auditor.auditor.tracing.mixture import Enclosure, Mixture, divergence, log_ratio
-from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, NotTraced
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
@@ -80,7 +80,8 @@ def proved(
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     if any(law.cut for law in laws):
         source += "; rounded noise beyond 38 deviations is left out"
-    listed = _listed(laws)
+    rare = delta < _NOTHING and left_out > 0
+    listed = None if rare else _listed(laws)
     cut = delta < _NOTHING and any(law.cut or law.left_out for law in laws)
     if listed is not None:
         bound = replace(_tabulated(listed, names, delta), source=source)
@@ -88,7 +89,10 @@ def proved(
     best, worst = 0.0, math.inf if cut else 0.0
     witness: Witness | None = None
     for a, b in itertools.permutations(range(len(laws)), 2):
-        ratio = (_at_delta if delta else _at_zero)(laws[a], laws[b], delta)
+        if delta or rare:
+            ratio = _at_delta(laws[a], laws[b], delta, LEFT_OUT * laws[b].left_out * rare)
+        else:
+            ratio = _at_zero(laws[a], laws[b])
         worst = max(worst, ratio.upper)
         if witness is None or ratio.lower > best:
             best = max(best, ratio.lower)
@@ -191,7 +195,7 @@ def _coin(source: Source, cell: Any) -> str:
     return f"{source.name} in {' or '.join(ends)}"
 
 
-def _at_zero(p: Law, q: Law, delta: float) -> _Ratio:
+def _at_zero(p: Law, q: Law) -> _Ratio:
     """The largest log-ratio over tags."""
     return max((_of_tag(p, q, tag) for tag in p.groups), key=lambda ratio: ratio.lower)
 
@@ -277,8 +281,11 @@ def _same(p: AnswerLaw, q: AnswerLaw) -> bool:
     return p.pieces == q.pieces and p.points == q.points
 
 
-def _at_delta(p: Law, q: Law, delta: float) -> _Ratio:
-    """The least epsilon at which the hockey-stick divergence is at most delta."""
+def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
+    """The least epsilon at which the hockey-stick divergence is at most delta.
+
+    From below where ``q`` may have ``lost`` more in any place, which is left out of it.
+    """
     total: list[tuple[TagGroup, TagGroup | None, Table | None, Table | None]] = []
     for tag, group in p.groups.items():
         other = q.groups.get(tag)
@@ -291,6 +298,8 @@ def _at_delta(p: Law, q: Law, delta: float) -> _Ratio:
             if not _equal(table, other.tables[block])
         ]
         if len(differing) > 1 and len(p.groups) == len(q.groups) == 1:
+            if lost:
+                raise NotTraced("paths are left out of an answer of several independent parts")
             return _composed(differing, delta)
         one, two = (product(pair[k] for pair in differing) for k in (0, 1))
         total.append((group, other, one, two))
@@ -305,7 +314,7 @@ def _at_delta(p: Law, q: Law, delta: float) -> _Ratio:
             low, high = _divergence(one, two, offset)
             weight = float(group.weight)
             lower, upper = lower + weight * low, upper + weight * high
-        return lower, upper
+        return lower - math.exp(epsilon) * lost, upper - math.exp(epsilon) * lost
 
     lower, upper = _crossing(bounds, delta)
     # The event's mass under the second input is the slope of the divergence, by e^epsilon.

@@ -79,9 +79,9 @@ def run_all(randomizer: OneOutput, value: Any, deadline: float) -> AllPaths:
 
 def _run_all(randomizer: OneOutput, value: Any, deadline: float, *, eager: bool) -> AllPaths:
     rng = TracedGenerator(Path([], deadline=deadline))
-    traced = Replacements(rng, randomizer.function, lazy=not eager)
-    plain = Replacements(rng, randomizer.function, lazy=False)
     state = State(randomizer.function)
+    traced = Replacements(rng, state.modules.values(), lazy=not eager)
+    plain = Replacements(rng, state.modules.values(), lazy=False)
 
     def run(path: Path) -> Answer:
         rng.path, NotTraced.last = path, None

@@ -53,8 +53,10 @@ class State:
         self._kept: list[_Kept] = []
         self._caches: list[Any] = []
         self._seen: dict[int, Any] = {}
+        self.modules: dict[int, dict[str, Any]] = {}
         function = inspect.unwrap(function)
         self._own = _root(function)
+        self._loaded = set(sys.modules)
         left = [("it", function)]
         while left:
             name, value = left.pop()
@@ -77,10 +79,7 @@ class State:
         root = _root(value)
         if isinstance(value, _WHOLE) or (isinstance(value, type) and root == "builtins"):
             return True
-        if root == self._own or root in _LOOKED_INTO:
-            return False
-        file = getattr(sys.modules.get(root), "__file__", None) or ""
-        return root in sys.stdlib_module_names or file.startswith(_INSTALLED)
+        return root != self._own and root not in _LOOKED_INTO and _installed(root)
 
     def forget(self) -> None:
         """Empty the caches of functions."""
@@ -89,7 +88,7 @@ class State:
 
     def check(self) -> None:
         """Put everything back; NotTraced if anything had changed."""
-        changed = []
+        changed = [n for n in sys.modules if n not in self._loaded and not _installed(_package(n))]
         for kept in self._kept:
             now = kept.read()
             if len(now) != len(kept.before) or not all(map(_same, now, kept.before)):
@@ -130,10 +129,17 @@ class State:
 
     def _function(self, name: str, function: types.FunctionType) -> list[tuple[str, Any]]:
         names, known = _names_of(function.__code__), function.__globals__
+        self.modules[id(known)] = known
         inside = self._names(known, names)
-        for value in [known.get(n) for n in names]:
-            if isinstance(value, types.ModuleType):
-                inside += self._names(vars(value), names)
+        left = [known.get(n, sys.modules.get(n)) for n in names]  # some are imported in the call
+        seen: list[Any] = []
+        while left:
+            module = left.pop()
+            if isinstance(module, types.ModuleType) and module not in seen:
+                seen.append(module)
+                parts = self._names(vars(module), names)
+                left += [part for _, part in parts]
+                inside += parts
         for free, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
@@ -163,12 +169,16 @@ class State:
             return self._keep(name, lambda: [b"%d" % value._version])  # a count of what is written
         if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Generator):
             return self._keep(name, lambda: [value.get_state().numpy().tobytes()])
-        if self._of_library(value):
+        if is_compiled(value):
+            return [(name, value.py_func)]
+        if value is sys.modules or self._of_library(value):
             return []
         if isinstance(value, types.FunctionType):
             return self._function(name, value)
         if isinstance(value, type):
-            return self._keep(name, lambda: _flat(vars(value)), partial(_fill_class, value))
+            bases = [(base.__name__, base) for base in value.__bases__]
+            kept = self._keep(name, lambda: _flat(vars(value)), partial(_fill_class, value))
+            return bases + kept
         if isinstance(value, dict):
             return self._keep(name, lambda: _flat(value), partial(_fill_dict, value))
         if isinstance(value, (list, deque, bytearray, set)):
@@ -186,10 +196,25 @@ class State:
         return inside + [(f"attributes of {name}", part) for part in parts]
 
 
+def _installed(package: str) -> bool:
+    """Whether a package is Python's own or an installed one."""
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return package in sys.stdlib_module_names or file.startswith(_INSTALLED)
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether it is a function that Numba compiles, of which ``py_func`` is the code."""
+    return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")
+
+
 def _root(value: Any) -> str:
     """The package of what a value is, or is an object of."""
     named = isinstance(value, (type, types.FunctionType, type(np.random.default_rng)))
-    return str((value if named else type(value)).__module__).partition(".")[0]
+    return _package(str((value if named else type(value)).__module__))
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _same(now: Any, before: Any) -> bool:

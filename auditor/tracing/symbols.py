@@ -139,7 +139,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("noise that was added to other noise is used again by itself")
+                    raise NotTraced("noise that another draw was made of is used again by itself")
                 kept = source.meet(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break
@@ -228,7 +228,11 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     results: list[Piece] = []
     for cells, values in together:
         if any(isinstance(value, Line) for value in values):
-            results += _of_lines(path, function, cells, values)
+            try:
+                results += _of_lines(path, function, cells, values)
+            except _Undecided as noise:
+                path.decide_whole(noise.source)
+                return apply(function, *arguments)
             continue
         try:
             results.append((cells, function(*values)))
@@ -366,10 +370,29 @@ def _as(kind: Any, value: Any) -> Any:
 Rule = Callable[..., Iterator[Piece]]
 
 
+class _Undecided(Exception):
+    """Of two noises in one place, the path has to decide on the value of ``source``."""
+
+    def __init__(self, source: Real) -> None:
+        self.source = source
+
+
+def _decided(line: Line, cells: Cells) -> Fraction | None:
+    """The value of a line of whole numbers of which the path has decided on one."""
+    source = line.variable.source
+    low, high = (math.ceil(end) if math.isfinite(end) else end for end in cells[source][0])
+    if not (isinstance(line.variable, Plain) and source.lattice and high - low == 1):
+        return None
+    return line.coefficient * low + line.constant if len(cells[source]) == 1 else None
+
+
 def _add(path: Path, cells: Cells, a: Any, b: Any) -> Iterator[Piece]:
     if isinstance(a, Line) and isinstance(b, Line):
-        yield _sum(path, cells, a, b)
-        return
+        first, second = _decided(a, cells), _decided(b, cells)
+        if a.variable == b.variable or (first is None and second is None):
+            yield _sum(path, cells, a, b)
+            return
+        a, b = (a, second) if first is None else (first, b)
     line, other = (a, exact(b)) if isinstance(a, Line) else (b, exact(a))
     if math.isinf(other):
         yield cells, other
@@ -404,6 +427,10 @@ def _sum(path: Path, cells: Cells, a: Line, b: Line) -> Piece:
         scale, weights = float(a.coefficient), (1.0, -1.0)
         total = Real(f"a difference of {one.name}", _TWICE[one.family], one.rate)
     else:
+        for line in (a, b):
+            noise = line.variable.source
+            if isinstance(line.variable, Plain) and noise.lattice and not noise.count:
+                raise _Undecided(noise)
         raise NotTraced("two noises are added, whose sum has no density that is known here")
     source = path.add_up(total, (one, weights[0]), (two, weights[1]))
     rest = {known: cell for known, cell in cells.items() if known not in (one, two)}

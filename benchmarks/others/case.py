@@ -36,8 +36,8 @@ class Case:
     setting: str = ""
     remark: str = ""
 
-    def verify(self, seed: int = 0) -> Verification:
-        """Hold the mechanism against its claim."""
+    def verify(self, seed: int = 0, *, trace: bool = False) -> Verification:
+        """Hold the mechanism against its claim, by samples, or first by its code."""
         return fedrec_auditor.verify_ldp(
             self.call,
             epsilon=self.epsilon,
@@ -46,5 +46,5 @@ class Case:
             samples=self.samples,
             confidence=CONFIDENCE,
             seed=seed,
-            trace=False,
+            trace=trace,
         )

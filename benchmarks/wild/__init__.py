@@ -61,6 +61,16 @@ def install() -> dict[str, str]:
     return refused
 
 
+class Absent:
+    """Stands for a module that cannot be imported, until something of it is asked for."""
+
+    def __init__(self, error: ImportError) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+
 def load(module: str, *blank: str) -> Any:
     """Import ``module`` of an installed package, with nothing in the modules ``blank``."""
     for name in blank:
@@ -68,7 +78,10 @@ def load(module: str, *blank: str) -> Any:
             spec = importlib.util.find_spec(name) if "." not in name else None
             found = importlib.util.module_from_spec(spec) if spec else ModuleType(name)
             sys.modules[name] = found
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        return Absent(error)
 
 
 def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Drawn]:
@@ -77,7 +90,7 @@ def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], An
     def wrap(draw: Callable[[Any, int], Any]) -> Drawn:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             for seed in (random.seed, np.random.seed, *seeders):
-                seed(int(rng.integers(2**32)))
+                seed(rng.integers(2**32).item())
             return np.asarray(draw(x, size))
 
         call.__name__, call.__module__, call.__doc__ = draw.__name__, draw.__module__, draw.__doc__

@@ -15,6 +15,7 @@ from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 
+PACKAGE = load("diffpriv_pure")
 EPSILON = 1.0
 USES, EACH = 100, 1e-5
 """Responses of epsilon 1 that are composed, and the delta of each."""
@@ -30,17 +31,17 @@ KEPT = math.e / (1.0 + math.e)
 
 @one_by_one()
 def count(x: int) -> int:
-    return int(load("diffpriv_pure").private_count(int(x), EPSILON))
+    return int(PACKAGE.private_count(int(x), EPSILON))
 
 
 @one_by_one()
 def tiny_count(x: int) -> int:
-    return int(load("diffpriv_pure").private_count(int(x), TINY))
+    return int(PACKAGE.private_count(int(x), TINY))
 
 
 @one_by_one()
 def total(x: float) -> float:
-    return float(load("diffpriv_pure").private_sum([float(x)], (0.0, 1.0), EPSILON))
+    return float(PACKAGE.private_sum([float(x)], (0.0, 1.0), EPSILON))
 
 
 def ones(x: int, rng: np.random.Generator, size: int) -> Any:

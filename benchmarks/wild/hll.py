@@ -9,13 +9,13 @@ import numpy as np
 from benchmarks.wild import load, one_by_one
 from benchmarks.wild.finding import Finding
 
+PACKAGE = load("hll_py")
 EPSILON, BITS = 4.0, 64
 
 
 @one_by_one()
 def hashed(x: int) -> int:
-    package = load("hll_py")
-    sketch = package.HyperLogLogLDP(package.SketchConfig(epsilon=EPSILON))
+    sketch = PACKAGE.HyperLogLogLDP(PACKAGE.SketchConfig(epsilon=EPSILON))
     return np.uint64(sketch._random_or_true_hash(f"word{x}") % 2**BITS)
 
 

@@ -27,82 +27,86 @@ ATTRIBUTE = "one attribute is replaced: exactly epsilon"
 PERMANENT, REPORTS = 2.0, 4
 """The epsilon of all reports of a user, where each spends ``EPSILON``, and how many are drawn."""
 ONE = "docstring: `epsilon` is the privacy guarantee; one report, replaced"
-ORACLES = "multi_freq_ldpy.pure_frequency_oracles."
-FAKES = "multi_freq_ldpy.mdim_freq_est.RSpFD_solution"
+GRR, HE, SS, UE = (
+    load(f"multi_freq_ldpy.pure_frequency_oracles.{n}") for n in ["GRR", "HE", "SS", "UE"]
+)
+FAKES, SAMPLED, SPLIT = (
+    load(f"multi_freq_ldpy.mdim_freq_est.{name}_solution") for name in ("RSpFD", "SMP", "SPL")
+)
+REPEATED = load("multi_freq_ldpy.long_freq_est.L_SUE")
 
 
 @numba.njit(cache=False)
-def _seed(number: int) -> None:
-    """Numba has a generator of its own."""
+def _compiled_seed(number: int) -> None:
     np.random.seed(number)  # noqa: NPY002
 
 
-@cache
-def _of(module: str, name: str) -> Any:
-    return getattr(load(module), name)
+def _seed(number: int) -> None:
+    """Numba has a generator of its own."""
+    _compiled_seed(number)
 
 
 @one_by_one(_seed)
 def subset(x: int) -> NDArray[np.int64]:
-    return np.asarray(_of(ORACLES + "SS", "SS_Client")(x, *SUBSETS))
+    return np.asarray(SS.SS_Client(x, *SUBSETS))
 
 
 @one_by_one(_seed)
 def subset_sorted(x: int) -> NDArray[np.int64]:
-    return np.sort(_of(ORACLES + "SS", "SS_Client")(x, *SUBSETS))
+    return np.sort(SS.SS_Client(x, *SUBSETS))
 
 
 @one_by_one(_seed)
 def fakes_response(x: NDArray[np.int64]) -> list[int]:
-    return list(_of(FAKES, "RSpFD_GRR_Client")(x, [K] * D, D, EPSILON))
+    return list(FAKES.RSpFD_GRR_Client(x, [K] * D, D, EPSILON))
 
 
 @one_by_one(_seed)
 def fakes_zero(x: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.concatenate(_of(FAKES, "RSpFD_UE_zero_Client")(x, [2, 2], 2, EPSILON))
+    return np.concatenate(FAKES.RSpFD_UE_zero_Client(x, [2, 2], 2, EPSILON))
 
 
 @one_by_one(_seed)
 def fakes_random(x: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.concatenate(_of(FAKES, "RSpFD_UE_rnd_Client")(x, [4, 4], 2, EPSILON))
+    return np.concatenate(FAKES.RSpFD_UE_rnd_Client(x, [4, 4], 2, EPSILON))
 
 
 @one_by_one(_seed)
 def response(x: int) -> int:
-    return int(_of(ORACLES + "GRR", "GRR_Client")(x, K, EPSILON))
+    return int(GRR.GRR_Client(x, K, EPSILON))
 
 
 @one_by_one(_seed)
 def unary(x: int) -> NDArray[np.float64]:
-    return np.asarray(_of(ORACLES + "UE", "UE_Client")(x, K, EPSILON))
+    return np.asarray(UE.UE_Client(x, K, EPSILON))
 
 
 @one_by_one(_seed)
 def histogram(x: int) -> NDArray[np.float64]:
-    return np.asarray(_of(ORACLES + "HE", "HE_Client")(x, K, EPSILON))
+    return np.asarray(HE.HE_Client(x, K, EPSILON))
 
 
 @one_by_one(_seed)
 def split(x: NDArray[np.int64]) -> list[int]:
-    client = _of("multi_freq_ldpy.mdim_freq_est.SPL_solution", "SPL_GRR_Client")
+    client = SPLIT.SPL_GRR_Client
     return list(client(x, [K] * 2, 2, EPSILON))
 
 
 @one_by_one(_seed)
 def sampled(x: NDArray[np.int64]) -> list[int]:
-    client = _of("multi_freq_ldpy.mdim_freq_est.SMP_solution", "SMP_GRR_Client")
+    client = SAMPLED.SMP_GRR_Client
     return list(client(x, [K] * 2, 2, EPSILON))
 
 
 @one_by_one(_seed)
 def repeated_unary(x: int) -> NDArray[np.float64]:
-    client = _of("multi_freq_ldpy.long_freq_est.L_SUE", "L_SUE_Client")
+    client = REPEATED.L_SUE_Client
     return np.asarray(client(x, K, PERMANENT, EPSILON))
 
 
 @one_by_one(_seed)
 def several_unary(x: int) -> NDArray[np.float64]:
-    client = _of("multi_freq_ldpy.long_freq_est.L_SUE", "L_SUE_Client")
+    client = REPEATED.L_SUE_Client
     return np.concatenate([client(x, K, PERMANENT, EPSILON) for _ in range(REPORTS)])
 
 

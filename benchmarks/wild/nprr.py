@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,13 @@ CLAIM = (
 )
 
 
-@cache
-def _mechanisms() -> Any:
-    vars(np)["float_"] = np.float64  # its annotations use the name, which numpy 2 dropped
-    return load("nprr.mechanisms", "nprr")
+vars(np)["float_"] = np.float64  # its annotations use the name, which numpy 2 dropped
+MECHANISMS = load("nprr.mechanisms", "nprr")
 
 
 def _respond(x: float, size: int, steps: int) -> NDArray[np.float64]:
-    mechanisms = _mechanisms()
-    r = mechanisms.r_from_G_eps(steps, EPSILON)
-    return np.asarray(mechanisms.nprr(np.full(size, float(x)), r, steps))
+    r = MECHANISMS.r_from_G_eps(steps, EPSILON)
+    return np.asarray(MECHANISMS.nprr(np.full(size, float(x)), r, steps))
 
 
 @at_once()
@@ -43,7 +39,7 @@ def ends(x: float, size: int) -> NDArray[np.float64]:
 
 @at_once()
 def laplace(x: float, size: int) -> NDArray[np.float64]:
-    return np.asarray(_mechanisms().laplace(np.full(size, float(x)), EPSILON))
+    return np.asarray(MECHANISMS.laplace(np.full(size, float(x)), EPSILON))
 
 
 def distribution(place: int, steps: int, epsilon: float) -> exact.Distribution:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ SIGMA = math.sqrt(math.log(1.25 / DELTA)) / EPSILON
 SENSITIVITY = 100.0
 
 
-@cache
-def _mechanisms() -> Any:
-    return load("ornl_presto.privacy_mechanisms", "ornl_presto")
+MECHANISMS = load("ornl_presto.privacy_mechanisms", "ornl_presto")
 
 
 def _seed(number: int) -> None:
@@ -34,36 +31,36 @@ def _seed(number: int) -> None:
 @at_once()
 def gaussian(x: float, size: int) -> NDArray[np.float64]:
     data = np.full(size, float(x))
-    return np.asarray(_mechanisms().applyDPGaussian(data, SENSITIVITY, DELTA, EPSILON))
+    return np.asarray(MECHANISMS.applyDPGaussian(data, SENSITIVITY, DELTA, EPSILON))
 
 
 @at_once()
 def laplace(x: float, size: int) -> NDArray[np.float64]:
-    return np.asarray(_mechanisms().applyDPLaplace(np.full(size, float(x)), 1.0, EPSILON))
+    return np.asarray(MECHANISMS.applyDPLaplace(np.full(size, float(x)), 1.0, EPSILON))
 
 
 @at_once()
 def exponential(x: float, size: int) -> NDArray[np.float64]:
-    return np.asarray(_mechanisms().applyDPExponential(np.full(size, float(x)), 1.0, EPSILON))
+    return np.asarray(MECHANISMS.applyDPExponential(np.full(size, float(x)), 1.0, EPSILON))
 
 
 @at_once(_seed)
 def response(x: int, size: int) -> NDArray[np.int64]:
     """The users' values are x and, of one that is not looked at, the largest."""
     data = np.append(np.full(size, x), LARGEST)
-    return np.asarray(_mechanisms().hadamard_response(data, EPSILON).numpy())[:-1]
+    return np.asarray(MECHANISMS.hadamard_response(data, EPSILON).numpy())[:-1]
 
 
 @one_by_one()
 def threshold(x: float) -> list[float]:
-    return list(_mechanisms().applySVTAboveThreshold_full([0.0, float(x)], EPSILON))
+    return list(MECHANISMS.applySVTAboveThreshold_full([0.0, float(x)], EPSILON))
 
 
 @one_by_one(_seed)
 def mean_sketch(x: float) -> float:
     import torch
 
-    return float(_mechanisms().count_mean_sketch(torch.tensor([0.0, float(x)]), EPSILON)[0])
+    return float(MECHANISMS.count_mean_sketch(torch.tensor([0.0, float(x)]), EPSILON)[0])
 
 
 def response_distribution(x: int, k: int, epsilon: float) -> exact.Distribution:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from benchmarks.wild import at_once, load
 from benchmarks.wild.finding import Finding
 
+PACKAGE = load("privateAB.client")
 EPSILON = 0.9
 
 
 @cache
 def _client() -> Any:
-    return load("privateAB.client").client()
+    return PACKAGE.client()
 
 
 def _seed(number: int) -> None:

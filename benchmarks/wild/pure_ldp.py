@@ -1,4 +1,4 @@
-"""pure-ldp 1.2.0: frequency oracles."""
+"""pure-ldp 1.2.0: frequency ORACLES."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from benchmarks.wild import exact, load, one_by_one
 from benchmarks.wild.finding import Finding
 
+ORACLES = load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
+CORE = load("pure_ldp.core")
+SKETCH = load("pure_ldp.frequency_oracles.priv_count_sketch")
 F, M = 0.5, 8
 LARGE = 12.0
 """An epsilon that ``convert_eps_to_f`` rounds to no noise."""
@@ -22,31 +25,26 @@ CLAIM = (
 
 @cache
 def _clients() -> dict[str, Any]:
-    oracles = load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
-    core = load("pure_ldp.core")
-
     def same(x: int) -> int:
         return x
 
-    hashes = [core.generate_hash(M, seed) for seed in (2, 6)]
-    pairs = [(core.generate_hash(4, 3), core.generate_hash(2, 2))]  # seeds that tell 0 from 1
-    rappor = oracles.RAPPORClient(F, M, [hashes], num_of_cohorts=1, index_mapper=same)
-    converted = oracles.RAPPORClient(
+    hashes = [CORE.generate_hash(M, seed) for seed in (2, 6)]
+    pairs = [(CORE.generate_hash(4, 3), CORE.generate_hash(2, 2))]  # seeds that tell 0 from 1
+    rappor = ORACLES.RAPPORClient(F, M, [hashes], num_of_cohorts=1, index_mapper=same)
+    converted = ORACLES.RAPPORClient(
         rappor.convert_eps_to_f(LARGE), M, [hashes[:1]], num_of_cohorts=1, index_mapper=same
     )
     return {
         "rappor": rappor,
         "converted": converted,
-        "direct": oracles.DEClient(epsilon=1.0, d=4, index_mapper=same),
-        "symmetric": oracles.UEClient(epsilon=1.0, d=4, index_mapper=same),
-        "optimal": oracles.UEClient(epsilon=1.0, d=4, use_oue=True, index_mapper=same),
-        "fast_hashing": oracles.FastLHClient(1.0, 4, 8, use_olh=True, index_mapper=same),
-        "histogram": oracles.HEClient(epsilon=1.0, d=4, index_mapper=same),
-        "hadamard": oracles.HadamardResponseClient(1.0, 4, None, index_mapper=same),
-        "mean_sketch": oracles.CMSClient(1.0, [core.generate_hash(4, s) for s in (3, 4)], 4),
-        "count_sketch": load("pure_ldp.frequency_oracles.priv_count_sketch").PCSClient(
-            1.0, 1, 4, pairs
-        ),
+        "direct": ORACLES.DEClient(epsilon=1.0, d=4, index_mapper=same),
+        "symmetric": ORACLES.UEClient(epsilon=1.0, d=4, index_mapper=same),
+        "optimal": ORACLES.UEClient(epsilon=1.0, d=4, use_oue=True, index_mapper=same),
+        "fast_hashing": ORACLES.FastLHClient(1.0, 4, 8, use_olh=True, index_mapper=same),
+        "histogram": ORACLES.HEClient(epsilon=1.0, d=4, index_mapper=same),
+        "hadamard": ORACLES.HadamardResponseClient(1.0, 4, None, index_mapper=same),
+        "mean_sketch": ORACLES.CMSClient(1.0, [CORE.generate_hash(4, s) for s in (3, 4)], 4),
+        "count_sketch": SKETCH.PCSClient(1.0, 1, 4, pairs),
     }
 
 

@@ -11,32 +11,32 @@ import numpy as np
 from benchmarks.wild import load, one_by_one
 from benchmarks.wild.finding import Finding
 
+PACKAGE = load("syndp")
 EPSILON = 1.0
 
 
 @one_by_one()
 def laplace(x: float) -> float:
-    return float(load("syndp").laplace_mechanism(float(x), 1.0, EPSILON))
+    return float(PACKAGE.laplace_mechanism(float(x), 1.0, EPSILON))
 
 
 def fresh_laplace(x: float, rng: np.random.Generator) -> float:
     seed = int(rng.integers(2**32))
-    return float(load("syndp").laplace_mechanism(float(x), 1.0, EPSILON, seed=seed))
+    return float(PACKAGE.laplace_mechanism(float(x), 1.0, EPSILON, seed=seed))
 
 
 def slope(x: int, rng: np.random.Generator) -> float:
     """The noisy slope at the start of a series that rises (1) or falls (0); a fresh seed."""
-    package = load("syndp")
-    noise = package.TimeDP(EPSILON, 1e-5, "bounded_laplace", seed=int(rng.integers(2**32)))
+    noise = PACKAGE.TimeDP(EPSILON, 1e-5, "bounded_laplace", seed=int(rng.integers(2**32)))
     series = np.array([0.0, 1.0] if x else [1.0, 0.0])
-    return float(np.sign(package.Vector_creator(series, noise).new_gradients[0]))
+    return float(np.sign(PACKAGE.Vector_creator(series, noise).new_gradients[0]))
 
 
 @one_by_one()
 def last(x: int) -> float:
     """What the last of three values becomes; it is 2 or 3."""
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
-        return float(load("syndp").timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])
+        return float(PACKAGE.timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])
 
 
 def findings() -> tuple[Finding, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,15 @@ from numpy.typing import NDArray
 from benchmarks.wild import at_once, load, one_by_one
 from benchmarks.wild.finding import Finding
 
+CATEGORICAL = load("trasgodp.categorical")
+NUMERICAL = load("trasgodp.numerical")
+PLACES = load("trasgodp.geoindis", "folium")
 EPSILON = 1.0
 PLACE, APART = (43.46, -3.81), 1000.0
 """A latitude and longitude, and how many metres further north the other place is."""
 METRES = 6_371_000 * math.pi / 180.0
 """In one degree of latitude, as the package has it."""
 PER_METRE = EPSILON / APART
-
-
-@cache
-def _categorical() -> Any:
-    return load("trasgodp.categorical")
-
-
-@cache
-def _numerical() -> Any:
-    return load("trasgodp.numerical")
 
 
 def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArray[np.float64]:
@@ -37,7 +29,7 @@ def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArra
     """
     import pandas as pd
 
-    metric_privacy = load("trasgodp.geoindis", "folium").metric_privacy
+    metric_privacy = PLACES.metric_privacy
     aside = east / METRES / math.cos(math.radians(PLACE[0]))
     frame = pd.DataFrame({"lat": PLACE[0] + north / METRES, "lon": PLACE[1] + aside})
     returned = metric_privacy(frame, "lat", "lon", PER_METRE, **seed)
@@ -82,32 +74,32 @@ def alone(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 def categories(x: int) -> str:
     """What the first of two records becomes; the second is "a"."""
     data = np.array(["ab"[int(x)], "a"])
-    return str(_categorical().dp_exponential_array(data, EPSILON)[0])
+    return str(CATEGORICAL.dp_exponential_array(data, EPSILON)[0])
 
 
 @at_once()
 def exponential(x: int, size: int) -> NDArray[Any]:
     data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
-    return np.asarray(_categorical().dp_exponential_array(data, EPSILON))[:-3]
+    return np.asarray(CATEGORICAL.dp_exponential_array(data, EPSILON))[:-3]
 
 
 @at_once()
 def response(x: int, size: int) -> NDArray[Any]:
     data = np.append(np.full(size, "abc"[int(x)]), list("abc"))
-    return np.asarray(_categorical().dp_randomized_response_kary_array(data, EPSILON))[:-3]
+    return np.asarray(CATEGORICAL.dp_randomized_response_kary_array(data, EPSILON))[:-3]
 
 
 @at_once()
 def binary(x: int, size: int) -> NDArray[Any]:
     data = np.append(np.full(size, "ab"[int(x)]), list("ab"))
-    return np.asarray(_categorical().dp_randomized_response_binary_array(data, EPSILON))[:-2]
+    return np.asarray(CATEGORICAL.dp_randomized_response_binary_array(data, EPSILON))[:-2]
 
 
 @at_once()
 def laplace(x: int, size: int) -> NDArray[np.int64]:
     """Of whole numbers, which are rounded and clipped."""
     data = np.full(size, int(x))
-    return np.asarray(_numerical().dp_clip_laplace_array(data, EPSILON, 0, 4))
+    return np.asarray(NUMERICAL.dp_clip_laplace_array(data, EPSILON, 0, 4))
 
 
 def findings() -> tuple[Finding, ...]:

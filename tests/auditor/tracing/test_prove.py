@@ -146,7 +146,7 @@ def hidden() -> Callable[..., Any]:
         (counted(), "it keeps an iterator between calls (calls)"),
         (hidden(), "it changes what it keeps between calls (own)"),
         (lambda x, rng: x * rng.random() * rng.random(), "two noises are multiplied"),
-        (lambda x, rng: [x, rng.beta(1, 2)], "Generator.beta is not modelled"),
+        (lambda x, rng: [x, rng.pareto(1)], "Generator.pareto is not modelled"),
     ],
 )
 def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
@@ -230,7 +230,7 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
     ("randomizer", "said"),
     [
         (stamped, "noise is too small beside the number that it is added to"),
-        (hidden_coin, "it changes what it keeps between calls (numpy's generator)"),
+        (hidden_coin, "it changes what it keeps between calls (attributes of random_sample"),
         (differ_by_rounding, "one noise stands in several numbers, which differ by rounding"),
         (lattice_and_row, "whole numbers of one noise stand in several places"),
         (lattices_of_two_places, "whole numbers of one noise stand in several places"),
@@ -252,6 +252,19 @@ def test_rare_paths_that_are_left_out_are_no_proof() -> None:
     found, _ = verified(rarely_clear)
     assert found.verdict is Verdict.UNSUBSTANTIATED
     assert "left out" in found.method
+
+
+@pytest.mark.parametrize(("width", "epsilon"), [(0, math.log(4)), (1, math.log(2))])
+def test_what_rare_paths_could_give_is_not_called_impossible(width: int, epsilon: float) -> None:
+    def two_sided(x: int, rng: Rng) -> float:
+        runs = 0
+        while rng.random() < 0.5:
+            runs += 1
+        return x + (1 if rng.random() < 0.5 else -1) * (runs + width * rng.random())
+
+    found, _ = verified(two_sided, epsilon=1.4)
+    assert found.epsilon_lower == pytest.approx(epsilon, rel=1e-9)
+    assert found.verdict is Verdict.UNSUBSTANTIATED
 
 
 def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:

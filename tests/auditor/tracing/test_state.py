@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import sys
 import types
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from tests.auditor.tracing.laws import epsilon
 Rng = np.random.Generator
 OWN = types.ModuleType("own")
 OWN.calls = 0  # type: ignore[attr-defined]
+sys.modules["own_of_the_tests"] = OWN
 CALLS = 0
 ANSWERS: dict[int, int] = {}
 TABLE = {0: 1, 1: 0}
@@ -44,6 +47,11 @@ class Client:
         if self.memo is None:
             self.memo = flipped(x, rng)
         return self.memo
+
+    @classmethod
+    def counted(cls) -> int:
+        Client.calls += 1
+        return Client.calls
 
     def of_class(self, x: int, rng: Rng) -> int:
         Client.calls += 1
@@ -123,10 +131,27 @@ def drawn_from(draw: Callable[[], float]) -> Callable[[int, Rng], int]:
     return lambda x, rng: x ^ int(draw() < 0.25)
 
 
+class Device(Client):
+    pass
+
+
+def of_imported() -> int:
+    import own_of_the_tests
+
+    own_of_the_tests.calls += 1
+    return int(own_of_the_tests.calls)
+
+
+def of_base() -> int:
+    return Device().counted()
+
+
 NESTED: Any = [[[[[[0]]]]]]
 KEEPING = {
     "a global": every_thousandth(of_global),
     "another module": every_thousandth(of_module),
+    "a module imported in the call": every_thousandth(of_imported),
+    "a base class": every_thousandth(of_base),
     "an attribute of a function": every_thousandth(of_attribute),
     "a nonlocal": every_thousandth(of_nonlocal()),
     "a list": every_thousandth(added_to([0])),
@@ -158,6 +183,21 @@ KEEPING = {
 @pytest.mark.parametrize("function", KEEPING.values(), ids=KEEPING)
 def test_code_that_keeps_something_is_not_proved(function: Any) -> None:
     with pytest.raises(NotTraced):
+        epsilon(function, [0, 1])
+
+
+def test_code_that_imports_a_module_first_is_not_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memo_of_the_tests.py").write_text("ANSWERS = {}")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def function(x: int, rng: Rng) -> int:
+        from memo_of_the_tests import ANSWERS
+
+        return int(ANSWERS.setdefault(x, flipped(x, rng)))
+
+    with pytest.raises(NotTraced, match="memo_of_the_tests"):
         epsilon(function, [0, 1])
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -26,6 +27,7 @@ TANH = (E - 1) / (E + 1)
 WIDE = (ROOT + 1) / (ROOT - 1)
 HALF = 1 / (2 * E * (E - 2))  # of the square wave
 FLIP = math.log(3)
+BUDGET = 0.75
 
 CASES: list[Any] = []
 
@@ -75,6 +77,70 @@ def response_of_many(x: int, rng: Rng, size: int) -> Any:
     keep, other = rng.random(size) < KEEP, rng.integers(0, K - 1, size)
     other += other >= x
     return np.where(keep, x, other)
+
+
+@case(math.log(7), [0, 1])
+def response_of_seeded_globals(x: int, rng: Rng) -> Any:
+    np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+    random.seed(int(rng.integers(2**63)))
+    kept = random.randint(1, 2**20) <= 3 * 2**18 or np.random.rand() < 0.5  # noqa: NPY002
+    return x if kept else 1 - x
+
+
+@numba.njit(cache=False)
+def _compiled(x: int) -> int:
+    other = np.random.randint(0, K - 1)  # noqa: NPY002
+    return x if np.random.random() < KEEP else other + (other >= x)  # noqa: NPY002
+
+
+SPLIT = 1 / (1 + ROOT)
+
+
+def staircase(x: float, rng: Rng) -> Any:
+    """Geng, Kairouz, Oh and Viswanath 2015, at epsilon 1 and sensitivity 1."""
+    sign = 1 if rng.random() < 0.5 else -1
+    step, place = rng.geometric(1 - 1 / E) - 1, rng.random()
+    near = rng.random() < SPLIT / (SPLIT + (1 - SPLIT) / E)
+    return x + sign * (step + (SPLIT * place if near else SPLIT + (1 - SPLIT) * place))
+
+
+def test_a_staircase_is_exact_but_for_steps_that_are_left_out() -> None:
+    law = Trace.of(staircase, [0.0, 1.0], sized=False, deadline=time.perf_counter() + 30)
+    bound = law.bound(0.0)
+    assert bound.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert not bound.tight
+    at_delta = law.bound(1e-3)
+    assert at_delta.tight
+    # Half of the area is where the density is e times the other, and the rest is as likely.
+    places = np.linspace(-40, 40, 80_001)[:-1] + 5e-4
+    first, second = (np.exp(law.log_prob(places, value)) for value in (0.0, 1.0))
+    excess = np.maximum(first - math.exp(at_delta.epsilon) * second, 0).sum() * 1e-3
+    assert excess == pytest.approx(1e-3, rel=0.05)
+
+
+@case(1.0, range(K))
+def response_of_numba(x: int, rng: Rng) -> Any:
+    return _compiled(x)
+
+
+@case(1.0, range(3))
+def response_of_texts(x: int, rng: Rng) -> Any:
+    words = np.unique(np.append(list("abc"), "abc"[x]))
+    drawn = words[rng.integers(0, 3, size=1)]
+    return np.where(rng.random(1) < (E - 1) / (E + 2), "abc"[x], drawn)[0]
+
+
+@case(math.log(2 * E - 1), [0.0, 0.5], sized=True)
+def response_on_a_grid(x: float, rng: Rng, size: int) -> Any:
+    kept = rng.binomial(1, np.full(size, (E - 1) / (E + 1)))
+    return np.full(size, x) * kept + np.round(2 * rng.beta(1, 1, size)) / 2 * (1 - kept)
+
+
+@case(2 * BUDGET, [1, -1])
+def signs_in_place(x: int, rng: Rng) -> Any:
+    signs = np.full(2, x)
+    signs[rng.random(2) < 1 / (1 + math.exp(BUDGET))] *= -1
+    return signs
 
 
 @case(1.0, range(K))
@@ -349,6 +415,41 @@ def _an_object(x: int, rng: Rng) -> Any:
     return object()
 
 
+def _seeded_twice(x: int, rng: Rng) -> Any:
+    seed = rng.integers(2**32)
+    np.random.seed(seed)  # noqa: NPY002
+    first = np.random.random() < 0.5  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    return first == (np.random.random() < 0.5)  # noqa: NPY002
+
+
+def _seed_released(x: int, rng: Rng) -> Any:
+    seed = rng.integers(2**32)
+    random.seed(seed.item())
+    return [x + random.gauss(0, 1), seed]
+
+
+def _seed_of_few(x: int, rng: Rng) -> Any:
+    random.seed(rng.integers(2**16).item())
+    return x + random.gauss(0, 1)
+
+
+def _seed_of_one_half(x: int, rng: Rng) -> Any:
+    seed = rng.integers(2**32)
+    low = seed < 2**31
+    random.seed(seed.item())
+    return random.random() < 0.5 if low else x
+
+
+def _known_seed(x: int, rng: Rng) -> Any:
+    np.random.seed(0)  # noqa: NPY002
+    return x + np.random.normal()  # noqa: NPY002
+
+
+def _bent(x: int, rng: Rng) -> Any:
+    return rng.beta(1, 2) + x
+
+
 def _swallowed(x: int, rng: Rng) -> Any:
     try:
         return rng.vonmises(0, 1) < 0
@@ -366,6 +467,12 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_compared, "two noises are compared"),
         (_an_object, "object, whose parts are not known"),
         (_swallowed, "vonmises"),
+        (_seeded_twice, "used again"),
+        (_seed_released, "used again"),
+        (_seed_of_few, "no fresh draw"),
+        (_seed_of_one_half, "used again"),
+        (_known_seed, "no fresh draw"),
+        (_bent, "beta with other parameters"),
     ],
 )
 def test_what_is_not_traced_is_refused_with_the_reason(function: Any, reason: str) -> None:
