@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
@@ -39,7 +39,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
     """The member of a family with these settings.
 
     A setting that is a part (learner, protection, route) is given by its name, or by a table of its
-    ``name`` and its own settings.
+    ``name`` and its own settings; without a name they are over those of the part that it has.
     """
     try:
         member: Any = FAMILIES[kind].member(name)
@@ -62,6 +62,9 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
             )
         if key in PARTS:
             part = {"name": value} if isinstance(value, str) else value
+            if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
+                own = _told(PARTS[key], known[key])
+                part = {**own, **part} if part.keys() <= own.keys() else part
             chosen = part.get("name") if isinstance(part, Mapping) else None
             if not isinstance(part, Mapping) or not isinstance(chosen, str):
                 names = ", ".join(FAMILIES[PARTS[key]].names())
@@ -87,6 +90,13 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
             "Give others, or leave it out.",
             *location,
         ) from error
+
+
+def _told(kind: str, part: Any) -> dict[str, Any]:
+    """The name of a part and all its settings."""
+    names = (n for n in FAMILIES[kind].able() if FAMILIES[kind].member(n) is type(part))
+    settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+    return {"name": next(names, None), **settings}
 
 
 def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,16 +84,17 @@ def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
     InputError for an axis that no target has, a wrong value, or too many combinations.
     """
     found: list[Variant] = []
-    for target in plan.targets:
-        mine = [axis for axis in axes if _has(target, axis, plan)]
+    axes_of = {t: [axis for axis in axes if _has(t, axis, plan)] for t in plan.targets}
+    count = sum(math.prod(len(axis.values) for axis in mine) for mine in axes_of.values())
+    if count > MOST_CELLS:
+        raise InputError(
+            f"Expected at most {MOST_CELLS:,} combinations, got {count:,}. Give fewer values."
+        )
+    for target, mine in axes_of.items():
         for values in itertools.product(*(axis.values for axis in mine)):
             swept = {axis.name: value for axis, value in zip(mine, values, strict=True)}
             fields = {axis.field: value for axis, value in zip(mine, values, strict=True)}
             found.append(Variant(target, _settings(target, plan, fields), swept))
-            if len(found) > MOST_CELLS:
-                raise InputError(
-                    f"Expected at most {MOST_CELLS:,} combinations, got more. Give fewer values."
-                )
     for axis in axes:
         if not any(axis.name in variant.swept for variant in found):
             raise InputError(
@@ -122,14 +124,15 @@ def _with_twins(plan: Plan, found: list[Variant]) -> tuple[Variant, ...]:
 def _twin(variant: Variant, plan: Plan) -> Variant | None:
     """The same system without protection, with the settings that both have."""
     target = variant.target
-    name = make_target(target, plan.model_copy(update={"settings": {}})).unprotected
+    made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
+    name = made.unprotected
     fields = _fields(target)
     if name:
         known = _fields(name)
         shared = {k: v for k, v in variant.settings.items() if k in known and k not in PARTS}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
-    if "protection" in fields:
+    if "protection" in fields and made.privacy is not None:
         return Variant(target, {**variant.settings, **_UNPROTECTED}, {})
     return None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.sweep.trainings import over_trainings
+from fedrec_auditor.auditor.sweep.trainings import OverTrainings, over_trainings
 from fedrec_auditor.reports.sweep_rows import BEYOND, AnswerRow, SweepContents, SweepRow
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import brief
@@ -88,8 +88,7 @@ class Condition:
         ]
         if any(each.value > self.limit for each in told):
             return False
-        # One training says nothing of another: NaN is above no limit and below none.
-        return all(max(each.ci_high, each.next_high) <= self.limit for each in told) or None
+        return all(_below(each, self.limit) for each in told) or None
 
     def _spoken_of(self, rows: Sequence[SweepRow]) -> list[list[SweepRow]]:
         kind = "gain" if self.what == "attacks" else "proved"
@@ -106,6 +105,11 @@ class Condition:
                 "see sweep.html for what there is."
             )
         return list(groups.values())
+
+
+def _below(told: OverTrainings, limit: float) -> bool:
+    """Whether mean and a further training are below; of one training nothing is (NaN)."""
+    return told.ci_high <= limit and told.next_high <= limit
 
 
 def search(

@@ -119,3 +119,8 @@ def test_settings_of_several_targets_are_told_apart() -> None:
 def test_a_wrong_place_of_a_setting_is_named(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         settings_of([text])
+
+
+def test_settings_of_a_part_without_its_name_are_over_those_it_has() -> None:
+    before, made = (overridden("fixrec-min", s).protection for s in ([], ["protection.clip=0.25"]))
+    assert made == dataclasses.replace(before, clip=0.25)

@@ -35,11 +35,11 @@ def test_a_cell_is_an_audit_of_the_same_plan(whole):
     swept, _ = whole
     record = audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=1, jobs=1, **GIVEN)
     cell = [row for row in swept.rows if (row.variant, row.seed) == (1, 1)]
-    figures = {(row.kind, row.metric): row.value for row in cell}
+    figures = {(row.kind, row.metric, row.view): row.value for row in cell}
     for row in record.utility:
-        assert figures["utility", row.metric] == row.value
+        assert figures["utility", row.metric, row.protocol] == row.value
     for row in record.attacks:
-        assert figures["attack", f"{row.attack}: {row.metric}"] == row.value
+        assert figures["attack", f"{row.attack}: {row.metric}", row.vantage] == row.value
 
 
 def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
@@ -87,21 +87,21 @@ def test_the_number_of_workers_changes_no_byte(whole, tmp_path):
 def test_utility_stands_beside_the_unprotected_twin(whole):
     swept, _ = whole
     assert [each.twin for each in swept.variants] == [2, 2, None]
-    overall = {(r.variant, r.metric): r.value for r in swept.overall if r.kind == "utility"}
+    values = {(r.variant, r.seed, r.metric, r.view): r.value for r in swept.rows}
+    assert swept.relative
     for row in swept.relative:
-        values = [
-            {r.variant: r.value for r in swept.rows if r.seed == seed and r.metric == row.metric}
+        ratios = [
+            values[row.variant, seed, row.metric, row.view] / values[2, seed, row.metric, row.view]
             for seed in swept.seeds
         ]
-        ratios = [each[row.variant] / each[2] for each in values]
         assert row.value == pytest.approx(sum(ratios) / len(ratios))
-        assert (row.variant, row.metric) in overall
 
 
 def test_a_training_that_fails_is_told_and_loses_no_other(tmp_path):
-    swept = run(tmp_path, ["learning_rate=0.01,1e30"], targets=("fcf",), seeds=1)
-    assert len(swept.errors) == 1 or not swept.errors
-    assert any(row.variant == 0 for row in swept.rows)
+    swept = run(tmp_path, ["learning_rate=0.01,1e12", "rounds=3"], targets=("fedmf",), seeds=1)
+    assert len({error.rpartition("training")[2] for error in swept.errors}) == 1
+    assert "training 0 with learning_rate=1000000000000" in swept.errors[0]
+    assert {row.variant for row in swept.rows if row.kind == "utility"} >= {0}
 
 
 def test_other_plans_and_audits_are_not_replaced(whole, tmp_path):
