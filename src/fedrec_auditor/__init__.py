@@ -1,12 +1,13 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
-``audit`` runs a whole audit and returns its ``Record``; ``audit_system`` audits a system of your
-own, of which ``Claim`` says what is promised; ``wrap_system`` makes one for the command line, of a
-torch module with ``wrap_torch``; ``RecordingWriter`` records uploads of any system,
-``record_uploads`` those of a target, and ``attack_recording`` attacks them; ``verify_ldp`` tests
-one mechanism; ``account`` says what your noise spends in epsilon, per round and in total;
-``from_scores`` bounds epsilon by scores of canaries that somebody else has trained with. Importing
-this package imports neither torch nor scikit-learn; they come with the first call.
+``audit`` runs a whole audit and returns its ``Record``, ``sweep`` one over a grid of settings;
+``audit_system`` audits a system of your own, of which ``Claim`` says what is promised;
+``wrap_system`` makes one for the command line, of a torch module with ``wrap_torch``;
+``RecordingWriter`` records uploads of any system, ``record_uploads`` those of a target, and
+``attack_recording`` attacks them; ``verify_ldp`` tests one mechanism; ``account`` says what your
+noise spends in epsilon, per round and in total; ``from_scores`` bounds epsilon by scores of
+canaries that somebody else has trained with. Importing this package imports neither torch nor
+scikit-learn; they come with the first call.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.plan.stated_claim import StatedClaim as Claim
     from fedrec_auditor.auditor.run.runner import audit
     from fedrec_auditor.auditor.spending.spend import Account, account
+    from fedrec_auditor.auditor.sweep.sweep import sweep
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.worlds.scores import from_scores
     from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.sweep_record import Sweep
     from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
@@ -35,6 +38,7 @@ __all__ = [
     "InputError",
     "Record",
     "RecordingWriter",
+    "Sweep",
     "Verification",
     "__version__",
     "account",
@@ -43,6 +47,7 @@ __all__ = [
     "audit_system",
     "from_scores",
     "record_uploads",
+    "sweep",
     "verify_ldp",
     "wrap_system",
     "wrap_torch",
@@ -54,6 +59,7 @@ _PLACES = {
     "InputError": "accountants.errors:InputError",
     "Record": "reports.record:Record",
     "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
+    "Sweep": "reports.sweep_record:Sweep",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",
     "attack_recording": "auditor.own.recorded_uploads:attack_recording",
@@ -61,6 +67,7 @@ _PLACES = {
     "audit_system": "auditor.own.your_system:audit_system",
     "from_scores": "auditor.worlds.scores:from_scores",
     "record_uploads": "auditor.own.recorded_uploads:record_uploads",
+    "sweep": "auditor.sweep.sweep:sweep",
     "verify_ldp": "auditor.verification:verify_ldp",
     "wrap_system": "auditor.own.your_system:wrap_system",
     "wrap_torch": "targets.wrapped.torch_client:wrap_torch",
