@@ -107,7 +107,7 @@ def test_few_users(count: int) -> None:
 def test_no_attributes() -> None:
     rows, reasons = play(view_of({"update": noise(60, 5)}), replace(DATA, attributes={}))
     assert not rows
-    assert reasons == ["The data have no attributes of users."]
+    assert reasons == ["The data have no attributes of users. Bring them with --users."]
 
 
 def test_rows_have_a_ceiling_and_further_figures() -> None:
