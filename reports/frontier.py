@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import drawing
-from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.sweep_rows import BEYOND, OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import brief, legal
 
@@ -38,6 +38,7 @@ class Frontier:
 
     target: str
     metric: str
+    protocol: str
     attack: str
     scope: str
     points: tuple[Point, ...]
@@ -61,11 +62,10 @@ def _frontier(swept: SweepContents, target: str) -> Frontier:
         if each.target == target and each.twin is not None
     ]
     ratios = [row for row in swept.relative if row.variant in places]
-    first = ratios[0].metric.partition("@")[0] if ratios else ""
-    metric = next(
-        (row.metric for row in reversed(ratios) if row.metric.partition("@")[0] == first), ""
-    )
+    figure = telling(ratios)
     gains = [row for row in swept.overall if row.variant in places and row.kind == "gain"]
+    # Of attackers who keep the protocol, where there are any.
+    gains = [row for row in gains if not row.view.endswith(BEYOND)] or gains
     strongest = max(gains, key=lambda row: row.value, default=None)
     bounds = [
         row
@@ -75,7 +75,7 @@ def _frontier(swept: SweepContents, target: str) -> Frontier:
     scope = next((row.view for row in bounds if row.kind == "claimed"), "")
     points = []
     for place in places:
-        utility = next((r for r in ratios if r.variant == place and r.metric == metric), None)
+        utility = next((r for r in ratios if r.variant == place and _same(r, figure)), None)
         if utility is None:
             continue
         gain = next((r for r in gains if r.variant == place and _same(r, strongest)), None)
@@ -87,11 +87,12 @@ def _frontier(swept: SweepContents, target: str) -> Frontier:
         points.append(Point(swept_words or "as printed", utility, gain, epsilons))
     return Frontier(
         target=target,
-        metric=metric,
+        metric="" if figure is None else figure.metric,
+        protocol="" if figure is None else figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         scope=scope,
         points=tuple(points),
-        popularity=_popularity(swept, places, metric),
+        popularity=None if figure is None else _popularity(swept, places, figure),
     )
 
 
@@ -99,14 +100,39 @@ def _same(row: OverTrainingsRow, other: OverTrainingsRow | None) -> bool:
     return other is not None and (row.metric, row.view) == (other.metric, other.view)
 
 
-def _popularity(swept: SweepContents, places: Sequence[int], metric: str) -> float | None:
-    """The baseline over the twin's utility; the twin's over the baseline where small is good."""
+def telling(rows: Sequence[OverTrainingsRow]) -> OverTrainingsRow | None:
+    """The figure of utility to name: of the first kind and protocol, at the largest cutoff."""
+    like = [row for row in rows if _kind(row) == _kind(rows[0])]
+    return like[-1] if like else None
+
+
+def _kind(row: OverTrainingsRow) -> tuple[str, str, int]:
+    return row.metric.partition("@")[0], row.view, row.variant
+
+
+def over_unprotected(metric: str) -> str:
+    """What is drawn of a metric: larger is better."""
+    return (
+        f"unprotected {metric} over its own" if metric in ERRORS else f"{metric} over unprotected"
+    )
+
+
+def _popularity(
+    swept: SweepContents, places: Sequence[int], figure: OverTrainingsRow
+) -> float | None:
+    """The baseline over the twin's utility; the twin's over the baseline where small is good.
+
+    None where twins differ, which no one line shows.
+    """
     twins = {swept.variants[place].twin for place in places}
+    if len(twins) > 1:
+        return None
+    metric = figure.metric
     row = next(
         (
             r
             for r in swept.overall
-            if r.variant in twins and r.kind == "utility" and r.metric == metric
+            if r.variant in twins and r.kind == "utility" and _same(r, figure)
         ),
         None,
     )
@@ -129,7 +155,7 @@ def figure(systems: Sequence[Frontier]) -> str:
 
 
 def _row(system: Frontier, top: float) -> list[str]:
-    most = max([1.0, *(p.utility.ci_high or p.utility.value for p in system.points)])
+    most = max([1.0, *(_end(p.utility.ci_high, p.utility.value) for p in system.points)])
     most = min(1.05 * most, 2.0)
     floor, ceiling = top + 44 + _PLOT, top + 44
 
@@ -138,7 +164,7 @@ def _row(system: Frontier, top: float) -> list[str]:
 
     drawn = [drawing.text(0, top + 14, escape(legal(system.target)), bold=True)]
     drawn.append(
-        drawing.text(0, top + 30, escape(legal(f"{system.metric} over unprotected")), muted=True)
+        drawing.text(0, top + 30, escape(legal(over_unprotected(system.metric))), muted=True)
     )
     lefts = (_LEFT, _LEFT + _PANEL + _GAP)
     for left in lefts:
@@ -175,7 +201,7 @@ def _gains(system: Frontier, left: float, floor: float, height: Height) -> list[
         drawn += _cross(
             x,
             y,
-            (place(gain.ci_low or gain.value), place(gain.ci_high or gain.value)),
+            (place(_end(gain.ci_low, gain.value)), place(_end(gain.ci_high, gain.value))),
             point,
             height,
         )
@@ -223,6 +249,11 @@ def _epsilons(system: Frontier, left: float, floor: float, height: Height) -> li
     return drawn
 
 
+def _end(end: float | None, value: float) -> float:
+    """An end of an interval, where there is one."""
+    return value if end is None else end
+
+
 def _cut(words: str) -> str:
     """At most as many letters as fit below a panel."""
     return words if len(words) <= _LETTERS else f"{words[: _LETTERS - 1]}…"
@@ -234,7 +265,7 @@ def _cross(
     """A point with its intervals, and the values of its settings beside."""
     row = point.utility
     name = "/".join(part.rpartition("=")[2] for part in point.name.split(", "))
-    low, high = height(row.ci_low or row.value), height(row.ci_high or row.value)
+    low, high = (height(_end(end, row.value)) for end in (row.ci_low, row.ci_high))
     return [
         drawing.line(across[0], y, across[1], y, "leak", 1),
         drawing.line(x, low, x, high, "leak", 1),

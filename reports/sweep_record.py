@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.reports import frontier, picture_files, store, templating
 from fedrec_auditor.reports.figures import Drawing
-from fedrec_auditor.reports.sweep_rows import KINDS, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.sweep_rows import KINDS, SWEEP, OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.words import escaped, legal
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-RECORD = "sweep.json"
+RECORD = SWEEP
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
 _ROLE = "unprotected twin"
 
@@ -88,6 +88,7 @@ class Sweep(SweepContents):
             figure=self.figure(),
             systems=frontier.frontiers(self),
             kinds=KINDS,
+            over_unprotected=frontier.over_unprotected,
             tables=[(kind, self._of(kind)) for kind in KINDS],
         )
         return legal(page)

@@ -9,6 +9,10 @@ from pydantic import Field
 from fedrec_auditor.reports.rows import Row
 
 Kind = Literal["utility", "attack", "gain", "claimed", "proved", "shown"]
+SWEEP = "sweep.json"
+"""The file of a sweep in its directory."""
+AT_DELTA = " at delta "
+"""Stands between a scope and its delta in the view of an epsilon."""
 BEYOND = "beyond the protocol"
 """How the view of an attack ends that somebody makes who breaks the protocol."""
 KINDS: dict[str, str] = {
@@ -79,6 +83,7 @@ class AnswerRow(Row):
     condition: str
     words: str
     factor: float | None = None
+    trainings: int = 0
     settings: dict[str, Any] = Field(default_factory=dict)
 
 

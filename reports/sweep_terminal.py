@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedrec_auditor.reports.frontier import frontiers
+from fedrec_auditor.reports.frontier import frontiers, over_unprotected
 from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.words import brief, printable
 
@@ -15,7 +15,7 @@ def render(swept: SweepContents, console: Console) -> None:
     """Print a table for each system, and what failed."""
     for system in frontiers(swept):
         table = Table(title=Text(printable(system.target)), title_justify="left")
-        for head in ("Setting", f"{system.metric} over unprotected", "Gain", *_EPSILONS):
+        for head in ("Setting", over_unprotected(system.metric), "Gain", *_EPSILONS):
             table.add_column(Text(printable(head)))
         for point in system.points:
             epsilons = [brief(point.epsilons[k]) if k in point.epsilons else "-" for k in _EPSILONS]
@@ -23,11 +23,14 @@ def render(swept: SweepContents, console: Console) -> None:
             table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)
         said = (
-            f"Popularity or two means: {brief(system.popularity)}" if system.popularity else "",
+            f"{system.metric}: {system.protocol}",
+            f"popularity or two means: {brief(system.popularity)}" if system.popularity else "",
             f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(printable("; ".join(filter(None, said)) + ".")))
+    if not frontiers(swept):
+        console.print(Text("No utility beside that of a twin without protection: see the page."))
     for answer in swept.answers:
         console.print(Text(printable(f"{answer.target}: {answer.words}")))
     for error in swept.errors:
@@ -41,5 +44,5 @@ def _told(row: OverTrainingsRow | None) -> str:
     if row is None:
         return "-"
     if row.ci_low is None or row.ci_high is None:
-        return brief(row.value)
+        return f"{brief(row.value)} (of {row.trainings} trainings, others failed)"
     return f"{brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}]"

@@ -48,6 +48,7 @@ from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Contents, DataRow, Provenance
+from fedrec_auditor.reports.sweep_rows import SWEEP
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.spill import mapped
@@ -153,7 +154,12 @@ def run_plan(
 
 
 def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
-    """InputError where ``out`` holds a finished audit that another plan asked for."""
+    """InputError where ``out`` holds a finished audit that another plan asked for, or a sweep."""
+    if (out / SWEEP).exists():
+        raise InputError(
+            f"Expected the report of this plan or none in {out}, got a sweep, whose tasks are kept "
+            "there. Give another directory with --out."
+        )
     if not (out / store.RECORD).exists():
         return
     try:
@@ -183,7 +189,8 @@ def run_audits(
     cluster = resources.cluster
     call = workers.results if cluster is None else cluster.results
     queues = [
-        _Queue.of(audit, checkpoints, -(-jobs // len(audits))) for audit, checkpoints in audits
+        _Queue.of(audit, checkpoints, jobs if len(audits) == 1 else 1)
+        for audit, checkpoints in audits
     ]
     watch = Watch(
         observe,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import near_names
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.setting_names import fields_of
-from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Setting, settings_of
+from fedrec_auditor.auditor.plan.setting_texts import OBJECT, Setting, settings_of
+from fedrec_auditor.reports.flat import leaves
 
 PRIVACY = "privacy"
 """An axis of all systems that declare what buys privacy: how many times their noise."""
@@ -71,6 +73,11 @@ class Variant:
     swept: dict[str, str]
     twin: int | None = None
 
+    @property
+    def key(self) -> Hashable:
+        """What equal variants have in common: the target and all settings, 1 as 1.0."""
+        return self.target, tuple(sorted(leaves(self.settings)))
+
     def plan(self, base: Plan, seed: int) -> Plan:
         """The plan of one of its trainings."""
         settings = {self.target: self.settings} if self.settings else {}
@@ -84,7 +91,7 @@ def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
     InputError for an axis that no target has, a wrong value, or too many combinations.
     """
     found: list[Variant] = []
-    axes_of = {t: [axis for axis in axes if _has(t, axis, plan)] for t in plan.targets}
+    axes_of = {target: axes_in(target, axes, plan) for target in plan.targets}
     count = sum(math.prod(len(axis.values) for axis in mine) for mine in axes_of.values())
     if count > MOST_CELLS:
         raise InputError(
@@ -101,23 +108,40 @@ def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
                 f"{near_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
             )
+    times = Counter(each.key for each in found)
+    if twice := [each for each in found if times[each.key] > 1]:
+        raise InputError(
+            f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. Drop "
+            "one of the values that say the same."
+        )
     return _with_twins(plan, found)
+
+
+def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
+    """The axes that are of this target; InputError if two of them are of one setting."""
+    mine = [axis for axis in axes if _has(target, axis, axes, plan)]
+    aliases = {} if OBJECT in target else fields_of(target)[1]
+    fields = [aliases.get(axis.field, axis.field) for axis in mine]
+    if twice := [field for field in fields if fields.count(field) > 1]:
+        raise InputError(
+            f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
+        )
+    return mine
 
 
 def _with_twins(plan: Plan, found: list[Variant]) -> tuple[Variant, ...]:
     """The variants, each with the place of its twin, and the twins that are not among them."""
-    places = {(each.target, repr(each.settings)): place for place, each in enumerate(found)}
+    places = {each.key: place for place, each in enumerate(found)}
     swept = list(found)
     for place, variant in enumerate(swept):
         twin = _twin(variant, plan)
         if twin is None:
             continue
-        key = (twin.target, repr(twin.settings))
-        if key not in places:
-            places[key] = len(found)
+        if twin.key not in places:
+            places[twin.key] = len(found)
             found.append(twin)
-        if places[key] != place:
-            found[place] = Variant(variant.target, variant.settings, variant.swept, places[key])
+        if places[twin.key] != place:
+            found[place] = replace(variant, twin=places[twin.key])
     return tuple(found)
 
 
@@ -129,7 +153,7 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
     fields = _fields(target)
     if name:
         known = _fields(name)
-        shared = {k: v for k, v in variant.settings.items() if k in known and k not in PARTS}
+        shared = {k: v for k, v in variant.settings.items() if k in known and k != "protection"}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
     if "protection" in fields and made.privacy is not None:
@@ -146,7 +170,11 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
     if PRIVACY in fields:
         factor, knob = noise_factor(fields[PRIVACY]), made.privacy
-        assert knob is not None, "the axis is of systems that have one"
+        if knob is None:
+            raise InputError(
+                f"Expected settings of {target} under which noise buys privacy, got {given}. Leave "
+                f"{PRIVACY} out, or give another protection."
+            )
         for place, value in knob.turned(made, factor).items():
             part, _, field = place.rpartition(".")
             given = _over(given, {part: {field: value}} if part else {field: value})
@@ -177,13 +205,16 @@ def _over(given: Settings, more: Mapping[str, Any]) -> Settings:
     return found
 
 
-def _has(target: str, axis: Axis, plan: Plan) -> bool:
+def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
     if axis.field == PRIVACY:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
-        return made.privacy is not None
+        protects = "protection" in _fields(target) and any(
+            other.field.partition(".")[0] == "protection" for other in axes
+        )
+        return protects or made.privacy is not None
     if axis.target:
         return True
     return OBJECT not in target and axis.field.partition(".")[0] in _fields(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import InputError
@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit
-from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, variants
+from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, axes_in, variants
 from fedrec_auditor.auditor.sweep.trainings import METHOD, over_trainings, shown
 from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports import store
@@ -26,16 +26,17 @@ from fedrec_auditor.reports.flat import leaves
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.sweep_record import Sweep
 from fedrec_auditor.reports.sweep_rows import (
+    AT_DELTA,
     BEYOND,
     AnswerRow,
+    Kind,
     OverTrainingsRow,
     SweepRow,
     VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.targets.datasets.base import Interactions
-
-_CLAIMED, _PROVED, _SHOWN = "claimed", "proved", "shown"
+from fedrec_auditor.targets.settings import numbers
 
 
 def sweep(
@@ -93,22 +94,25 @@ def run_sweep(
     and the grid is of all that were tried. InputError if ``out`` cannot be written, holds something
     else, or a variant cannot be made.
     """
-    if not 1 <= seeds <= 1000:
-        raise InputError(f"Expected seeds from 1 to 1,000, got {seeds}. Give for example 3.")
+    if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
+        raise InputError(f"Expected seeds from 1 to 1,000, got {seeds!r}. Give for example 3.")
     check_plan(plan)
-    plan = plan.resolved()
+    # Attacks stay as they are asked for: a quick audit leaves slow ones out by itself.
+    plan = plan.model_copy(update={"targets": plan.resolved().targets})
+    if until is not None:
+        until.check(plan)
     grid = variants(plan, axes)
-    numbers = tuple(range(plan.seed, plan.seed + seeds))
+    trainings = tuple(range(plan.seed, plan.seed + seeds))
     if out is None:
-        return _run(plan, axes, grid, numbers, resources, None, observe)
+        return _run(plan, axes, grid, trainings, resources, None, observe)
     with store.lock(out):
         if not force:
-            _refuse_others(out, plan)
+            _refuse_others(out, plan, () if until is not None else grid, trainings)
         answers: list[AnswerRow] = []
         if until is not None:
-            answers, axes = _searched(plan, axes, numbers, resources, out, observe, until)
+            answers, axes = _searched(plan, axes, trainings, resources, out, observe, until)
             grid = variants(plan, axes)
-        found = _run(plan, axes, grid, numbers, resources, out, observe)
+        found = _run(plan, axes, grid, trainings, resources, out, observe)
         found = found.model_copy(update={"answers": tuple(answers)})
         found.save(out)
     return found
@@ -137,9 +141,10 @@ def _searched(
     answers, tried = [], list(axes)
     for target in plan.targets:
         alone = plan.model_copy(update={"targets": (target,)})
+        own = axes_in(target, axes, plan)
 
-        def trained(factor: float, count: int, alone: Plan = alone) -> Sweep:
-            noise = [*axes, Axis(PRIVACY, (f"{factor:g}",))]
+        def trained(factor: float, count: int, alone: Plan = alone, own: list[Axis] = own) -> Sweep:
+            noise = [*own, Axis(PRIVACY, (f"{factor:g}",))]
             more = tuple(range(seeds[0], seeds[0] + count))
             return _run(alone, noise, variants(alone, noise), more, resources, out, observe)
 
@@ -149,8 +154,8 @@ def _searched(
     return answers, tried
 
 
-def _refuse_others(out: Path, plan: Plan) -> None:
-    """InputError where ``out`` holds an audit, or a sweep of another plan."""
+def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: Sequence[int]) -> None:
+    """InputError where ``out`` holds an audit, a sweep of another plan, or more of this one."""
     if (out / store.RECORD).exists():
         raise InputError(
             f"Expected a sweep or nothing in {out}, got the report of an audit. Give another "
@@ -167,11 +172,24 @@ def _refuse_others(out: Path, plan: Plan) -> None:
             f"Expected a sweep of this plan or none in {out}, got one with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
+    kept = {each.key for each in grid}
+    lost = [
+        each
+        for each in before.variants
+        if (each.target, tuple(sorted(each.settings.items()))) not in kept
+    ]
+    fewer = sorted(set(before.seeds) - set(seeds))
+    if grid and (lost or fewer):
+        less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
+        raise InputError(
+            f"Expected a grid that holds all of the sweep in {out}, got one without {less}. Add "
+            "it, give another directory with --out, or --force to replace the sweep."
+        )
 
 
 def _common(plan: dict[str, object]) -> dict[str, object]:
     """What all trainings of a sweep share, but for what may grow."""
-    grows = ("targets", "settings", "attacks")
+    grows = ("targets", "settings")
     return {key: value for key, value in store.plain(plan).items() if key not in grows}
 
 
@@ -209,6 +227,12 @@ def _run(
         for row in _rows(place, seed, record)
     ]
     notes = dict.fromkeys(note for record in records for note in record.notes)
+    notes |= dict.fromkeys(
+        f"{row.target}: {row.attack} was not played. {row.reason}"
+        for record in records
+        for row in record.skipped
+    )
+    notes |= dict.fromkeys(note for each in grid if (note := _twin_words(each, grid, plan)))
     errors = [
         f"{error} (training {seed} with {_words(grid[place])})"
         for (place, seed), record in zip(cells, records, strict=True)
@@ -232,10 +256,29 @@ def _run(
             for each in grid
         ),
         rows=tuple(found),
-        overall=tuple(_overall(found, plan.confidence)),
-        relative=tuple(_relative(found, grid, plan.confidence)),
+        overall=tuple(_overall(found, len(seeds), plan.confidence)),
+        relative=tuple(_relative(found, grid, len(seeds), plan.confidence)),
         notes=tuple(notes),
         errors=tuple(errors),
+    )
+
+
+def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
+    """In which settings, beside protection, the twin of another name differs as it is trained."""
+    if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:
+        return ""
+    made, other = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))
+    ours, theirs = (dict(numbers(each)) for each in (made, other))
+    differ = [
+        f"{name} {theirs[name]:g} instead of {ours[name]:g}"
+        for name in sorted(ours.keys() & theirs.keys())
+        if ours[name] != theirs[name]
+    ]
+    if not differ:
+        return ""
+    return (
+        f"{twin.target}, beside which {variant.target} stands, has as printed {', '.join(differ)}: "
+        "utility over it is not the price of protection alone."
     )
 
 
@@ -280,17 +323,22 @@ def _rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
                 ci_high=ahead.ci_high,
                 baseline=0.0,
             )
+    # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
+    epsilons: dict[tuple[Kind, str], float] = {}
     for finding in record.findings:
-        view = f"{finding.scope}" + (f" at delta {finding.delta:g}" if finding.delta else "")
-        for kind, epsilon in (
-            (_CLAIMED, finding.claim.epsilon),
-            (_PROVED, finding.accounted and finding.accounted.epsilon),
-            (_SHOWN, finding.shown and finding.shown.epsilon),
-        ):
+        view = f"{finding.scope}" + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
+        bounds: tuple[tuple[Kind, float | None, Callable[..., float]], ...] = (
+            ("claimed", finding.claim.epsilon, min),
+            ("proved", None if finding.accounted is None else finding.accounted.epsilon, min),
+            ("shown", None if finding.shown is None else finding.shown.epsilon, max),
+        )
+        for kind, epsilon, better in bounds:
             if epsilon is not None:
-                yield SweepRow(
-                    variant=place, seed=seed, kind=kind, metric="epsilon", view=view, value=epsilon
-                )
+                epsilons[kind, view] = better(epsilons.get((kind, view), epsilon), epsilon)
+    for (kind, view), epsilon in epsilons.items():
+        yield SweepRow(
+            variant=place, seed=seed, kind=kind, metric="epsilon", view=view, value=epsilon
+        )
 
 
 _Key = tuple[int, str, str, str]
@@ -304,23 +352,27 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
     return groups
 
 
-def _overall(rows: Sequence[SweepRow], confidence: float) -> Iterator[OverTrainingsRow]:
-    """Every figure over the trainings of its variant."""
+def _overall(rows: Sequence[SweepRow], asked: int, confidence: float) -> Iterator[OverTrainingsRow]:
+    """Every figure over the trainings of its variant, of which so many were asked for.
+
+    A training that showed nothing counts as one that showed 0.
+    """
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
         ends = [(row.ci_low, row.ci_high) for row in group]
         baselines = [row.baseline for row in group if row.baseline is not None]
         said = {"variant": place, "kind": kind, "metric": metric, "view": view}
         said["baseline"] = math.fsum(baselines) / len(baselines) if baselines else None
-        if kind in (_CLAIMED, _PROVED, _SHOWN):
+        if kind in ("claimed", "proved", "shown"):
             # What is claimed or proved is the same of every training, or the larger one holds.
-            value = shown(values) if kind == _SHOWN else max(values)
+            missing = [0.0] * (asked - len(values))
+            value = shown([*values, *missing]) if kind == "shown" else max(values)
             yield OverTrainingsRow(**said, value=value, trainings=len(values))
             continue
         lows, highs = (
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
         )
-        yield _combined(said, values, lows, highs, confidence)
+        yield _combined(said, values, lows, highs, asked, confidence)
 
 
 def _combined(
@@ -328,15 +380,18 @@ def _combined(
     values: Sequence[float],
     lows: Sequence[float],
     highs: Sequence[float],
+    asked: int,
     confidence: float,
 ) -> OverTrainingsRow:
+    """A figure over trainings; of fewer than were asked for without interval, which would lie."""
     found = over_trainings(values, lows, highs, confidence)
-    several = found.trainings > 1
+    whole = found.trainings == asked
+    several = whole and asked > 1
     return OverTrainingsRow(
         **said,
         value=found.value,
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
+        ci_low=found.ci_low if whole else None,
+        ci_high=found.ci_high if whole else None,
         next_low=found.next_low if several else None,
         next_high=found.next_high if several else None,
         trainings=found.trainings,
@@ -344,7 +399,7 @@ def _combined(
 
 
 def _relative(
-    rows: Sequence[SweepRow], grid: Sequence[Variant], confidence: float
+    rows: Sequence[SweepRow], grid: Sequence[Variant], asked: int, confidence: float
 ) -> Iterator[OverTrainingsRow]:
     """Utility over that of the twin, training by training with the same seed; larger is better."""
     groups = _grouped([row for row in rows if row.kind == "utility"])
@@ -365,7 +420,7 @@ def _relative(
         lows = [value - width for value, width in known]
         highs = [value + width for value, width in known]
         assert len(values) == len(widths)
-        yield _combined({**said, "baseline": 1.0}, values, lows, highs, confidence)
+        yield _combined({**said, "baseline": 1.0}, values, lows, highs, asked, confidence)
 
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:

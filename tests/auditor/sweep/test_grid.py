@@ -64,6 +64,9 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
     [
         (["epsilon"], r"\[TARGET\.\]NAME=VALUE,VALUE, got 'epsilon'"),
         (["epsilon=1,,2"], "got 'epsilon=1,,2'"),
+        (["epsilon=1,1.0"], "each setting of fmf-ldp once"),
+        (["epsilon=1", "epsilon=4"], "epsilon of fmf-ldp once"),
+        (["epsilon=1,2", "fmf-ldp.epsilon=3"], "epsilon of fmf-ldp once"),
         (["epsilon=1,1"], "each value of epsilon once, got 1 twice"),
         (["epsilom=1"], "got 'epsilom'.*epsilon"),
         (["privacy=0"], "privacy above 0, how many times the noise, got '0'"),

@@ -113,6 +113,24 @@ def test_other_plans_and_audits_are_not_replaced(whole, tmp_path):
         run(tmp_path)
 
 
+def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(whole):
+    _, out = whole
+    with pytest.raises(InputError, match="got a sweep"):
+        audit("dplcf-sp", out=out, jobs=1, **{**GIVEN, "games": ()})
+    with pytest.raises(InputError, match="holds all of the sweep"):
+        run(out, ["epsilon=8"])
+
+
+def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
+    swept, _ = whole
+    for row in swept.overall:
+        assert row.trainings == 2
+    record = audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=0, jobs=1, **GIVEN)
+    shown = max(f.shown.epsilon for f in record.findings if f.scope.unit == "interaction")
+    rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 0, "shown")]
+    assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
+
+
 def test_a_broken_file_is_refused(whole, tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps({"schema_version": 9}))
     with pytest.raises(InputError, match="Expected a sweep in"):

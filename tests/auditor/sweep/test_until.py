@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.sweep.until import STEPS, Condition, search
 from fedrec_auditor.reports.sweep_rows import BEYOND, SweepContents, SweepRow, VariantRow
 
@@ -27,7 +28,7 @@ def rows(gains, view="server", kind="gain", metric="interaction-membership: AUC"
     ]
 
 
-def swept(found) -> SweepContents:
+def swept(found, errors=()) -> SweepContents:
     return SweepContents(
         plan={},
         axes={},
@@ -39,6 +40,7 @@ def swept(found) -> SweepContents:
         rows=tuple(found),
         overall=(),
         relative=(),
+        errors=errors,
     )
 
 
@@ -58,11 +60,11 @@ def test_a_condition_is_held_against_what_speaks_of_it(text, kept):
     made = rows([0.10, 0.11, 0.12]) + rows([0.9] * 3, f"server, {BEYOND}")
     made += rows([4.0] * 3, "user / any pair / server / training", "proved", "epsilon")
     made += rows([99.0] * 3, "item / any pair / server / training", "proved", "epsilon")
-    assert Condition.of_text(text).kept(made, 0.95) is kept
+    assert Condition.of_text(text).kept(made, 3, 0.95) is kept
 
 
 def test_one_training_cannot_keep_a_condition():
-    assert Condition.of_text("attacks <= guessing + .5").kept(rows([0.0]), 0.95) is None
+    assert Condition.of_text("attacks <= guessing + .5").kept(rows([0.0]), 1, 0.95) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_text_that_is_no_condition_is_refused(text):
 
 def test_what_nothing_speaks_of_is_refused():
     with pytest.raises(InputError, match="Expected figures that speak of"):
-        Condition.of_text("attacks(linkage) <= guessing").kept(rows([0.0]), 0.95)
+        Condition.of_text("attacks(linkage) <= guessing").kept(rows([0.0]), 1, 0.95)
 
 
 @pytest.mark.parametrize("least", [0.07, 1.0, 9.0, 200.0])
@@ -129,3 +131,54 @@ def test_what_trainings_cannot_tell_is_not_kept():
 
     answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 2, 0.95)
     assert "(trainings cannot tell)" in answer.words
+
+
+def test_what_failed_in_a_training_may_be_what_leaks():
+    def trained(factor, count):
+        return swept(rows([0.0] * count), errors=("a interaction-membership: ValueError",))
+
+    answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 3, 0.95)
+    assert answer.factor is None
+    assert "cannot tell" in answer.words
+
+
+def test_a_figure_that_some_trainings_lack_tells_nothing():
+    made = rows([0.0, 0.001, 0.002]) + rows([0.0, 0.001], metric="attribute-tree: macro F1")
+    assert Condition.of_text("attacks <= guessing + .5").kept(made, 3, 0.95) is None
+
+
+def test_every_scope_that_a_condition_names_needs_a_proof():
+    claimed = rows([4.0] * 3, "user / any pair / server / training", "claimed", "epsilon")
+    proved = rows([1.0] * 3, "user / any pair / server / round", "proved", "epsilon")
+    at_delta = rows(
+        [2.0] * 3, "user / any pair / server / training at delta 1e-05", "proved", "epsilon"
+    )
+    shown = rows(
+        [9.0] * 3, "user / any pair / server / training at delta 1e-05", "shown", "epsilon"
+    )
+    condition = Condition.of_text("epsilon(user) <= 4")
+    assert condition.kept(claimed + proved, 3, 0.95) is False
+    assert condition.kept(claimed + proved + at_delta, 3, 0.95) is True
+    assert condition.kept(claimed + proved + at_delta + shown, 3, 0.95) is False
+
+
+def test_what_attackers_beyond_the_protocol_gain_is_said():
+    def trained(factor, count):
+        return swept(rows([0.0] * count) + rows([0.4] * count, f"server, {BEYOND}"))
+
+    answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 3, 0.95)
+    assert "Who breaks it gains up to 0.4" in answer.words
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [
+        ("attacks(interaction-membershp) <= guessing", Plan()),
+        ("epsilon(usr) <= 1", Plan()),
+        ("attacks <= guessing", Plan(attacks=())),
+        ("attacks <= guessing", Plan(games=("round",))),
+    ],
+)
+def test_a_condition_of_which_no_plan_speaks_is_refused_before_it_runs(text, plan):
+    with pytest.raises(InputError):
+        Condition.of_text(text).check(plan)
