@@ -178,6 +178,12 @@ def _are_identifiers(interactions: Interactions) -> bool:
     return numbered and len(interactions.titles) > 0
 
 
+def _is_index(name: str, what: str) -> bool:
+    """Whether a column is called as an identifier or a row number is."""
+    plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
+    return plain in ("", "id", "index", *USUAL[what]) or plain.startswith("unnamed")
+
+
 def _read(
     path: Path, what: str, own: NDArray[Any], said: str | None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
@@ -198,7 +204,11 @@ def _read(
     file = table_file(path, None, column)
     names = file.names()
     at = names.index(column(names))
-    others = {place: name.partition(":")[0] for place, name in enumerate(names) if place != at}
+    others = {
+        place: name.partition(":")[0]
+        for place, name in enumerate(names)
+        if place != at and not _is_index(name, what)
+    }
     if len(set(others.values())) < len(others) or not others:
         raise broken(str(path), f"columns beside {names[at]!r}, of names that differ", names)
     identifiers, cells = Identifiers(), {place: Identifiers() for place in others}
@@ -228,6 +238,8 @@ def _read(
         - matched,
     }
     notes = tuple(said.format(f"{count:,}") for said, count in counts.items() if count)
+    if left := [repr(name) for place, name in enumerate(names) if place not in {at, *others}]:
+        notes += (f"Columns of {path.name} left out as identifiers: {', '.join(left)}.",)
     made = {}
     for place, found in cells.items():
         _, codes, distinct = found.finish()

@@ -59,13 +59,13 @@ def command(
         raise InputError("Expected the systems to sweep, got none. Name one: `auditor list`.")
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY, Axis
-    from fedrec_auditor.auditor.sweep.sweep import run_sweep
+    from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY
+    from fedrec_auditor.auditor.sweep.sweep import axes_of, run_sweep
     from fedrec_auditor.auditor.sweep.until import Condition
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
-    axes = [Axis.of(text, chosen.targets) for text in texts]
+    axes = axes_of(chosen, texts)
     condition = None if until is None else Condition.of_text(until)
     resources = make_resources(jobs, "cpu", memory)
     with resumable(out) as observe:

@@ -7,11 +7,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -40,15 +42,15 @@ from fedrec_auditor.targets.settings import numbers
 
 
 def sweep(
-    targets: str | Sequence[str],
-    settings: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
+    settings: str | Sequence[str] = (),
     *,
     seeds: int = 3,
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
     progress: bool | Observer | None = None,
-    **fields: object,
+    **fields: Any,
 ) -> Sweep:
     """Audit ``targets`` under every combination of ``settings``, ``seeds`` trainings of each.
 
@@ -69,12 +71,28 @@ def sweep(
     >>> found.errors
     ()
     """
+    said = {name: fields.pop(name, None) for name in ("data", "users", "items")}
     plan = amend(None, {"targets": targets, **fields})
-    axes = [Axis.of(text, plan.targets) for text in settings]
+    data = plan.data if said["data"] is None else said["data"]
+    interactions, plan = given_data(data, plan, users=said["users"], items=said["items"])
+    texts = [settings] if isinstance(settings, str) else settings
     resources = make_resources(jobs, "cpu", memory)
     with shown_progress(progress) as observe:
-        where = None if out is None else Path(out)
-        return run_sweep(plan, axes, seeds, resources, out=where, observe=observe)
+        return run_sweep(
+            plan,
+            axes_of(plan, texts),
+            seeds,
+            resources,
+            out=None if out is None else Path(out),
+            observe=observe,
+            interactions=interactions,
+        )
+
+
+def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
+    """The axes of these texts among the plan's targets; InputError for a wrong one."""
+    targets = plan.resolved().targets
+    return [Axis.of(text, targets) for text in texts]
 
 
 def run_sweep(
@@ -87,6 +105,7 @@ def run_sweep(
     observe: Observer | None = None,
     force: bool = False,
     until: Condition | None = None,
+    interactions: Interactions | None = None,
 ) -> Sweep:
     """Run what of the grid is not yet finished in ``out``, and leave its reports there.
 
@@ -96,7 +115,7 @@ def run_sweep(
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
         raise InputError(f"Expected seeds from 1 to 1,000, got {seeds!r}. Give for example 3.")
-    check_plan(plan)
+    check_plan(plan, given=interactions is not None)
     # Attacks stay as they are asked for: a quick audit leaves slow ones out by itself.
     plan = plan.model_copy(update={"targets": plan.resolved().targets})
     if until is not None:
@@ -104,15 +123,17 @@ def run_sweep(
     grid = variants(plan, axes)
     trainings = tuple(range(plan.seed, plan.seed + seeds))
     if out is None:
-        return _run(plan, axes, grid, trainings, resources, None, observe)
+        return _run(plan, axes, grid, trainings, resources, None, observe, interactions)
     with store.lock(out):
         if not force:
             _refuse_others(out, plan, () if until is not None else grid, trainings)
         answers: list[AnswerRow] = []
         if until is not None:
-            answers, axes = _searched(plan, axes, trainings, resources, out, observe, until)
+            answers, axes = _searched(
+                plan, axes, trainings, resources, out, observe, until, interactions
+            )
             grid = variants(plan, axes)
-        found = _run(plan, axes, grid, trainings, resources, out, observe)
+        found = _run(plan, axes, grid, trainings, resources, out, observe, interactions)
         found = found.model_copy(update={"answers": tuple(answers)})
         found.save(out)
     return found
@@ -126,6 +147,7 @@ def _searched(
     out: Path,
     observe: Observer | None,
     until: Condition,
+    interactions: Interactions | None,
 ) -> tuple[list[AnswerRow], list[Axis]]:
     """The least noise of each target, and the axes with what was tried."""
     if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
@@ -146,7 +168,8 @@ def _searched(
         def trained(factor: float, count: int, alone: Plan = alone, own: list[Axis] = own) -> Sweep:
             noise = [*own, Axis(PRIVACY, (f"{factor:g}",))]
             more = tuple(range(seeds[0], seeds[0] + count))
-            return _run(alone, noise, variants(alone, noise), more, resources, out, observe)
+            grid = variants(alone, noise)
+            return _run(alone, noise, grid, more, resources, out, observe, interactions)
 
         answer, factors = search(target, until, trained, len(seeds), plan.confidence)
         answers.append(answer)
@@ -201,11 +224,11 @@ def _run(
     resources: Resources,
     out: Path | None,
     observe: Observer | None,
+    interactions: Interactions | None,
 ) -> Sweep:
     started = time.perf_counter()
     cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
     audits: list[Audit] = []
-    interactions: Interactions | None = None
     for place, seed in cells:
         audit = Audit.of(
             grid[place].plan(plan, seed),

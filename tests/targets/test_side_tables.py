@@ -110,3 +110,14 @@ def test_dates_are_left_out_where_others_are_named(table: Interactions, tmp_path
     found = SideTables(users=write(tmp_path / "u.csv", BORN), wanted=("sex",))(table)
     assert set(found.attributes) == {"sex"}
     assert any("born of u.csv is no attribute: dates." in note for note in found.notes)
+
+
+def test_row_numbers_and_other_identifiers_are_no_attributes(
+    table: Interactions, tmp_path: Path
+) -> None:
+    path = tmp_path / "users.csv"
+    rows = [f"{row},{user},{user},{row % 2}" for row, user in enumerate("abcde")]
+    path.write_text("\n".join([",user_id,id,sex", *rows]), "utf-8")
+    joined = SideTables(users=path)(table)
+    assert set(joined.attributes) == {"sex"}
+    assert any("left out as identifiers: '', 'id'" in note for note in joined.notes)

@@ -137,7 +137,7 @@ def test_a_broken_file_is_refused(whole, tmp_path):
         run(tmp_path)
 
 
-@pytest.mark.parametrize("seeds", [0, -1, 1001])
+@pytest.mark.parametrize("seeds", [0, -1, 1001, "3", 2.5])
 def test_a_wrong_number_of_trainings_is_refused(seeds):
     with pytest.raises(InputError, match="seeds from 1 to 1,000"):
         sweep("dplcf-sp", seeds=seeds, **GIVEN)
@@ -172,3 +172,10 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
     for wrong in ([Axis("privacy", ("1",))], [Axis("epsilon", ("1", "2"))]):
         with pytest.raises(InputError, match="one value a setting"):
             run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)
+
+
+def test_one_text_is_a_setting_and_every_target_is_there_by_default():
+    swept = sweep("dplcf-sp", "epsilon=1,2", seeds=1, jobs=1, **{**GIVEN, "games": ()})
+    assert [each.swept for each in swept.variants] == [{"epsilon": "1"}, {"epsilon": "2"}, {}]
+    with pytest.raises(InputError, match="FIELD"):
+        sweep((), "FIELD=1", seeds=1, jobs=1, **GIVEN)
