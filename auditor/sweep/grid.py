@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,8 +121,7 @@ def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
 def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
     """The axes that are of this target; InputError if two of them are of one setting."""
     mine = [axis for axis in axes if _has(target, axis, axes, plan)]
-    aliases = {} if OBJECT in target else fields_of(target)[1]
-    fields = [aliases.get(axis.field, axis.field) for axis in mine]
+    fields = [_place(target, axis) for axis in mine]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
             f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
@@ -217,7 +217,18 @@ def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
         return protects or made.privacy is not None
     if axis.target:
         return True
-    return OBJECT not in target and axis.field.partition(".")[0] in _fields(target)
+    with suppress(InputError):
+        return bool(_place(target, axis))
+    return False
+
+
+def _place(target: str, axis: Axis) -> str:
+    """The setting of an axis by its place, whatever it is called; InputError if there is none."""
+    if axis.field == PRIVACY:
+        return PRIVACY
+    settings = settings_of([f"{target}.{axis.field}={axis.values[0]}"])[target]
+    ((place, _),) = leaves(settings)
+    return place
 
 
 def _fields(target: str) -> frozenset[str]:

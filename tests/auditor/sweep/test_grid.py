@@ -66,6 +66,7 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
         (["epsilon=1,,2"], "got 'epsilon=1,,2'"),
         (["epsilon=1,1.0"], "each setting of fmf-ldp once"),
         (["epsilon=1", "epsilon=4"], "epsilon of fmf-ldp once"),
+        (["eps=1", "epsilon=4"], "epsilon of fmf-ldp once"),
         (["epsilon=1,2", "fmf-ldp.epsilon=3"], "epsilon of fmf-ldp once"),
         (["epsilon=1,1"], "each value of epsilon once, got 1 twice"),
         (["epsilom=1"], "got 'epsilom'.*epsilon"),
