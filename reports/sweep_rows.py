@@ -38,16 +38,15 @@ class VariantRow(Row):
     twin: int | None = None
 
 
-class SweepRow(Row):
-    """One figure of one training: ``variant`` is the place among the variants.
+class FigureRow(Row):
+    """One figure of a variant, by its place among the variants.
 
-    ``view`` is the vantage of an attack, the scope of an epsilon, the protocol of utility.
-    ``baseline`` is what guessing reaches, or popularity. Of an epsilon without interval both ends
-    are None.
+    ``view`` is the vantage of an attack, the scope and delta of an epsilon, the protocol of
+    utility. ``baseline`` is what guessing reaches, or popularity. Of an epsilon without interval
+    both ends are None, and ``basis`` says its method, confidence, samples and assumptions.
     """
 
     variant: int
-    seed: int
     kind: Kind
     metric: str
     view: str
@@ -55,24 +54,23 @@ class SweepRow(Row):
     ci_low: float | None = None
     ci_high: float | None = None
     baseline: float | None = None
+    basis: str = ""
 
 
-class OverTrainingsRow(Row):
+class SweepRow(FigureRow):
+    """One figure of one training."""
+
+    seed: int
+
+
+class OverTrainingsRow(FigureRow):
     """A figure over all trainings of a variant, at the confidence of the plan by itself.
 
     ``next_low`` and ``next_high`` are where one more training is expected, None of one training.
     """
 
-    variant: int
-    kind: Kind
-    metric: str
-    view: str
-    value: float
-    ci_low: float | None = None
-    ci_high: float | None = None
     next_low: float | None = None
     next_high: float | None = None
-    baseline: float | None = None
     trainings: int = Field(ge=1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,9 @@ from fedrec_auditor.auditor.commands.options import (
     resumable,
 )
 from fedrec_auditor.auditor.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.sweep_record import Sweep
 
 _FIELDS = tuple(name for name in Plan.model_fields if name not in ("settings", "only"))
 
@@ -75,7 +78,7 @@ def command(
     show(swept, out)
 
 
-def show(swept: Any, out: Path) -> None:
+def show(swept: Sweep, out: Path) -> None:
     """Print the points of every system, and say where the files are; exit with 3 on errors."""
     from rich.console import Console
 

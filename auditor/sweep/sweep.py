@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +17,17 @@ from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.sweep.figures import figures_of, overall, relative
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, axes_in, variants
-from fedrec_auditor.auditor.sweep.trainings import METHOD, over_trainings, shown
+from fedrec_auditor.auditor.sweep.trainings import METHOD
 from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.flat import leaves
-from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.sweep_record import Sweep
 from fedrec_auditor.reports.sweep_rows import (
-    AT_DELTA,
-    BEYOND,
     AnswerRow,
-    Kind,
-    OverTrainingsRow,
-    SweepRow,
     VariantRow,
 )
-from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import numbers
 
@@ -247,7 +238,7 @@ def _run(
     found = [
         row
         for (place, seed), record in zip(cells, records, strict=True)
-        for row in _rows(place, seed, record)
+        for row in figures_of(place, seed, record)
     ]
     notes = dict.fromkeys(note for record in records for note in record.notes)
     notes |= dict.fromkeys(
@@ -279,8 +270,8 @@ def _run(
             for each in grid
         ),
         rows=tuple(found),
-        overall=tuple(_overall(found, len(seeds), plan.confidence)),
-        relative=tuple(_relative(found, grid, len(seeds), plan.confidence)),
+        overall=tuple(overall(found, len(seeds), plan.confidence)),
+        relative=tuple(relative(found, grid, len(seeds), plan.confidence)),
         notes=tuple(notes),
         errors=tuple(errors),
     )
@@ -307,156 +298,3 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
 
 def _words(variant: Variant) -> str:
     return ", ".join(f"{name}={value}" for name, value in leaves(variant.settings)) or "no settings"
-
-
-def _rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
-    """The figures of one training, a row each."""
-    for row in record.utility:
-        yield SweepRow(
-            variant=place,
-            seed=seed,
-            kind="utility",
-            metric=row.metric,
-            view=row.protocol,
-            value=row.value,
-            ci_low=row.ci_low,
-            ci_high=row.ci_high,
-            baseline=None if row.baseline is None else row.baseline.value,
-        )
-    for attack in record.attacks:
-        broken = f", {BEYOND}" if beyond_protocol(attack) else ""
-        said = {"variant": place, "seed": seed, "view": f"{attack.vantage}{broken}"}
-        metric = f"{attack.attack}: {attack.metric}"
-        yield SweepRow(
-            **said,
-            kind="attack",
-            metric=metric,
-            value=attack.value,
-            ci_low=attack.ci_low,
-            ci_high=attack.ci_high,
-            baseline=attack.baseline,
-        )
-        if (ahead := attack.ahead) is not None:
-            yield SweepRow(
-                **said,
-                kind="gain",
-                metric=metric,
-                value=ahead.value,
-                ci_low=ahead.ci_low,
-                ci_high=ahead.ci_high,
-                baseline=0.0,
-            )
-    # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
-    epsilons: dict[tuple[Kind, str], float] = {}
-    for finding in record.findings:
-        view = f"{finding.scope}" + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
-        bounds: tuple[tuple[Kind, float | None, Callable[..., float]], ...] = (
-            ("claimed", finding.claim.epsilon, min),
-            ("proved", None if finding.accounted is None else finding.accounted.epsilon, min),
-            ("shown", None if finding.shown is None else finding.shown.epsilon, max),
-        )
-        for kind, epsilon, better in bounds:
-            if epsilon is not None:
-                epsilons[kind, view] = better(epsilons.get((kind, view), epsilon), epsilon)
-    for (kind, view), epsilon in epsilons.items():
-        yield SweepRow(
-            variant=place, seed=seed, kind=kind, metric="epsilon", view=view, value=epsilon
-        )
-
-
-_Key = tuple[int, str, str, str]
-
-
-def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
-    """The rows of one figure, by variant, kind, metric and view."""
-    groups: dict[_Key, list[SweepRow]] = defaultdict(list)
-    for row in rows:
-        groups[row.variant, row.kind, row.metric, row.view].append(row)
-    return groups
-
-
-def _overall(rows: Sequence[SweepRow], asked: int, confidence: float) -> Iterator[OverTrainingsRow]:
-    """Every figure over the trainings of its variant, of which so many were asked for.
-
-    A training that showed nothing counts as one that showed 0.
-    """
-    for (place, kind, metric, view), group in _grouped(rows).items():
-        values = [row.value for row in group]
-        ends = [(row.ci_low, row.ci_high) for row in group]
-        baselines = [row.baseline for row in group if row.baseline is not None]
-        said = {"variant": place, "kind": kind, "metric": metric, "view": view}
-        said["baseline"] = math.fsum(baselines) / len(baselines) if baselines else None
-        if kind in ("claimed", "proved", "shown"):
-            # What is claimed or proved is the same of every training, or the larger one holds.
-            missing = [0.0] * (asked - len(values))
-            value = shown([*values, *missing]) if kind == "shown" else max(values)
-            yield OverTrainingsRow(**said, value=value, trainings=len(values))
-            continue
-        lows, highs = (
-            [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
-        )
-        yield _combined(said, values, lows, highs, asked, confidence)
-
-
-def _combined(
-    said: dict[str, object],
-    values: Sequence[float],
-    lows: Sequence[float],
-    highs: Sequence[float],
-    asked: int,
-    confidence: float,
-) -> OverTrainingsRow:
-    """A figure over trainings; of fewer than were asked for without interval, which would lie."""
-    found = over_trainings(values, lows, highs, confidence)
-    whole = found.trainings == asked
-    several = whole and asked > 1
-    return OverTrainingsRow(
-        **said,
-        value=found.value,
-        ci_low=found.ci_low if whole else None,
-        ci_high=found.ci_high if whole else None,
-        next_low=found.next_low if several else None,
-        next_high=found.next_high if several else None,
-        trainings=found.trainings,
-    )
-
-
-def _relative(
-    rows: Sequence[SweepRow], grid: Sequence[Variant], asked: int, confidence: float
-) -> Iterator[OverTrainingsRow]:
-    """Utility over that of the twin, training by training with the same seed; larger is better."""
-    groups = _grouped([row for row in rows if row.kind == "utility"])
-    for (place, _, metric, view), group in groups.items():
-        twin = grid[place].twin
-        beside = (
-            {}
-            if twin is None
-            else {r.seed: r for r in groups.get((twin, "utility", metric, view), ())}
-        )
-        pairs = [(row, beside[row.seed]) for row in group if row.seed in beside]
-        ratios = [_ratio(one, other) for one, other in pairs]
-        known = [ratio for ratio in ratios if ratio is not None]
-        if not known:
-            continue
-        said = {"variant": place, "kind": "utility", "metric": metric, "view": view}
-        values, widths = zip(*known, strict=True)
-        lows = [value - width for value, width in known]
-        highs = [value + width for value, width in known]
-        assert len(values) == len(widths)
-        yield _combined({**said, "baseline": 1.0}, values, lows, highs, asked, confidence)
-
-
-def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
-    """One figure over another and its half-width, as if their users were others: rather wide."""
-    over, under = (twin, row) if row.metric in ERRORS else (row, twin)
-    if under.value <= 0.0:
-        return None
-    ratio = over.value / under.value
-    return ratio, math.hypot(_half(over), ratio * _half(under)) / under.value
-
-
-def _half(row: SweepRow) -> float:
-    """The longer side of an interval."""
-    if row.ci_low is None or row.ci_high is None:
-        return 0.0
-    return max(row.value - row.ci_low, row.ci_high - row.value)

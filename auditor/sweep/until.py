@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
@@ -99,7 +99,7 @@ class Condition:
         """
         groups = self.figures(rows)
         if self.what == "epsilon":
-            return self._proved(rows)
+            return self._proved(groups)
         told = [
             over_trainings(
                 [row.value for row in group],
@@ -134,10 +134,10 @@ class Condition:
             )
         return groups
 
-    def _proved(self, rows: Sequence[SweepRow]) -> bool:
+    def _proved(self, groups: Mapping[tuple[str, str], Sequence[SweepRow]]) -> bool:
         """Whether every scope has a proof within the limit, and nothing above it is shown there."""
         scopes: dict[str, list[tuple[float, float]]] = {}
-        for (_, view), group in self.figures(rows).items():
+        for (_, view), group in groups.items():
             proofs = [row.value for row in group if row.kind == "proved"]
             proof = max(proofs, default=math.inf)
             shown = max((row.value for row in group if row.kind == "shown"), default=0.0)

@@ -179,3 +179,12 @@ def test_one_text_is_a_setting_and_every_target_is_there_by_default():
     assert [each.swept for each in swept.variants] == [{"epsilon": "1"}, {"epsilon": "2"}, {}]
     with pytest.raises(InputError, match="FIELD"):
         sweep((), "FIELD=1", seeds=1, jobs=1, **GIVEN)
+
+
+def test_a_bound_says_what_it_rests_on(whole):
+    swept, out = whole
+    shown = [row for row in swept.overall if row.kind == "shown"]
+    assert shown
+    assert all("calculated" in row.basis or "confidence" in row.basis for row in shown)
+    assert all(row.basis for row in swept.overall if row.kind in ("claimed", "proved"))
+    assert shown[0].basis.partition(",")[0] in (out / "sweep.html").read_text()
