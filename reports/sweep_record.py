@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 RECORD = SWEEP
+PDF = "frontier.pdf"
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
+"""What every sweep leaves; and ``PDF`` where the extra ``figures`` is there."""
 _ROLE = "unprotected twin"
 
 
@@ -42,11 +44,15 @@ class Sweep(SweepContents):
         raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Write sweep.json, the rows as CSV and Parquet, the page and the figure."""
+        """Write sweep.json, the rows as CSV and Parquet, the page and the figure, SVG and PDF.
+
+        Without the extra ``figures`` there is no PDF, nor one of an earlier sweep.
+        """
         import pyarrow.csv
         import pyarrow.parquet
 
         place, rows = Path(directory), self._table()
+        drawn = picture_files.standalone(self.figure())
         separated, columns = io.BytesIO(), io.BytesIO()
         pyarrow.csv.write_csv(rows, separated)
         pyarrow.parquet.write_table(rows, columns)
@@ -54,10 +60,14 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "frontier.svg": picture_files.standalone(self.figure()).encode(),
+            "frontier.svg": drawn.encode(),
             RECORD: self.encoded(),
         }
         store.check_writable(place)
+        if not picture_files.no_pdf():
+            contents[PDF] = picture_files.pdf(drawn)
+        elif place.is_dir():
+            (place / PDF).unlink(missing_ok=True)
         store.write_all({place / name: content for name, content in contents.items()})
         return place
 
@@ -73,11 +83,10 @@ class Sweep(SweepContents):
             name="frontier",
             kind="frontier",
             title="What protection costs, and what it buys",
-            caption="Up: utility over that of the same system without protection (solid line: 1; "
-            "dashed: popularity, or two means). Right: what the strongest attack gains above "
-            "guessing, and epsilon as claimed (ring), proved at most (bar), shown at least (dot). "
-            f"Crosses: intervals of {len(self.seeds)} trainings and their users.",
-            svg=frontier.figure(frontier.frontiers(self)),
+            caption="Up: utility, over that of the same system without protection where there is "
+            "one. Right: what the strongest attack gains above guessing, and epsilon; less is "
+            f"better. Crosses: intervals of {len(self.seeds)} trainings and their users.",
+            svg=frontier.figure(frontier.frontiers(self), frontier.without_utility(self)),
         )
 
     def page(self) -> str:
@@ -88,7 +97,7 @@ class Sweep(SweepContents):
             figure=self.figure(),
             systems=frontier.frontiers(self),
             kinds=KINDS,
-            over_unprotected=frontier.over_unprotected,
+            level_words=frontier.level_words,
             tables=[(kind, self._of(kind)) for kind in KINDS],
         )
         return legal(page)

@@ -8,6 +8,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.sweep.figures import figures_of
 from fedrec_auditor.auditor.sweep.grid import Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.reports.sweep_record import FILES, Sweep
@@ -129,6 +130,15 @@ def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
     shown = max(f.shown.epsilon for f in record.findings if f.scope.unit == "interaction")
     rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 0, "shown")]
     assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
+
+
+def test_what_holds_in_a_game_of_fewer_rounds_is_not_told_of_the_data():
+    record = audit("lfl-ldp", jobs=1, **GIVEN)
+    of_data = {finding.claim.epsilon for finding in record.findings if not finding.game}
+    of_game = {finding.claim.epsilon for finding in record.findings if finding.game}
+    assert not of_data & of_game
+    claimed = [row for row in figures_of(0, 0, record) if row.kind == "claimed"]
+    assert of_data == {row.value for row in claimed if "game" not in row.view}
 
 
 def test_a_broken_file_is_refused(whole, tmp_path):
