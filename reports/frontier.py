@@ -19,8 +19,8 @@ BLOCK = 346.0
 """Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
 _GAP = 44.0
 """Between two blocks that stand side by side: with margins 756, a page's width of 178 mm."""
-_LEFT, _BETWEEN, _PANEL, _PLOT = 32.0, 26.0, 144.0, 120.0
-_HEAD, _LINE, _SPACE = 52.0, 13.0, 22.0
+_LEFT, _BETWEEN, _PANEL, _PLOT = 32.0, 26.0, 139.0, 120.0
+_HEAD, _LINE, _SPACE = 52.0, 13.0, 16.0
 _LETTERS = 22
 """As many letters fit below a panel."""
 _LEAST, _MOST = -2, 3
@@ -430,7 +430,7 @@ def _labels(
     lines: Sequence[Box] = (),
 ) -> list[str]:
     """The values of the settings of points, beside them; from farther away with a line."""
-    within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 8.0, _HEAD + _PLOT - 2.0)
+    within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _HEAD + _PLOT - 2.0)
     lines = [*lines, *((left, y - 1.0, left + _PANEL, y + 1.0) for y in across)]
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [_cut(each, _LETTERS) for each in words]

@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.reports import frontier, picture_files, store, templating
 from fedrec_auditor.reports.figures import Drawing
-from fedrec_auditor.reports.sweep_rows import KINDS, SWEEP, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.sweep_rows import (
+    KINDS,
+    NOT_PLAYED,
+    SWEEP,
+    OverTrainingsRow,
+    SweepContents,
+)
 from fedrec_auditor.reports.words import escaped, legal
 
 if TYPE_CHECKING:
@@ -91,14 +97,25 @@ class Sweep(SweepContents):
 
     def page(self) -> str:
         """The page, which needs nothing else."""
+        filters = {
+            "system": list(dict.fromkeys(each.target for each in self.variants)),
+            "kind": [kind for kind in KINDS if self._of(kind)],
+            "metric": list(dict.fromkeys(row.metric for row in self.overall)),
+        }
         page = templating.render(
             "sweep.html.j2",
             sweep=self,
             figure=self.figure(),
+            legend=frontier.legend(),
+            block=frontier.block,
             systems=frontier.frontiers(self),
+            notes=[note for note in self.notes if NOT_PLAYED not in note],
+            unplayed=[note for note in self.notes if NOT_PLAYED in note],
+            missing=frontier.without_utility(self),
+            filters=filters,
             kinds=KINDS,
             level_words=frontier.level_words,
-            tables=[(kind, self._of(kind)) for kind in KINDS],
+            tables=[(kind, self._of(kind)) for kind in filters["kind"]],
         )
         return legal(page)
 

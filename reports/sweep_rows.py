@@ -15,6 +15,8 @@ AT_DELTA = " at delta "
 """Stands between a scope, with its game if it is not the data's, and its delta in a view."""
 BEYOND = "beyond the protocol"
 """How the view of an attack ends that somebody makes who breaks the protocol."""
+NOT_PLAYED = " was not played. "
+"""Stands between an attack and why, in a note."""
 KINDS: dict[str, str] = {
     "utility": "how well it recommends",
     "attack": "what an attack reaches",
