@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -64,13 +64,20 @@ class SideTables:
     bins: Bins = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, interactions: Interactions) -> Interactions:
-        """The interactions with attributes, titles and genres; see the class for errors."""
+    def __call__(
+        self, interactions: Interactions, kept: Callable[[Interactions], Interactions] | None = None
+    ) -> Interactions:
+        """The interactions with attributes, titles and genres; see the class for errors.
+
+        ``kept`` gives the part that is audited: numbers are cut in thirds of its users.
+        """
         read = set[str]()
-        if self.users is not None:
-            interactions = self._with_users(interactions, self.users, read)
         if self.items is not None:
             interactions = self._with_items(interactions, self.items, read)
+        if kept is not None:
+            interactions = kept(interactions)
+        if self.users is not None:
+            interactions = self._with_users(interactions, self.users, read)
         if strange := sorted(self.bins.keys() - read):
             there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
             raise InputError(
@@ -97,7 +104,7 @@ class SideTables:
                 if lacking := int(np.count_nonzero(~made.known)):
                     told.append(f"Users without a value of {name}: {lacking:,}, left out there.")
                 continue
-            asked = name in self.wanted if self.wanted else made is _DATES
+            asked = made is _DATES if self.wanted is None else name in self.wanted
             if asked:
                 raise InputError(
                     f"Expected categories or numbers in the column {name!r} of {path}, got "
@@ -124,6 +131,11 @@ class SideTables:
         title, genre = (usual_column(tuple(cells), usual) for usual in (TITLES, GENRES))
         for name, cell in cells.items():
             mine = cell.take(row)
+            if name in (title, genre) and name in self.bins:
+                raise InputError(
+                    f"Expected bins for a column of numbers, got {name!r} of {path}, which is read "
+                    f"as {'titles' if name == title else 'genres'}. Leave its bins out."
+                )
             if name == title:
                 titles = texts or tuple(mine.texts[code] for code in mine.codes)
                 continue
@@ -279,6 +291,12 @@ def _attribute(
         number = {word: code for code, word in enumerate(categories)}
         codes[there] = [number[word] for word in words]
     users = int(np.count_nonzero(known))
+    if edges and values is not None and len(categories) == 1:
+        raise InputError(
+            f"Expected edges between the values of {name!r} in {place}, which are from "
+            f"{_written(values.min())} to {_written(values.max())}, got "
+            f"{', '.join(map(_written, edges))}: all are in one bin. Give others."
+        )
     if len(categories) > min(MOST_CLASSES, max(2, users // LEAST_USERS)):
         return _Unusable(
             f"{len(categories):,} different values of {users:,}.",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import (
     Force,
     Jobs,
@@ -58,8 +57,6 @@ def command(
 ) -> None:
     """Sweep settings: what protection costs in utility, and what it buys."""
     chosen = plan_of(plan, said)
-    if not chosen.targets:
-        raise InputError("Expected the systems to sweep, got none. Name one: `auditor list`.")
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY

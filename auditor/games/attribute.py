@@ -91,7 +91,10 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     rows: list[AttackRow | SkippedRow] = []
     untold = list[str]()
     read = subjects
-    for key in sorted(game.attributes or attributes, key=_first):
+    asked = attributes if game.attributes is None else game.attributes
+    if not asked:
+        return (game.skipped("No attribute was asked for. Name some, or leave them out for all."),)
+    for key in sorted(asked, key=_first):
         subjects = read[attributes[key].known[read]]
         why = _unplayable(attributes[key], subjects)
         if why:

@@ -54,4 +54,4 @@ def side_tables(plan: Plan) -> SideTables:
 
 def _prepared(plan: Plan, interactions: Interactions, tables: SideTables) -> Interactions:
     filters = Filter(min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating)
-    return filters(tables(interactions))
+    return tables(interactions, filters)

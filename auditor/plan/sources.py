@@ -50,7 +50,7 @@ def in_memory(
             )
         return Interactions.of(table), "table"
     if hasattr(data, "__dataframe__"):
-        with in_file(data, "table") as path:
+        with in_file(data, "data") as path:
             loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
@@ -75,8 +75,13 @@ def in_file(data: Any, name: str) -> Iterator[Path]:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
-        parquet.write_table(from_dataframe(data), path.with_suffix(".parquet"))
-        yield path.with_suffix(".parquet")
+        path = path.with_suffix(".parquet")
+        parquet.write_table(from_dataframe(data), path)
+        try:
+            yield path
+        except InputError as error:
+            said = str(error).replace(str(path), f"the DataFrame {name}")
+            raise InputError(said.replace(path.name, f"the DataFrame {name}")) from error
 
 
 def load_data(

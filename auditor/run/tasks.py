@@ -130,8 +130,8 @@ class Audit:
         InputError for an unknown name, a wrong setting, data that cannot be read, or a training
         that takes more than ``memory`` bytes.
         """
-        notes = _left_out(plan)
-        for note in notes:
+        notes = left_out(plan)
+        for note in () if label else notes:
             logger.warning("%s", note)
         own = {system.name: system for system in systems}
         by_default = plan.attacks is None and plan.quick
@@ -303,7 +303,7 @@ def as_trained(target: Target, plan: Plan) -> Target:
     return target.shortened(QUICK_ROUNDS) if plan.quick else target
 
 
-def _left_out(plan: Plan) -> tuple[str, ...]:
+def left_out(plan: Plan) -> tuple[str, ...]:
     """What an audit goes on without: plug-ins that do not load, attacks that were not asked for."""
     asked = {
         "accountants": True,

@@ -21,7 +21,7 @@ PRIVACY = "privacy"
 """An axis of all systems that declare what buys privacy: how many times their noise."""
 ALONG = ("0.0625", "0.25", "1", "4", "16")
 MOST_CELLS = 10_000
-"""Cells of a sweep: each is a training at least."""
+"""Trainings of a sweep, twins and all seeds counted."""
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
@@ -86,18 +86,17 @@ class Variant:
         return base.model_copy(update=change)
 
 
-def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
+def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
     """Every combination of values for each target of ``plan``, and the twins, each once.
 
-    InputError for an axis that no target has, a wrong value, or too many combinations.
+    InputError for an axis that no target has, a wrong value, or too many trainings, of so many
+    ``seeds``.
     """
     found: list[Variant] = []
     axes_of = {target: axes_in(target, axes, plan) for target in plan.targets}
-    count = sum(math.prod(len(axis.values) for axis in mine) for mine in axes_of.values())
-    if count > MOST_CELLS:
-        raise InputError(
-            f"Expected at most {MOST_CELLS:,} combinations, got {count:,}. Give fewer values."
-        )
+    _check_count(
+        seeds * sum(math.prod(len(axis.values) for axis in mine) for mine in axes_of.values())
+    )
     for target, mine in axes_of.items():
         for values in itertools.product(*(axis.values for axis in mine)):
             swept = {axis.name: value for axis, value in zip(mine, values, strict=True)}
@@ -115,7 +114,17 @@ def variants(plan: Plan, axes: Sequence[Axis]) -> tuple[Variant, ...]:
             f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. Drop "
             "one of the values that say the same."
         )
-    return _with_twins(plan, found)
+    whole = _with_twins(plan, found)
+    _check_count(seeds * len(whole))
+    return whole
+
+
+def _check_count(trainings: int) -> None:
+    if trainings > MOST_CELLS:
+        raise InputError(
+            f"Expected at most {MOST_CELLS:,} trainings, got {trainings:,}. Give fewer values or "
+            "seeds."
+        )
 
 
 def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:

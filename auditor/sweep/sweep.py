@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
-from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.run.tasks import Audit, left_out
 from fedrec_auditor.auditor.sweep.figures import figures_of, overall, relative
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, axes_in, variants
 from fedrec_auditor.auditor.sweep.trainings import METHOD
@@ -32,6 +33,8 @@ from fedrec_auditor.reports.sweep_rows import (
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import numbers
 
+logger = logging.getLogger(__name__)
+
 
 def sweep(
     targets: str | Sequence[str] = (),
@@ -45,6 +48,8 @@ def sweep(
     **fields: Any,
 ) -> Sweep:
     """Audit ``targets`` under every combination of ``settings``, ``seeds`` trainings of each.
+
+    Left out, ``targets`` are those of ``audit``.
 
     Parameters
     ----------
@@ -82,7 +87,15 @@ def sweep(
 
 
 def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """The axes of these texts among the plan's targets; InputError for a wrong one."""
+    """The axes of these texts among the plan's targets; InputError for a wrong one.
+
+    A plan that only demonstrates claims has no axes.
+    """
+    if plan.only is not None:
+        raise InputError(
+            f"Expected a plan that trains systems, got one of {plan.only} only. Leave `only` out, "
+            "or give it to an audit: `auditor run --only claims`."
+        )
     targets = plan.resolved().targets
     return [Axis.of(text, targets) for text in texts]
 
@@ -108,11 +121,13 @@ def run_sweep(
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
         raise InputError(f"Expected seeds from 1 to 1,000, got {seeds!r}. Give for example 3.")
     check_plan(plan, given=interactions is not None)
+    for note in left_out(plan):
+        logger.warning("%s", note)
     # Attacks stay as they are asked for: a quick audit leaves slow ones out by itself.
     plan = plan.model_copy(update={"targets": plan.resolved().targets})
     if until is not None:
         until.check(plan)
-    grid = variants(plan, axes)
+    grid = variants(plan, axes, seeds)
     trainings = tuple(range(plan.seed, plan.seed + seeds))
     if out is None:
         return _run(plan, axes, grid, trainings, resources, None, observe, interactions)
@@ -126,7 +141,14 @@ def run_sweep(
             )
             grid = variants(plan, axes)
         found = _run(plan, axes, grid, trainings, resources, out, observe, interactions)
-        found = found.model_copy(update={"answers": tuple(answers)})
+        more = [
+            f"{each.target}: the answer is by {each.trainings} trainings of its setting, of which "
+            f"the first {seeds} are here."
+            for each in answers
+            if each.trainings > seeds
+        ]
+        notes = (*found.notes, *more)
+        found = found.model_copy(update={"answers": tuple(answers), "notes": notes})
         found.save(out)
     return found
 

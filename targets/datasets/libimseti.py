@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.base import NO_VALUE, Interactions
 from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import ITEM, USER, Trait, assemble, pairs, users
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.parts.source import Source
 
 SCORE = Column(what="rating", low=1, high=10, step=1, written=NUMBER)
 GENDER = Trait(
-    at=1, what="a gender", categories=(*GENDERS, "unknown"), written={"F": 0, "M": 1, "U": 2}
+    at=1, what="a gender", categories=(*GENDERS, NO_VALUE), written={"F": 0, "M": 1, "U": 2}
 )
 
 
@@ -24,9 +24,9 @@ class Libimseti(PublishedDataset):
     """The official ratings.dat and gender.dat (commas, no headers), a directory or libimseti.zip.
 
     ratings.dat: UserID, ProfileID, Rating from 1 to 10 (the federated MF paper says from 0; no 0
-    is in the file). gender.dat: UserID, Gender as F, M or U, "unknown". Profiles are users too, so
-    gender is an attribute of users and, as the flags F and M, a feature of items. There are no
-    timestamps. Items are the profiles with a rating. Memory: about 1.1 GB.
+    is in the file). gender.dat: UserID, Gender as F, M or U, which is no value. Profiles are users
+    too, so gender is an attribute of users and, as the flags F and M, a feature of items. There are
+    no timestamps. Items are the profiles with a rating. Memory: about 1.1 GB.
 
     Source: Brozovsky and Petricek, Recommender System for Online Dating Service, 2007
     (arXiv:cs/0703042).

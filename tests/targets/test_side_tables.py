@@ -12,6 +12,7 @@ from pyarrow import parquet
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.table import Table
+from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.side_tables import SideTables
 
 USERS = {
@@ -83,6 +84,27 @@ def test_items_have_titles_genres_and_other_flags(table: Interactions, tmp_path:
     assert found.genres.astype(int).tolist() == [[1, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
 
 
+@pytest.mark.parametrize("name", ["title", "genres"])
+def test_titles_and_genres_have_no_bins(table: Interactions, tmp_path: Path, name: str) -> None:
+    path = write(
+        tmp_path / "i.csv", {"item": ["3", "8"], "title": ["1", "2"], "genres": ["3", "4"]}
+    )
+    with pytest.raises(InputError, match=f"got '{name}' of .*Leave its bins out"):
+        SideTables(items=path, bins={name: (2.0,)})(table)
+
+
+def test_thirds_are_of_the_users_who_are_audited(tmp_path: Path) -> None:
+    """The older half has one interaction each; items are read before any is dropped."""
+    ratings = np.ones((90, 2))
+    ratings[45:, 1] = 0.0
+    ages = {"id": list(map(str, range(90))), "age": [str(10 + at) for at in range(90)]}
+    users = write(tmp_path / "u.csv", ages)
+    items = write(tmp_path / "i.csv", {"item": ["0", "1"], "brand": ["x", "y"]})
+    data = SideTables(users=users, items=items)(Interactions.of(ratings), Filter(min_user=2))
+    assert np.bincount(data.attributes["age"].codes).tolist() == [14, 15, 16]
+    assert data.genre_names == ("brand: x", "brand: y")
+
+
 BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex": ["F", "M", "F"]}
 
 
@@ -94,6 +116,7 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
         (BORN, {"wanted": ("gender",)}, r"got 'gender'\. There are: sex"),
         (BORN, {"wanted": ("sex",), "bins": {"sex": (1.0,)}}, "got 'F'. Leave its bins out"),
         (BORN, {"wanted": ("sex",), "bins": {"age": (1.0,)}}, "got 'age'. The columns are: born"),
+        (USERS, {"bins": {"level": (99.0,)}}, "'level' in u.csv, which are from 2 to 10, got 99"),
         ({"user": ["1", "2"], "sex": ["F", "M"]}, {}, "such as a, got others, such as 1"),
         ({"user": ["a", "a"], "sex": ["F", "M"]}, {}, "line 3, got 'a'"),
         ({"who": ["a", "b"], "sex": ["F", "M"]}, {}, r"usual name \(user, user_id, id\)"),

@@ -137,7 +137,15 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _identifiers(column: pa.Array) -> pa.Array | None:
-    """The column as whole numbers, or as a dictionary of binary; None if it is neither."""
+    """The column as whole numbers, or as a dictionary of binary; None if it is neither.
+
+    Whole numbers may be floats, as pandas has them in a column that had gaps.
+    """
+    if pa.types.is_floating(column.type):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return None
     if pa.types.is_integer(column.type):
         return column if pa.types.is_uint64(column.type) else column.cast(pa.int64())
     if pa.types.is_dictionary(column.type):

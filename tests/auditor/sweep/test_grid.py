@@ -79,7 +79,11 @@ def test_a_wrong_axis_is_refused(texts, said):
         grid(*texts)
 
 
-def test_too_many_combinations_are_refused():
+def test_too_many_trainings_are_refused_twins_and_seeds_counted():
     many = ",".join(map(str, range(1, 201)))
-    with pytest.raises(InputError, match="at most 10,000 combinations"):
+    with pytest.raises(InputError, match="at most 10,000 trainings"):
         grid(f"rounds={many}", f"reports={many}")
+    one, axes = Plan(targets=("fmf-ldp",)), [Axis("rounds", tuple(many.split(",")))]
+    assert len(variants(one, axes, 25)) == 400
+    with pytest.raises(InputError, match="got 10,400"):
+        variants(one, axes, 26)

@@ -184,6 +184,16 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
             run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)
 
 
+def test_a_plan_that_trains_nothing_is_refused():
+    with pytest.raises(InputError, match="auditor run --only claims"):
+        sweep("dplcf-sp", only="claims", data="synthetic")
+
+
+def test_what_is_left_out_is_said_once(tmp_path, caplog):
+    sweep("dplcf-sp", SETTINGS, seeds=1, jobs=1, out=tmp_path, **GIVEN)
+    assert [m for m in caplog.messages if "only these were asked for" in m] == caplog.messages[:1]
+
+
 def test_one_text_is_a_setting_and_every_target_is_there_by_default():
     swept = sweep("dplcf-sp", "epsilon=1,2", seeds=1, jobs=1, **{**GIVEN, "games": ()})
     assert [each.swept for each in swept.variants] == [{"epsilon": "1"}, {"epsilon": "2"}, {}]

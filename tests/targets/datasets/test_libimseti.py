@@ -43,7 +43,7 @@ def test_what_was_written_comes_back(
     assert dict(zip(found, data.ratings.data.tolist(), strict=True)) == pairs
     assert data.timestamps is None
     gender = data.attributes["gender"]
-    assert gender.categories == ("F", "M", "unknown")
+    assert gender.classes == ("F", "M")
     assert ["FMU"[code] for code in gender.codes] == [genders[user] for user in data.users]
     assert data.genre_names == ("F", "M")
     expected = [[genders[item] == name for name in "FM"] for item in data.items]

@@ -1,0 +1,92 @@
+"""What is said of users and items: in a plan's file, on the command line, as DataFrames."""
+
+import pyarrow as pa
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
+from fedrec_auditor.reports.record import Record
+from tests.command import cli
+
+AGES = list(range(20, 50))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    met = [f"{user},{item}\n" for user in range(30) for item in range(user % 3, 6)]
+    (tmp_path / "r.csv").write_text("user,item\n" + "".join(met))
+    known = [f"{user},{age},{'fm'[user % 2]}\n" for user, age in enumerate(AGES)]
+    (tmp_path / "u.csv").write_text("user,age,sex\n" + "".join(known))
+    (tmp_path / "i.csv").write_text("item,genre\n" + "".join(f"{n},g{n % 2}\n" for n in range(6)))
+    return tmp_path
+
+
+def test_a_file_of_a_plan_names_users_items_and_bins(folder):
+    (folder / "plan.toml").write_text(
+        'data = "r.csv"\nusers = "u.csv"\nitems = "i.csv"\nattributes = ["age"]\n'
+        "[bins]\nage = [25, 40]\n"
+    )
+    data = load_planned(read_plan(folder / "plan.toml"))
+    assert data.attributes["age"].classes == ("below 25", "25 to below 40", "40 and more")
+    assert data.genre_names == ("g0", "g1")
+
+
+def test_doctor_shows_what_is_read(folder):
+    words = ("--data", "r.csv", "--users", "u.csv", "--items", "i.csv", "--bins", "age=25,40")
+    code, out, _ = cli("doctor", *words)
+    assert code == 0
+    for said in ("users             30", "below 25 16.7%", "f 50.0%, m 50.0%"):
+        assert said in out
+
+
+def test_recordings_are_attacked_with_users_of_a_file(folder):
+    assert (
+        cli("record", "fcf", "--data", "r.csv", "--quick", "--with-truth", "--out", "kept")[0] == 0
+    )
+    words = ("--users", "u.csv", "--attribute", "sex", "--attacks", "attribute-bayes", "--quick")
+    code, _, err = cli("attack", "kept", *words, "--out", "found")
+    assert code in (0, 1), err
+    record = Record.read(folder / "found")
+    assert {row.metric.partition(" ")[0] for row in record.attacks} == {"sex"}
+
+
+def test_whole_numbers_may_be_floats(folder):
+    met = pa.table({"user": [1.0, 1.0, 2.0, 3.0], "item": [7, 8, 8, 7]})
+    known = pa.table({"user": [1.0, 2.0, 3.0], "sex": ["f", "m", "f"]})
+    data, _ = given_data(met, Plan(), users=known)
+    assert data.users.tolist() == [1, 2, 3]
+    assert data.attributes["sex"].codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("met", "known", "said"),
+    [
+        ({"user": [1.5], "item": [1]}, {"user": [1]}, "the DataFrame data, row 1, got 'double'"),
+        ({"user": [1], "item": [1]}, {"user": [9], "sex": ["f"]}, "in the DataFrame users"),
+        (
+            {"user": [1], "item": [1]},
+            {"user": [1, 1], "sex": ["f", "m"]},
+            "the DataFrame users, row",
+        ),
+        ({"user": [1], "item": [1]}, {"who": [1], "sex": ["f"]}, "users in the DataFrame users"),
+    ],
+)
+def test_what_is_wrong_with_a_dataframe_names_it(folder, met, known, said):
+    with pytest.raises(InputError, match=said) as error:
+        given_data(pa.table(met), Plan(), users=pa.table(known))
+    assert "/tmp" not in str(error.value)
+    assert ".parquet" not in str(error.value)
+
+
+def test_of_no_attribute_none_is_attacked(folder):
+    from fedrec_auditor.auditor.run.runner import audit
+
+    given = {"data": "r.csv", "users": "u.csv", "attacks": ("attribute-bayes",), "quick": True}
+    record = audit("fcf", attributes=(), jobs=1, **given)
+    assert not record.attacks
+    assert {row.reason for row in record.skipped} == {
+        "No attribute was asked for. Name some, or leave them out for all."
+    }
