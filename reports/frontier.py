@@ -11,7 +11,13 @@ from xml.sax.saxutils import escape
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.drawing import SMALL
 from fedrec_auditor.reports.label_places import NEXT_TO, Box, label_places, width_of
-from fedrec_auditor.reports.sweep_rows import BEYOND, OverTrainingsRow, SweepContents, VariantRow
+from fedrec_auditor.reports.sweep_rows import (
+    BEYOND,
+    FigureRow,
+    OverTrainingsRow,
+    SweepContents,
+    VariantRow,
+)
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import brief, legal
 
@@ -28,6 +34,7 @@ _LEAST, _MOST = -2, 3
 _DECADES = 3
 """So many have a number each."""
 _HOPELESS = 2.0
+"""Errors so many times those of what is simpler, and worse ones, sit at the end of their axis."""
 UNPROTECTED = "unprotected"
 EPSILONS = ("claimed", "proved", "shown")
 _PRIVACY = "privacy"
@@ -171,11 +178,11 @@ def _frontier(
             for place, row in found.items()
         ),
         relative=relative,
-        levels=tuple(_levels(list((beside or found).values()), relative)),
+        levels=tuple(_levels(list((beside if relative else found).values()), relative)),
     )
 
 
-def _same(row: OverTrainingsRow, other: OverTrainingsRow | None) -> bool:
+def _same(row: FigureRow, other: FigureRow | None) -> bool:
     return other is not None and (row.metric, row.view) == (other.metric, other.view)
 
 
@@ -208,12 +215,12 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
             yield Level(name, min(found), max(found))
 
 
-def telling(rows: Sequence[OverTrainingsRow]) -> OverTrainingsRow:
+def telling(rows: Sequence[FigureRow]) -> FigureRow:
     """The figure of utility to name: of the first kind and protocol, at the largest cutoff."""
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 
 
-def _kind(row: OverTrainingsRow) -> tuple[str, str, int]:
+def _kind(row: FigureRow) -> tuple[str, str, int]:
     return row.metric.partition("@")[0], row.view, row.variant
 
 
@@ -329,10 +336,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
 
 
 def _ends(system: Frontier) -> tuple[float, float]:
-    """The ends of the axis of utility: from 0 but for errors; of an interval what fits.
-
-    Errors twice those of what is simpler, and worse ones, sit at the end.
-    """
+    """The ends of the axis of utility: from 0 but for errors; of an interval what fits."""
     levels = [end for level in system.levels for end in level.ends]
     worst = _HOPELESS * max(levels) if levels and system.falls else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
@@ -377,7 +381,6 @@ def _gains(system: Frontier, left: float, height: Place) -> list[str]:
 
 def _epsilons(system: Frontier, left: float, height: Place) -> list[str]:
     """The points in the right panel, by epsilon as claimed, proved and shown."""
-
     told = [point for point in system.points if point.epsilons]
     values = [value for point in told for value in point.epsilons.values()]
     low, high = _powers(values)
@@ -387,8 +390,8 @@ def _epsilons(system: Frontier, left: float, height: Place) -> list[str]:
         return left + (min(max(power, low), high) - low) / (high - low) * _PANEL
 
     drawn = list[str]()
-    step = 1 if high - low <= _DECADES else 2
-    for power in range(high, low - 1, -step) if told else ():
+    few = high - low <= _DECADES
+    for power in (range(low, high + 1) if few else (low, (low + high) // 2, high)) if told else ():
         words = f"{10.0**power:g}"
         if power == low and min(values) < 10.0**low:
             words = f"≤{words}"

@@ -79,7 +79,7 @@ class OverTrainingsRow(FigureRow):
 
 
 class AnswerRow(Row):
-    """The least noise, times the paper's, that keeps a condition, None if none does."""
+    """The least noise (of utility the most), times the paper's, that keeps a condition, if any."""
 
     target: str
     condition: str

@@ -45,7 +45,7 @@ def command(
         typer.Option(
             metavar="CONDITION",
             help="Find the least noise that keeps it: 'attacks <= guessing + .05', "
-            "'epsilon(user, training) <= 4'.",
+            "'epsilon(user, training) <= 4'; or the most: 'utility >= .9 unprotected'.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Trainings of each setting.")] = 3,

@@ -17,6 +17,7 @@ from fedrec_auditor.reports.sweep_rows import (
     Kind,
     OverTrainingsRow,
     SweepRow,
+    VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import assumption_words, sure_words
@@ -159,28 +160,26 @@ def _combined(
     )
 
 
+def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> Iterator[SweepRow]:
+    """Utility over that of the twin, training by training with the same seed; larger is better."""
+    groups = _grouped([row for row in rows if row.kind == "utility"])
+    for (place, kind, metric, view), group in groups.items():
+        twin = grid[place].twin
+        if twin is None:
+            continue
+        beside = {row.seed: row for row in groups.get((twin, kind, metric, view), ())}
+        for row in group:
+            if row.seed in beside and (ratio := _ratio(row, beside[row.seed])) is not None:
+                value, width = ratio
+                said = {"value": value, "ci_low": value - width, "ci_high": value + width}
+                yield row.model_copy(update={**said, "baseline": 1.0, "random": None})
+
+
 def relative(
     rows: Sequence[SweepRow], grid: Sequence[Variant], asked: int, confidence: float
 ) -> Iterator[OverTrainingsRow]:
-    """Utility over that of the twin, training by training with the same seed; larger is better."""
-    groups = _grouped([row for row in rows if row.kind == "utility"])
-    for (place, _, metric, view), group in groups.items():
-        twin = grid[place].twin
-        beside = (
-            {}
-            if twin is None
-            else {r.seed: r for r in groups.get((twin, "utility", metric, view), ())}
-        )
-        pairs = [(row, beside[row.seed]) for row in group if row.seed in beside]
-        ratios = [_ratio(one, other) for one, other in pairs]
-        known = [ratio for ratio in ratios if ratio is not None]
-        if not known:
-            continue
-        said = {"variant": place, "kind": "utility", "metric": metric, "view": view}
-        values = [value for value, _ in known]
-        lows = [value - width for value, width in known]
-        highs = [value + width for value, width in known]
-        yield _combined({**said, "baseline": 1.0}, values, lows, highs, asked, confidence)
+    """Utility over that of the twin, over the trainings of both."""
+    return overall(list(ratios(rows, grid)), asked, confidence)
 
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:

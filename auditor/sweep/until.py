@@ -1,4 +1,4 @@
-"""The least noise for which a condition holds: a search over how many times the paper's noise."""
+"""The noise for which a condition just holds: a search over how many times the paper's noise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
 from fedrec_auditor.auditor.games.canary_games import LOCAL
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.sweep.figures import ratios
 from fedrec_auditor.auditor.sweep.trainings import OverTrainings, over_trainings
-from fedrec_auditor.reports.frontier import telling
-from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, AnswerRow, SweepContents, SweepRow
+from fedrec_auditor.reports.frontier import EPSILONS, telling
+from fedrec_auditor.reports.sweep_rows import (
+    AT_DELTA,
+    BEYOND,
+    AnswerRow,
+    FigureRow,
+    SweepContents,
+    SweepRow,
+)
 from fedrec_auditor.reports.usefulness import ERRORS
 from fedrec_auditor.reports.words import brief
 
@@ -27,18 +35,23 @@ MOST_SEEDS = 4
 FEWEST = 3
 """Trainings below which nothing is said of a further one."""
 ASSUMED = "More noise is taken to leak no more."
+USELESS = "More noise is taken to recommend no better."
 _FORM = re.compile(
     r"(?P<what>attacks|epsilon)\s*(\((?P<of>[\w\s,-]+)\))?\s*<=\s*"
     r"(?P<guessing>guessing\s*\+\s*)?(?P<limit>[0-9.eE+-]+|guessing)"
+)
+_UTILITY = re.compile(
+    r"(?P<what>utility)\s*(\((?P<of>[\w@]+)\))?\s*>=\s*(?P<limit>[0-9.eE+-]+)\s*unprotected"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a setting must keep: gains of all attacks, or of one, or epsilon of a scope.
+    """What a setting must keep: gains of all attacks, or of one, or epsilon of a scope; or utility.
 
-    ``of`` are words: the name of an attack; or unit and horizon of the scope. Of an epsilon it is
-    what is proved: a bound from below cannot keep a condition.
+    ``of`` are words: the name of an attack; or unit and horizon of the scope; or a metric. Of an
+    epsilon it is what is proved: a bound from below cannot keep a condition. Utility is over that
+    of the twin, of the metric to name where none is given.
     """
 
     text: str
@@ -54,8 +67,10 @@ class Condition:
         0.05
         >>> Condition.of_text("epsilon(user, training) <= 4").of
         ('user', 'training')
+        >>> Condition.of_text("utility(NDCG@10) >= .9 unprotected").of
+        ('NDCG@10',)
         """
-        form = _FORM.fullmatch(text.strip())
+        form = _FORM.fullmatch(text.strip()) or _UTILITY.fullmatch(text.strip())
         limit = math.nan
         if form is not None:
             said = form["limit"]
@@ -64,13 +79,13 @@ class Condition:
             except ValueError:
                 form = None
         wrong = form is None or not limit >= 0.0 or math.isinf(limit)
-        if form is not None and not wrong:
+        if form is not None and not wrong and form["what"] != "utility":
             relative = bool(form["guessing"]) or form["limit"] == "guessing"
             wrong = relative != (form["what"] == "attacks")
         if form is None or wrong:
             raise InputError(
-                f"Expected a condition, got {text!r}. For example 'attacks <= guessing + .05' or "
-                "'epsilon(user, training) <= 4'."
+                f"Expected a condition, got {text!r}. For example 'attacks <= guessing + .05', "
+                "'epsilon(user, training) <= 4' or 'utility >= .9 unprotected'."
             )
         of = tuple(word.strip() for word in (form["of"] or "").split(",") if word.strip())
         return cls(text, form["what"], limit, of)
@@ -80,19 +95,25 @@ class Condition:
         words = {str(word) for kind in (Unit, Vantage, Horizon) for word in kind}
         if self.what == "attacks":
             words = set(FAMILIES["attacks"].able() if plan.attacks is None else plan.attacks)
-        if unknown := [word for word in self.of if word not in words]:
+        unknown = [word for word in self.of if word not in words]
+        if unknown and self.what != "utility":  # its metrics are known when it was measured
             raise InputError(
                 f"Expected a condition on what this plan has, got {unknown[0]!r} in {self.text!r}. "
                 f"{near_names(unknown[0], sorted(words), 'There are')}"
             )
-        if self.what == "attacks" and (LOCAL not in plan.games or not words):
+        if not words or (self.what != "epsilon" and LOCAL not in plan.games):
             raise InputError(
-                f"Expected a plan that plays attacks for {self.text!r}, got one without. They go "
+                f"Expected a plan that has {self.what} for {self.text!r}, got one without. They go "
                 "with the local game: add it, and name some attacks or leave them out for all."
             )
 
+    def rows(self, swept: SweepContents) -> list[SweepRow]:
+        """What is known of the first variant: all of its figures, or utility over its twin's."""
+        rows = ratios(swept.rows, swept.variants) if self.what == "utility" else swept.rows
+        return [row for row in rows if row.variant == 0]
+
     def kept(self, rows: Sequence[SweepRow], trainings: int, confidence: float) -> bool | None:
-        """Whether a further training keeps it: by all ``trainings`` of one variant, its ``rows``.
+        """Whether a further training keeps it: by all ``trainings`` of a variant, its ``rows``.
 
         None if they cannot tell: fewer than ``FEWEST``, or not all of them have each figure. All
         attacks keep it at once (Bonferroni). InputError if nothing here speaks of it.
@@ -109,30 +130,42 @@ class Condition:
             )
             for group in groups.values()
         ]
-        if any(each.value > self.limit for each in told):
+        utility = self.what == "utility"
+        if any(each.value < self.limit if utility else each.value > self.limit for each in told):
             return False
         if trainings < FEWEST or any(each.trainings < trainings for each in told):
             return None
-        return all(_below(each, self.limit) for each in told) or None
+        within = _above if utility else _below
+        return all(within(each, self.limit) for each in told) or None
 
     def figures(self, rows: Sequence[SweepRow]) -> dict[tuple[str, str], list[SweepRow]]:
         """The figures that speak of it, by metric and view, of attackers who keep the protocol.
 
-        Of an epsilon they are all that is claimed, proved or shown.
+        Of an epsilon they are all that is claimed, proved or shown; of utility there is one.
         """
-        kinds = ("gain",) if self.what == "attacks" else ("claimed", "proved", "shown")
+        if self.what == "utility":
+            metric = self.of[0].lower() if self.of else ""
+            mine = [row for row in rows if row.kind == "utility"]
+            named = [row for row in mine if metric in ("", row.metric.lower())]
+            spoken = [row for row in named if _figure(row) == _figure(telling(named))]
+        else:
+            spoken = [row for row in rows if self._names(row)]
         groups: dict[tuple[str, str], list[SweepRow]] = {}
-        for row in rows:
-            words = row.view.partition(AT_DELTA)[0].split(" / ")
-            named = all(word in words or f"{word}:" in row.metric for word in self.of)
-            if row.kind in kinds and named and not row.view.endswith(BEYOND):
-                groups.setdefault((row.metric, row.view), []).append(row)
+        for row in spoken:
+            groups.setdefault(_figure(row), []).append(row)
         if not groups:
             raise InputError(
                 f"Expected figures that speak of {self.text!r}, got none. Mend the condition, or "
                 "sweep without it to see what there is."
             )
         return groups
+
+    def _names(self, row: SweepRow) -> bool:
+        """Whether a gain or an epsilon is one that it speaks of."""
+        kinds = ("gain",) if self.what == "attacks" else EPSILONS
+        words = row.view.partition(AT_DELTA)[0].split(" / ")
+        named = all(word in words or f"{word}:" in row.metric for word in self.of)
+        return row.kind in kinds and named and not row.view.endswith(BEYOND)
 
     def _proved(self, groups: Mapping[tuple[str, str], Sequence[SweepRow]]) -> bool:
         """Whether every scope has a proof within the limit, and nothing above it is shown there."""
@@ -149,8 +182,11 @@ class Condition:
 
     def basis(self, swept: SweepContents) -> str:
         """What was looked at, in words, and what lies beside it."""
-        rows = [row for row in swept.rows if row.variant == 0]
+        rows = self.rows(swept)
         groups = self.figures(rows)
+        if self.what == "utility":
+            ((metric, view),) = groups
+            return f"Judged by {metric} ({view})."
         if self.what == "epsilon":
             views = [v for (_, v), g in groups.items() for r in g if r.kind == "proved"]
             return f"Proved: {'; '.join(dict.fromkeys(views))}."
@@ -160,6 +196,15 @@ class Condition:
         if beyond and (most := max(beyond, key=lambda row: row.value)).value > self.limit:
             words += f" Who breaks it gains up to {brief(most.value)} ({most.metric})."
         return words
+
+
+def _figure(row: FigureRow) -> tuple[str, str]:
+    return row.metric, row.view
+
+
+def _above(told: OverTrainings, limit: float) -> bool:
+    """Whether mean and a further training are above; of one training nothing is (NaN)."""
+    return told.ci_low >= limit and told.next_low >= limit
 
 
 def _below(told: OverTrainings, limit: float) -> bool:
@@ -174,12 +219,12 @@ def search(
     seeds: int,
     confidence: float,
 ) -> tuple[AnswerRow, tuple[float, ...]]:
-    """The least noise that keeps the condition, and all that were tried.
+    """The least noise that keeps the condition, of utility the most, and all that were tried.
 
     ``trained`` gives the sweep of one factor of the noise and so many trainings. More noise is
-    taken to leak no more: the search halves the interval of factors. A setting of which trainings
-    cannot tell is trained more often, up to ``MOST_SEEDS`` times, and then counts as one that does
-    not keep it.
+    taken to leak no more, and to recommend no better: the search halves the interval of factors. A
+    setting of which trainings cannot tell is trained more often, up to ``MOST_SEEDS`` times, and
+    then counts as one that does not keep it.
     """
     tried: dict[float, bool] = {}
     trainings: dict[float, int] = {}
@@ -192,8 +237,7 @@ def search(
         count = seeds
         while kept is None and count <= seeds * MOST_SEEDS:
             swept = trained(factor, count)
-            rows = [row for row in swept.rows if row.variant == 0]
-            kept = condition.kept(rows, count, sure)
+            kept = condition.kept(condition.rows(swept), count, sure)
             if swept.errors and kept is not False:  # what failed may be what leaks
                 kept = None
                 break
@@ -204,39 +248,42 @@ def search(
         tried[factor] = bool(kept)
         return tried[factor]
 
-    weak, strong = WEAKEST, STRONGEST
-    if keeps(weak):
-        strong = weak
-    elif keeps(strong):
+    useful = condition.what == "utility"
+    # Where it is likeliest kept, and where nobody would ask for more.
+    best, wished = (WEAKEST, STRONGEST) if useful else (STRONGEST, WEAKEST)
+    if keeps(wished):
+        best = wished
+    elif keeps(best):
         for _ in range(STEPS):
-            middle = float(f"{math.sqrt(weak * strong):.3g}")
+            middle = float(f"{math.sqrt(best * wished):.3g}")
             if keeps(middle):
-                strong = middle
+                best = middle
             else:
-                weak = middle
+                wished = middle
     factors = tuple(sorted(tried))
-    if not tried[strong]:
-        told = " (trainings cannot tell)" if strong in unsure else ""
-        words = f"No noise up to {brief(strong)} times the paper's keeps {condition.text}{told}."
+    if not tried[best]:
+        told = " (trainings cannot tell)" if best in unsure else ""
+        to = "down" if useful else "up"
+        words = f"No noise {to} to {brief(best)} times the paper's keeps {condition.text}{told}."
         return AnswerRow(target=target, condition=condition.text, words=words), factors
-    swept = trained(strong, trainings[strong])
+    swept = trained(best, trainings[best])
     settings = swept.variants[0].settings
     named = ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in settings.items()
     )
-    least = "at most " if strong == WEAKEST else ""
-    words = f"{least}{brief(strong)} times the paper's noise ({named}) keeps {condition.text}."
-    if weak in unsure and weak != strong:
-        words += f" Of {brief(weak)} times the trainings cannot tell."
+    least = {WEAKEST: "at most ", STRONGEST: "at least "}.get(best, "") if best == wished else ""
+    words = f"{least}{brief(best)} times the paper's noise ({named}) keeps {condition.text}."
+    if wished in unsure and wished != best:
+        words += f" Of {brief(wished)} times the trainings cannot tell."
     words = f"{words[0].upper()}{words[1:]} {condition.basis(swept)} {_useful(swept)}".strip()
     answer = AnswerRow(
         target=target,
         condition=condition.text,
-        factor=strong,
+        factor=best,
         settings=settings,
-        trainings=trainings[strong],
-        words=f"{words} {ASSUMED}",
+        trainings=trainings[best],
+        words=f"{words} {USELESS if useful else ASSUMED}",
     )
     return answer, factors
 

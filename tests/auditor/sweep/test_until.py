@@ -5,7 +5,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan
-from fedrec_auditor.auditor.sweep.until import STEPS, Condition, search
+from fedrec_auditor.auditor.sweep.until import STEPS, STRONGEST, WEAKEST, Condition, search
 from fedrec_auditor.reports.sweep_rows import BEYOND, SweepContents, SweepRow, VariantRow
 
 STEP = 2.0 ** (12 / 2**STEPS)
@@ -54,11 +54,15 @@ def swept(found, errors=()) -> SweepContents:
         ("attacks(interaction-membership) <= guessing+0.2", True),
         ("epsilon(user, training) <= 4", True),
         ("epsilon(user) <= 3.9", False),
+        ("utility >= .8 unprotected", True),
+        ("utility(hr@10) >= .87 unprotected", None),
+        ("utility >= .9 unprotected", False),
     ],
 )
 def test_a_condition_is_held_against_what_speaks_of_it(text, kept):
     made = rows([0.10, 0.11, 0.12]) + rows([0.9] * 3, f"server, {BEYOND}")
     made += rows([4.0] * 3, "user / any pair / server / training", "proved", "epsilon")
+    made += rows([0.88, 0.87, 0.89], "split", "utility", "HR@10")
     made += rows([99.0] * 3, "item / any pair / server / training", "proved", "epsilon")
     assert Condition.of_text(text).kept(made, 3, 0.95) is kept
 
@@ -70,7 +74,8 @@ def test_one_training_cannot_keep_a_condition():
 @pytest.mark.parametrize(
     "text",
     ["", "attacks", "attacks <= .05", "epsilon <= guessing + 1", "attacks <= guessing + -1",
-     "epsilon <= nan", "epsilon < 1", "epsilon <= 1e999", "utility >= 1"],
+     "epsilon <= nan", "epsilon < 1", "epsilon <= 1e999", "utility >= 1",
+     "utility <= 1 unprotected"],
 )  # fmt: skip
 def test_a_text_that_is_no_condition_is_refused(text):
     with pytest.raises(InputError, match="Expected a condition"):
@@ -114,6 +119,34 @@ def test_the_chosen_setting_keeps_the_condition_in_fresh_trainings():
         answer, _ = search("a", condition, trained, 5, 0.95)
         kept.append(np.mean(gains(answer.factor, 1000) <= 0.05))
     assert np.mean(kept) > 0.95
+
+
+@pytest.mark.parametrize("most", [0.01, 0.3, 5.0, 1000.0])
+def test_of_utility_the_most_noise_is_found(most):
+    """Utility over the twin's falls to .8 at this noise, and further with more of it."""
+    twin = VariantRow(target="b", settings={}, swept={})
+
+    def trained(factor, count):
+        ratio = 1.0 / (1.0 + 0.25 * factor / most)
+        own = rows([0.5 * ratio] * count, "split", "utility", "HR@10")
+        other = rows([0.5] * count, "split", "utility", "HR@10")
+        beside = [row.model_copy(update={"variant": 1}) for row in other]
+        whole = {"ci_low": None, "ci_high": None}
+        made = swept([row.model_copy(update=whole) for row in (*own, *beside)])
+        own_variant = made.variants[0].model_copy(update={"twin": 1})
+        return made.model_copy(update={"variants": (own_variant, twin)})
+
+    condition = Condition.of_text("utility >= .8 unprotected")
+    answer, tried = search("a", condition, trained, 3, 0.95)
+    if most < WEAKEST:
+        assert answer.factor is None
+        assert answer.words.startswith("No noise down to 0.0625 times")
+    elif most > STRONGEST:
+        assert answer.words.startswith("At least 256 times the paper's noise")
+    else:
+        assert most / STEP * 0.99 <= answer.factor <= most
+        assert "Judged by HR@10 (split)." in answer.words
+        assert min(factor for factor in tried if factor > answer.factor) > most
 
 
 def test_where_nothing_keeps_it_that_is_said():
@@ -177,6 +210,7 @@ def test_what_attackers_beyond_the_protocol_gain_is_said():
         ("epsilon(usr) <= 1", Plan()),
         ("attacks <= guessing", Plan(attacks=())),
         ("attacks <= guessing", Plan(games=("round",))),
+        ("utility >= .9 unprotected", Plan(games=("round",))),
     ],
 )
 def test_a_condition_of_which_no_plan_speaks_is_refused_before_it_runs(text, plan):
