@@ -156,8 +156,12 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
         shared = {k: v for k, v in variant.settings.items() if k in known and k != "protection"}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
-    if "protection" in fields and made.privacy is not None:
+    knob = made.privacy
+    if "protection" in fields and knob is not None:
         return Variant(target, {**variant.settings, **_UNPROTECTED}, {})
+    if knob is not None and knob.off is not None:
+        off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
+        return Variant(target, {**variant.settings, **off}, {})
     return None
 
 

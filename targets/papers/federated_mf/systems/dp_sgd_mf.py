@@ -28,7 +28,7 @@ class DpSgdMf(NoisySteps):
     holding = Items()
     exchange = Published()
     one_party = True
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled, as in ``local-only``."""

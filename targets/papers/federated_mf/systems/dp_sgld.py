@@ -41,7 +41,7 @@ class DpSgld(NoisySteps):
     holding = Items()
     exchange = Published()
     one_party = True
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""

@@ -44,7 +44,7 @@ class GdDr(Reporting, LocalMf):
     rows: Annotated[Whole, "of the random matrix Phi"] = 50
     learning_rate: float = 0.001
 
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,7 +30,7 @@ class LocalOnly(NoisySteps):
 
     holding = Items()
     exchange = Published()
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled."""

@@ -55,7 +55,7 @@ class CentralMf(CollectedBits):
     negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
 
     init_scale = 0.01
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=1e6)
     """Standard deviation of the first vectors, as in the GMF paper."""
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
