@@ -60,15 +60,18 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
                 baseline=0.0,
             )
     # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
+    # A game has a population of its own: what is claimed and proved of that is not of these data.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
         view = f"{finding.scope}" + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.shown
-        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = [
-            ("claimed", claim.epsilon, claim.source, min)
-        ]
-        bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
-        bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
+        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = []
+        if not finding.game:
+            bounds += [("claimed", claim.epsilon, claim.source, min)]
+            bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
+        if leak is not None:
+            basis = ", ".join(filter(None, (_basis(leak), finding.game)))
+            bounds += [("shown", leak.epsilon, basis, max)]
         for kind, epsilon, basis, better in bounds:
             other = epsilons.get((kind, view), (epsilon, basis))
             epsilons[kind, view] = better(other, (epsilon, basis))

@@ -131,6 +131,16 @@ def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
     assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
 
 
+def test_what_is_proved_of_a_game_of_fewer_items_is_not_of_the_data(whole):
+    swept, _ = whole
+    record = audit("dplcf-sp", seed=0, jobs=1, **GIVEN)
+    of_user = [f for f in record.findings if f.scope.unit == "user" and f.accounted is not None]
+    assert {bool(f.game) for f in of_user} == {True, False}
+    proved = {f.accounted.epsilon for f in of_user if not f.game}
+    rows = [r for r in swept.overall if (r.variant, r.kind) == (0, "proved")]
+    assert {r.value for r in rows if r.view.startswith("user")} == proved
+
+
 def test_a_broken_file_is_refused(whole, tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps({"schema_version": 9}))
     with pytest.raises(InputError, match="Expected a sweep in"):
