@@ -14,7 +14,7 @@ from fedrec_auditor.reports.usefulness import ERRORS
 
 _TEMPLATE = Path(__file__).with_name("frontier_page.txt")
 _HUES = ("#1f4e8c", "#b3261e", "#2e7d32", "#8e5a00", "#6a1b9a", "#00788a", "#c2185b", "#555555")
-_WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 30.0
+_WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 42.0
 _LEAST, _MOST = 0.01, 1e5
 """Ends of the axis of epsilon: what lies beyond sits there."""
 
@@ -37,10 +37,10 @@ def figure(rows: Sequence[Setting]) -> Drawing:
 
 def _legend() -> list[str]:
     words = (
-        "Lines: a system from no noise to 16 times the printed; large dots: as printed. Bars: 95% "
-        "over trainings and users."
+        "Line: a system from no noise to 16 times the printed; large dot: as printed.",
+        "Dashed: popularity, or two means. Epsilon: claimed (ring), proved (bar), shown (dot).",
     )
-    return [drawing.text(0, 12, words, muted=True)]
+    return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
 
 
 def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
@@ -62,7 +62,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     metric = rows[0].metric if rows else ""
     over = "error of two means over its own" if metric in ERRORS else f"{metric} over popularity's"
     drawn = [drawing.text(0, top + 10, escape(family.title), bold=True)]
-    drawn.append(drawing.text(_LEFT + _PANEL, top + 10, escape(over), muted=True, anchor="end"))
+    drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {escape(over)}", muted=True))
     for left in (_LEFT, _LEFT + _PANEL + _GAP):
         drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
         drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
@@ -86,7 +86,10 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     drawn.append(drawing.text(leaked(_MOST), floor + 14, "epsilon", muted=True, anchor="end"))
     systems = list(dict.fromkeys(row.system for row in rows))
     for number, system in enumerate(systems):
-        mine = sorted((r for r in rows if r.system == system), key=lambda row: row.noise)
+        mine = [row for row in rows if row.system == system]
+        bare = without(mine[0], rows)
+        mine += [bare] if bare is not None and bare not in mine else []
+        mine.sort(key=lambda row: row.noise)
         hue = _HUES[number % len(_HUES)]
         lines = _system(mine, height, gained, leaked)
         lines.append(
@@ -119,6 +122,8 @@ def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place
         if not math.isnan(row.proved):
             x = leaked(row.proved)
             drawn.append(drawing.line(x, y - 5, x, y + 5, "leak", 2))
+        if not math.isnan(row.shown):
+            drawn.append(drawing.dot(leaked(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
     return [drawing.curve(path, "leak", 0.8), *drawn] if len(path) > 1 else drawn
 
 
@@ -135,7 +140,8 @@ def _better(row: Setting, value: float) -> float:
 
 def without(row: Setting, rows: Sequence[Setting]) -> Setting | None:
     """The same system without protection."""
-    return next((r for r in rows if r.system == row.twin and not r.noise > 0.0), None)
+    bare = (each for each in rows if each.family == row.family and each.system == row.twin)
+    return next((each for each in bare if not each.noise > 0.0), None)
 
 
 def buys(row: Setting, rows: Sequence[Setting]) -> bool:
@@ -164,11 +170,9 @@ def blunt(row: Setting) -> bool:
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
-    """Systems of the family that recommend better, while attacks gain no more by intervals."""
+    """Systems of the family that recommend better, by their intervals, and leak no more."""
     return [
-        r.system
-        for r in rows
-        if r.family == row.family and ahead(r, row) and r.gain_low <= row.gain_high
+        r.system for r in rows if r.family == row.family and ahead(r, row) and r.gain <= row.gain
     ]
 
 

@@ -36,6 +36,8 @@ ATTACKS = (
     "interaction-reconstruction",
 )
 """Attacks on what users met and who they are: who took part, or how often, is not drawn."""
+METRICS = frozenset({"AUC", "F1"})
+"""Metrics that are drawn: of all users, on a scale from 0 to 1."""
 NOISE = ("0.0625", "1", "16")
 WHOLE = frozenset({"user", "server", "training"})
 """What epsilon is drawn for: all of a user, over a whole training, against the server."""
@@ -72,7 +74,13 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             ),
             None,
         )
-        gains = [r for r in rows if r.kind == "gain" and not r.view.endswith(BEYOND)]
+        gains = [
+            row
+            for row in rows
+            if row.kind == "gain"
+            and METRICS & set(row.metric.split())
+            and not row.view.endswith(BEYOND)
+        ]
         strongest = max(gains, key=lambda row: row.value, default=None)
         claim = next((row for row in rows if row.kind == "claimed"), None)
         noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
