@@ -38,7 +38,8 @@ def figure(rows: Sequence[Setting]) -> Drawing:
 def _legend() -> list[str]:
     words = (
         "Line: a system from no noise to 16 times the printed; large dot: as printed.",
-        "Dashed: popularity, or two means. Epsilon: claimed (ring), proved (bar), shown (dot).",
+        "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings. "
+        "Epsilon: claimed (ring), proved (bar), shown (dot).",
     )
     return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
 
@@ -59,15 +60,16 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         share = math.log(min(max(value, _LEAST), _MOST) / _LEAST) / math.log(_MOST / _LEAST)
         return _LEFT + _PANEL + _GAP + share * _PANEL
 
-    metric = rows[0].metric if rows else ""
+    metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
     over = "error of two means over its own" if metric in ERRORS else f"{metric} over popularity's"
     drawn = [drawing.text(0, top + 10, escape(family.title), bold=True)]
     drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {escape(over)}", muted=True))
     for left in (_LEFT, _LEFT + _PANEL + _GAP):
         drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
         drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
-        ends = ((left, height(1.0)), (left + _PANEL, height(1.0)))
-        drawn.append(drawing.curve(ends, "muted", 1.0, dashes="4 3"))
+        for level, dashes in ((1.0, "4 3"), (chance, "1 3")):
+            ends = ((left, height(level)), (left + _PANEL, height(level)))
+            drawn.append(drawing.curve(ends, "muted", 1.0, dashes=dashes))
     drawn += [
         drawing.text(_LEFT - 5, height(value) + 4, f"{value:g}", anchor="end")
         for value in (0.0, 1.0)

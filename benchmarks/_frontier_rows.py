@@ -121,6 +121,7 @@ class Setting:
     relative_low: float
     relative_high: float
     popularity: float
+    random: float
     attack: str
     gain: float
     gain_low: float

@@ -96,6 +96,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             **_ends("utility", used),
             **_ends("relative", over),
             popularity=_number(None if used is None else used.baseline),
+            random=_number(None if used is None else used.random),
             attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
             **_ends("gain", strongest),
             claimed=_number(None if claim is None else claim.value),
@@ -120,8 +121,13 @@ def _number(value: float | None) -> float:
 def _whole(rows: Iterable[OverTrainingsRow], kind: str) -> float:
     """Epsilon of a whole user against the server, at whatever delta: the first that is told."""
     bounds = (row for row in rows if row.kind == kind)
-    whole = (row for row in bounds if set(row.view.partition(AT_DELTA)[0].split(" / ")) >= WHOLE)
+    whole = (row for row in bounds if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")))
     return _number(next((row.value for row in whole), None))
+
+
+def _is_whole(parts: Sequence[str]) -> bool:
+    """Of a scope; a fifth part is a game of fewer items."""
+    return len(parts) == 4 and set(parts) >= WHOLE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

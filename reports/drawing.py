@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SIZE = 12
-"""Of text, in the units of a drawing."""
+SIZE, SMALL = 12.0, 10.5
+"""Of text, in the units of a drawing: 8 and 7 points where 366 units are a column of 86 mm."""
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> str:
@@ -36,6 +36,11 @@ def ring(x: float, y: float, colour: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
 
 
+def diamond(x: float, y: float, colour: str) -> str:
+    """A filled diamond."""
+    return area(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
+
+
 def curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
@@ -59,13 +64,19 @@ def text(
     muted: bool = False,
     colour: str = "",
     anchor: str = "start",
+    size: float = SIZE,
 ) -> str:
     """Words from, around or up to a point: ``anchor`` is start, middle or end."""
     weight = ' font-weight="600"' if bold else ""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
-    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{SIZE}"'
+    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"'
     return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
+
+
+def moved(x: float, y: float, drawn: Sequence[str]) -> str:
+    """Strokes with their origin elsewhere."""
+    return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:

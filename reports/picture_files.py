@@ -1,12 +1,15 @@
-"""Every figure of a record as files of its own: SVG in the light palette, and PNG from it."""
+"""Figures as files of their own: SVG in the light palette, and PNG and PDF from it."""
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import store
@@ -19,6 +22,8 @@ _FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
 _MARGIN = 10.0
 _ZOOM = 3
 """Pixels of a PNG to a unit of the drawing: 300 to the inch at the size of a paper's column."""
+_POINTS, _SVGLIB = 2 / 3, 3 / 4
+"""Points of a PDF to a unit of the drawing; svglib takes a unit for a pixel of 96 to the inch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,34 @@ def png(svg: str) -> bytes:
     import resvg_py
 
     return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=_ZOOM))
+
+
+def pdf(svg: str) -> bytes:
+    """The picture of a standalone SVG, a page of its size at 2/3 of a point a unit, fonts inside.
+
+    The same picture gives the same bytes. ImportError without svglib.
+    """
+    import reportlab
+    from reportlab.graphics import renderPDF
+    from svglib import svglib
+
+    fonts = Path(reportlab.__file__).parent / "fonts"
+    name = _FONTS.partition(",")[0]
+    for file, weight in (("Vera.ttf", "normal"), ("VeraBd.ttf", "600")):
+        svglib.register_font(name, str(fonts / file), weight=weight)
+    drawing: Any = svglib.svg2rlg(io.BytesIO(svg.encode()))
+    size = _POINTS / _SVGLIB
+    drawing.width, drawing.height = size * drawing.width, size * drawing.height
+    drawing.scale(size, size)
+    drawing.initialFontName = name  # else Helvetica is named, too, and not inside
+    return bytes(renderPDF.drawToString(drawing, invariant=1))
+
+
+def no_pdf() -> str:
+    """Why no PDF can be made, with the remedy; empty if it can."""
+    if all(importlib.util.find_spec(name) for name in ("reportlab", "svglib")):
+        return ""
+    return "No PDF without svglib: pip install 'fedrec-auditor[figures]'."
 
 
 def _missing() -> str:

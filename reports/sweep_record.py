@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.reports import frontier, picture_files, store, templating
 from fedrec_auditor.reports.figures import Drawing
-from fedrec_auditor.reports.sweep_rows import KINDS, SWEEP, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.sweep_rows import (
+    KINDS,
+    NOT_PLAYED,
+    SWEEP,
+    OverTrainingsRow,
+    SweepContents,
+)
 from fedrec_auditor.reports.words import escaped, legal
 
 if TYPE_CHECKING:
@@ -20,7 +26,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 RECORD = SWEEP
+PDF = "frontier.pdf"
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
+"""What every sweep leaves; and ``PDF`` where the extra ``figures`` is there."""
 _ROLE = "unprotected twin"
 
 
@@ -42,11 +50,15 @@ class Sweep(SweepContents):
         raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Write sweep.json, the rows as CSV and Parquet, the page and the figure."""
+        """Write sweep.json, the rows as CSV and Parquet, the page and the figure, SVG and PDF.
+
+        Without the extra ``figures`` there is no PDF, nor one of an earlier sweep.
+        """
         import pyarrow.csv
         import pyarrow.parquet
 
         place, rows = Path(directory), self._table()
+        drawn = picture_files.standalone(self.figure())
         separated, columns = io.BytesIO(), io.BytesIO()
         pyarrow.csv.write_csv(rows, separated)
         pyarrow.parquet.write_table(rows, columns)
@@ -54,10 +66,14 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "frontier.svg": picture_files.standalone(self.figure()).encode(),
+            "frontier.svg": drawn.encode(),
             RECORD: self.encoded(),
         }
         store.check_writable(place)
+        if not picture_files.no_pdf():
+            contents[PDF] = picture_files.pdf(drawn)
+        elif place.is_dir():
+            (place / PDF).unlink(missing_ok=True)
         store.write_all({place / name: content for name, content in contents.items()})
         return place
 
@@ -73,23 +89,33 @@ class Sweep(SweepContents):
             name="frontier",
             kind="frontier",
             title="What protection costs, and what it buys",
-            caption="Up: utility over that of the same system without protection (solid line: 1; "
-            "dashed: popularity, or two means). Right: what the strongest attack gains above "
-            "guessing, and epsilon as claimed (ring), proved at most (bar), shown at least (dot). "
-            f"Crosses: intervals of {len(self.seeds)} trainings and their users.",
-            svg=frontier.figure(frontier.frontiers(self)),
+            caption="Up: utility, over that of the same system without protection where there is "
+            "one. Right: what the strongest attack gains above guessing, and epsilon; less is "
+            f"better. Crosses: intervals of {len(self.seeds)} trainings and their users.",
+            svg=frontier.figure(frontier.frontiers(self), frontier.without_utility(self)),
         )
 
     def page(self) -> str:
         """The page, which needs nothing else."""
+        filters = {
+            "system": list(dict.fromkeys(each.target for each in self.variants)),
+            "kind": [kind for kind in KINDS if self._of(kind)],
+            "metric": list(dict.fromkeys(row.metric for row in self.overall)),
+        }
         page = templating.render(
             "sweep.html.j2",
             sweep=self,
             figure=self.figure(),
+            legend=frontier.legend(),
+            block=frontier.block,
             systems=frontier.frontiers(self),
+            notes=[note for note in self.notes if NOT_PLAYED not in note],
+            unplayed=[note for note in self.notes if NOT_PLAYED in note],
+            missing=frontier.without_utility(self),
+            filters=filters,
             kinds=KINDS,
-            over_unprotected=frontier.over_unprotected,
-            tables=[(kind, self._of(kind)) for kind in KINDS],
+            level_words=frontier.level_words,
+            tables=[(kind, self._of(kind)) for kind in filters["kind"]],
         )
         return legal(page)
 

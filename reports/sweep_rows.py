@@ -12,9 +12,11 @@ Kind = Literal["utility", "attack", "gain", "claimed", "proved", "shown"]
 SWEEP = "sweep.json"
 """The file of a sweep in its directory."""
 AT_DELTA = " at delta "
-"""Stands between a scope and its delta in the view of an epsilon."""
+"""Stands between a scope, with its game if it is not the data's, and its delta in a view."""
 BEYOND = "beyond the protocol"
 """How the view of an attack ends that somebody makes who breaks the protocol."""
+NOT_PLAYED = " was not played. "
+"""Stands between an attack and why, in a note."""
 KINDS: dict[str, str] = {
     "utility": "how well it recommends",
     "attack": "what an attack reaches",
@@ -42,8 +44,9 @@ class FigureRow(Row):
     """One figure of a variant, by its place among the variants.
 
     ``view`` is the vantage of an attack, the scope and delta of an epsilon, the protocol of
-    utility. ``baseline`` is what guessing reaches, or popularity. Of an epsilon without interval
-    both ends are None, and ``basis`` says its method, confidence, samples and assumptions.
+    utility. ``baseline`` is what guessing reaches, of utility popularity or two means, where
+    ``random`` is a random list or the mean of all ratings. Of an epsilon without interval both ends
+    are None, and ``basis`` says its method, confidence, samples and assumptions.
     """
 
     variant: int
@@ -54,6 +57,7 @@ class FigureRow(Row):
     ci_low: float | None = None
     ci_high: float | None = None
     baseline: float | None = None
+    random: float | None = None
     basis: str = ""
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedrec_auditor.reports.frontier import frontiers, over_unprotected
+from fedrec_auditor.reports.frontier import EPSILONS, frontiers, level_words, without_utility
 from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.words import brief, printable
 
@@ -15,29 +15,26 @@ def render(swept: SweepContents, console: Console) -> None:
     """Print a table for each system, and what failed."""
     for system in frontiers(swept):
         table = Table(title=Text(printable(system.target)), title_justify="left")
-        for head in ("Setting", over_unprotected(system.metric), "Gain", *_EPSILONS):
+        for head in ("Setting", system.measure, "Gain", *EPSILONS):
             table.add_column(Text(printable(head)))
         for point in system.points:
-            epsilons = [brief(point.epsilons[k]) if k in point.epsilons else "-" for k in _EPSILONS]
+            epsilons = [brief(point.epsilons[k]) if k in point.epsilons else "-" for k in EPSILONS]
             cells = (point.name, _told(point.utility), _told(point.gain), *epsilons)
             table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)
         said = (
             f"{system.metric}: {system.protocol}",
-            f"popularity or two means: {brief(system.popularity)}" if system.popularity else "",
+            *(f"{level.name}: {level_words(level)}" for level in system.levels),
             f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(printable("; ".join(filter(None, said)) + ".")))
-    if not frontiers(swept):
-        console.print(Text("No utility beside that of a twin without protection: see the page."))
+    if missing := without_utility(swept):
+        console.print(Text(printable(missing)))
     for answer in swept.answers:
         console.print(Text(printable(f"{answer.target}: {answer.words}")))
     for error in swept.errors:
         console.print(Text(printable(f"error: {error}")))
-
-
-_EPSILONS = ("claimed", "proved", "shown")
 
 
 def _told(row: OverTrainingsRow | None) -> str:

@@ -35,6 +35,7 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
             ci_low=row.ci_low,
             ci_high=row.ci_high,
             baseline=None if row.baseline is None else row.baseline.value,
+            random=row.random,
         )
     for attack in record.attacks:
         broken = f", {BEYOND}" if beyond_protocol(attack) else ""
@@ -60,18 +61,17 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
                 baseline=0.0,
             )
     # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
-    # A game has a population of its own: what is claimed and proved of that is not of these data.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
-        view = f"{finding.scope}" + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
+        # What holds in a game's small world, of fewer rounds and users, is no bound on the data's.
+        world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
+        view = world + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.shown
-        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = []
-        if not finding.game:
-            bounds += [("claimed", claim.epsilon, claim.source, min)]
-            bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
-        if leak is not None:
-            basis = ", ".join(filter(None, (_basis(leak), finding.game)))
-            bounds += [("shown", leak.epsilon, basis, max)]
+        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = [
+            ("claimed", claim.epsilon, claim.source, min)
+        ]
+        bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
+        bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
         for kind, epsilon, basis, better in bounds:
             other = epsilons.get((kind, view), (epsilon, basis))
             epsilons[kind, view] = better(other, (epsilon, basis))
@@ -114,10 +114,10 @@ def overall(rows: Sequence[SweepRow], asked: int, confidence: float) -> Iterator
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
         ends = [(row.ci_low, row.ci_high) for row in group]
-        baselines = [row.baseline for row in group if row.baseline is not None]
         said = {"variant": place, "kind": kind, "metric": metric, "view": view}
         said["basis"] = group[0].basis
-        said["baseline"] = math.fsum(baselines) / len(baselines) if baselines else None
+        said["baseline"] = _mean([row.baseline for row in group])
+        said["random"] = _mean([row.random for row in group])
         if kind in ("claimed", "proved", "shown"):
             # What is claimed or proved is the same of every training, or the larger one holds.
             missing = [0.0] * (asked - len(values))
@@ -128,6 +128,12 @@ def overall(rows: Sequence[SweepRow], asked: int, confidence: float) -> Iterator
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
         )
         yield _combined(said, values, lows, highs, asked, confidence)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there."""
+    found = [value for value in values if value is not None]
+    return math.fsum(found) / len(found) if found else None
 
 
 def _combined(

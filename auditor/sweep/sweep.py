@@ -25,6 +25,7 @@ from fedrec_auditor.reports import store
 from fedrec_auditor.reports.flat import leaves
 from fedrec_auditor.reports.sweep_record import Sweep
 from fedrec_auditor.reports.sweep_rows import (
+    NOT_PLAYED,
     AnswerRow,
     VariantRow,
 )
@@ -242,7 +243,7 @@ def _run(
     ]
     notes = dict.fromkeys(note for record in records for note in record.notes)
     notes |= dict.fromkeys(
-        f"{row.target}: {row.attack} was not played. {row.reason}"
+        f"{row.target}: {row.attack}{NOT_PLAYED}{row.reason}"
         for record in records
         for row in record.skipped
     )

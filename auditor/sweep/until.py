@@ -244,8 +244,7 @@ def search(
 def _useful(swept: SweepContents) -> str:
     """Whether it recommends better than popularity there."""
     rows = [row for row in swept.overall if row.variant == 0 and row.kind == "utility"]
-    row = telling(rows)
-    if row is None or row.baseline is None:
+    if not rows or (row := telling(rows)).baseline is None:
         return ""
     better = row.value < row.baseline if row.metric in ERRORS else row.value > row.baseline
     beside = (

@@ -28,6 +28,7 @@ BARE = Setting(
     relative_low=math.nan,
     relative_high=math.nan,
     popularity=0.1,
+    random=0.01,
     attack="interaction-membership: AUC, server",
     gain=0.4,
     gain_low=0.38,

@@ -13,6 +13,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,18 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
     two = many(record, 12).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
-    (folder / "report.html").write_text(html.render(two))
+    return framed(html.render(two), MEASURE, WIDTHS, folder)
+
+
+def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
+    """What a script says of a page in frames of several widths."""
+    (folder / "page.html").write_text(page)
     frames = "".join(
-        f'<iframe src="report.html" data-width="{width}" style="width:{width}px;height:800px">'
+        f'<iframe src="page.html" data-width="{width}" style="width:{width}px;height:800px">'
         "</iframe>"
-        for width in WIDTHS
+        for width in widths
     )
-    page = f"<body>{frames}<script>addEventListener('load', () => {{{MEASURE}}})</script>"
+    page = f"<body>{frames}<script>addEventListener('load', () => {{{script}}})</script>"
     (folder / "frames.html").write_text(page)
     return dumped(folder / "frames.html")
 

@@ -8,6 +8,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.sweep.figures import figures_of
 from fedrec_auditor.auditor.sweep.grid import Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.reports.sweep_record import FILES, Sweep
@@ -131,14 +132,13 @@ def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
     assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
 
 
-def test_what_is_proved_of_a_game_of_fewer_items_is_not_of_the_data(whole):
-    swept, _ = whole
-    record = audit("dplcf-sp", seed=0, jobs=1, **GIVEN)
-    of_user = [f for f in record.findings if f.scope.unit == "user" and f.accounted is not None]
-    assert {bool(f.game) for f in of_user} == {True, False}
-    proved = {f.accounted.epsilon for f in of_user if not f.game}
-    rows = [r for r in swept.overall if (r.variant, r.kind) == (0, "proved")]
-    assert {r.value for r in rows if r.view.startswith("user")} == proved
+def test_what_holds_in_a_game_of_fewer_rounds_is_not_told_of_the_data():
+    record = audit("lfl-ldp", jobs=1, **GIVEN)
+    of_data = {finding.claim.epsilon for finding in record.findings if not finding.game}
+    of_game = {finding.claim.epsilon for finding in record.findings if finding.game}
+    assert not of_data & of_game
+    claimed = [row for row in figures_of(0, 0, record) if row.kind == "claimed"]
+    assert of_data == {row.value for row in claimed if "game" not in row.view}
 
 
 def test_a_broken_file_is_refused(whole, tmp_path):
