@@ -64,7 +64,8 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
     twins = {each.twin for each in found.variants if each.twin is not None}
     for place, variant in enumerate(found.variants):
         rows = [row for row in found.overall if row.variant == place]
-        used = telling([row for row in rows if row.kind == "utility"])
+        measured = [row for row in rows if row.kind == "utility"]
+        used = telling(measured) if measured else None
         over = next(
             (
                 row
