@@ -26,9 +26,9 @@ class Gcn(Embeddings):
             "server": "adam",
             "server_rate": 0.05,
             "rounds": 40,
-            "epochs": 1,
+            "epochs": 2,
             "optimizer": "sgd",
-            "learning_rate": 0.05,
-            "learner": {"dimension": 16},
+            "learning_rate": 0.03,
+            "learner": {"dimension": 16, "init_scale": 0.3},
         }
     )

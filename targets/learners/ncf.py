@@ -23,11 +23,11 @@ class Ncf(Embeddings):
         {
             "private_user": True,
             "server": "adam",
-            "server_rate": 0.05,
-            "rounds": 40,
-            "epochs": 1,
+            "server_rate": 0.1,
+            "rounds": 60,
+            "epochs": 2,
             "optimizer": "sgd",
-            "learning_rate": 0.05,
-            "learner": {"dimension": 16},
+            "learning_rate": 0.03,
+            "learner": {"dimension": 16, "init_scale": 0.3},
         }
     )
