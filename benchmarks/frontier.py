@@ -1,10 +1,11 @@
 """What protection costs and what it buys: all systems in one figure.
 
-``python -m benchmarks.frontier [FAMILY ...] [--data ml-100k] [--out frontier] [--quick]`` sweeps
-the systems of each family over the noise that they declare, three trainings a setting, beside the
-same systems without protection. A killed run goes on where it was. It writes a row for each setting
-to frontier.csv, the figure and the page docs/frontier.md; ``--quick``, one training as printed on
-synthetic data, prints the rows.
+    python -m benchmarks.frontier [FAMILY ...] [--data ml-100k] [--out frontier] [--noise 1 ...]
+
+sweeps the systems of each family over the noise that they declare, three trainings a setting,
+beside the same systems without protection. A killed run goes on where it was. It writes a row for
+each setting to frontier.csv, the figure and the page docs/frontier.md; with ``--quick``, one
+training as printed on synthetic data, it prints the rows.
 """
 
 from __future__ import annotations
@@ -47,12 +48,17 @@ def swept(
     family: Family, data: str, out: Path, *, noise: Sequence[str] = NOISE, seeds: int = TRAININGS
 ) -> Sweep:
     """The sweep of a family, in a folder of its own of ``out``, as far as it is not yet there."""
+    settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
     plan = Plan(
-        targets=family.targets, data=data, attacks=ATTACKS, games=("local",), quick=family.quick
+        targets=family.targets,
+        data=data,
+        attacks=ATTACKS,
+        games=("local",),
+        quick=family.quick,
+        settings=settings,
     )
     knobs = {name: make_target(name, plan).privacy is not None for name in family.targets}
     axes = [Axis(PRIVACY, tuple(noise), name) for name, has in knobs.items() if has]
-    axes += [Axis.of(text, family.targets) for text in family.settings]
     with shown_progress(None) as observe:
         return run_sweep(
             plan, axes, seeds, make_resources(), out=out / family.name, observe=observe
@@ -91,7 +97,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             system=variant.target,
             twin=twin,
             noise=0.0 if place in twins and not variant.swept else noise,
-            learns="learns" in str(variant.settings),
+            learns=family.learns,
             metric="" if used is None else used.metric,
             protocol="" if used is None else used.view,
             **_ends("utility", used),
@@ -137,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--data", default="ml-100k")
     parser.add_argument("--out", type=Path, default=Path("frontier"))
+    parser.add_argument("--noise", nargs="+", default=NOISE, metavar="FACTOR")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args(arguments)
     chosen = [f for f in FAMILIES if not given.families or f.name in given.families]
@@ -146,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in settings_of(family, found):
                 print(*(f"{key}={value}" for key, value in asdict(row).items()))
             continue
-        write(list(settings_of(family, swept(family, given.data, given.out))))
+        found = swept(family, given.data, given.out, noise=given.noise)
+        write(list(settings_of(family, found)))
     if not given.quick:
         publish(read())
     return 0
