@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test suite test-extras test-kernels lint bench calibrate docs clean
+.PHONY: setup audit claims test suite test-extras test-kernels lint bench frontier calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -49,6 +49,10 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.tightness
 	$(BIN)/python -m benchmarks.found_in_the_wild
+
+# What protection costs and buys: all systems, some hours; a killed run goes on.
+frontier: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.frontier --out frontier
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration

@@ -108,7 +108,8 @@ _FLAG = Choice((True, False), "to be true or false")
 class Knob:
     """The settings that buy privacy: scales of ``noise`` grow with it, ``budgets`` shrink.
 
-    A setting of a part is named by its place, such as "protection.epsilon".
+    A setting of a part is named by its place, such as "protection.epsilon". At ``off`` each leaves
+    next to no noise: so the system stands beside itself where no other is the same without.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> FmfLdp.privacy.turned(FmfLdp(), 4.0)
@@ -117,6 +118,7 @@ class Knob:
 
     noise: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
+    off: float | None = None
 
     def turned(self, system: Any, factor: float) -> dict[str, float]:
         """These settings of ``system`` with ``factor`` times the noise, by place."""

@@ -15,6 +15,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.demonstrations import demonstrated
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
+from fedrec_auditor.auditor.plan.setting_names import LEARNS
+from fedrec_auditor.reports.flat import leaves
 from fedrec_auditor.targets.settings import declared, meaning, prose
 
 _PAGES = {
@@ -108,6 +110,12 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         }
         for field in fields(target)
         if field.init
+    }
+    under = ", ".join(f"{place}={value}" for place, value in leaves(target.learning))
+    settings[LEARNS] = {
+        "default": False,
+        "may be": "true or false",
+        "is": f"beneath what is given: {under or 'nothing'}",
     }
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))

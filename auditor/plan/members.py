@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
+from fedrec_auditor.auditor.plan.setting_names import LEARNS
 from fedrec_auditor.auditor.plan.setting_texts import (
     PARTS,
     Number,
@@ -33,6 +34,40 @@ class PlanError(InputError):
     def __init__(self, message: str, *location: int | str) -> None:
         super().__init__(message)
         self.location = location
+
+
+def over(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings ``more`` over ``given``, those of a part one by one.
+
+    >>> over({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
+    {'rounds': 5, 'learner': {'name': 'mf', 'dimension': 8}}
+    """
+    found = dict(given)
+    for name, value in more.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+        found[name] = {**found[name], **value} if both else value
+    return found
+
+
+def spelled_out(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
+    """Settings of a target, where ``learns`` is true over those under which it learns.
+
+    PlanError on a wrong one. What it learns under may depend on the others, as on its learner.
+
+    >>> spelled_out("fedmf", {"learns": True, "rounds": 5})["rounds"]
+    5
+    """
+    learns = given.get(LEARNS, False)
+    if not isinstance(learns, bool):
+        raise PlanError(
+            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give one.",
+            *location,
+            LEARNS,
+        )
+    if not learns:
+        return dict(given)
+    rest = {key: value for key, value in given.items() if key != LEARNS}
+    return over(make_member("targets", name, rest, *location).learning, given)
 
 
 def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:

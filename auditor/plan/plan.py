@@ -17,7 +17,8 @@ from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.auditor.plan.members import PlanError, make_member
+from fedrec_auditor.auditor.plan.members import PlanError, make_member, spelled_out
+from fedrec_auditor.auditor.plan.setting_names import LEARNS
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Number, pairs, settings_of
 from fedrec_auditor.auditor.plan.sources import check_source
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims
@@ -277,7 +278,7 @@ class Plan(BaseModel):
     ] = None
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
-        """The plan with all targets and attacks named; PlanError on an unknown name.
+        """The plan with all targets, attacks and settings named; PlanError on an unknown name.
 
         Names of targets that are ``given``, or places of objects, are not looked up.
         """
@@ -306,7 +307,12 @@ class Plan(BaseModel):
                     "settings",
                     name,
                 )
-        return self.model_copy(update={"targets": tuple(targets), "attacks": tuple(attacks)})
+        settings = {
+            name: given if OBJECT in name else spelled_out(name, given, "settings", name)
+            for name, given in self.settings.items()
+        }
+        change = {"targets": tuple(targets), "attacks": tuple(attacks), "settings": settings}
+        return self.model_copy(update=change)
 
     def _demonstrated(self) -> Plan:
         """The plan with the targets that have a demonstration, among those named."""
@@ -339,14 +345,18 @@ class Plan(BaseModel):
 def make_target(name: str, plan: Plan) -> Target:
     """The target called ``name`` with the plan's settings; PlanError on a wrong setting.
 
-    Of a system of one's own the object ``module:object``, with the plan's claims.
+    Where they say ``learns``, those under which it learns are beneath them. Of a system of one's
+    own the object ``module:object``, with the plan's claims.
     """
     if OBJECT in name:
         from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
 
         made = settled(load_object(name), plan.settings.get(name, {}), name)
         return stating(made, plan.claims)
-    target: Target = make_member("targets", name, plan.settings.get(name, {}), "settings", name)
+    where = "settings", name
+    settings = spelled_out(name, plan.settings.get(name, {}), *where)
+    settings.pop(LEARNS, None)
+    target: Target = make_member("targets", name, settings, *where)
     return target
 
 

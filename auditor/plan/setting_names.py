@@ -10,12 +10,14 @@ from pathlib import Path
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 
+LEARNS = "learns"
+"""A setting of every target: that those under which it learns are beneath the others."""
 _COMPOSED = "fedrec_auditor.targets.systems.federated"
 _OURS = "fedrec_auditor."
 
 
 def fields_of(name: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """The fields of the target of this name, and its ``aliases`` of them.
+    """The fields of the target of this name with ``LEARNS``, and its ``aliases`` of them.
 
     InputError with near names if there is none. A plug-in is imported.
 
@@ -27,9 +29,10 @@ def fields_of(name: str) -> tuple[frozenset[str], Mapping[str, str]]:
     module, _, composed = family.module(name).partition(":")
     if module.startswith(_OURS):
         own = "federated" if composed else name.replace("-", "")
-        return _read(_COMPOSED if composed else module, own)
+        names, aliases = _read(_COMPOSED if composed else module, own)
+        return names | {LEARNS}, aliases
     kind = family.member(name)
-    return frozenset(f.name for f in dataclasses.fields(kind) if f.init), kind.aliases
+    return frozenset({LEARNS, *(f.name for f in dataclasses.fields(kind) if f.init)}), kind.aliases
 
 
 def _read(module: str, own: str) -> tuple[frozenset[str], dict[str, str]]:

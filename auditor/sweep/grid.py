@@ -12,6 +12,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import near_names
+from fedrec_auditor.auditor.plan.members import over, spelled_out
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.setting_names import fields_of
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT, Setting, settings_of
@@ -75,9 +76,14 @@ class Variant:
     twin: int | None = None
 
     @property
+    def spelled_out(self) -> Settings:
+        """The settings by place, those under which the system learns among them."""
+        return dict(leaves(spelled_out(self.target, self.settings)))
+
+    @property
     def key(self) -> Hashable:
         """What equal variants have in common: the target and all settings, 1 as 1.0."""
-        return self.target, tuple(sorted(leaves(self.settings)))
+        return self.target, tuple(sorted(self.spelled_out.items()))
 
     def plan(self, base: Plan, seed: int) -> Plan:
         """The plan of one of its trainings."""
@@ -165,8 +171,12 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
         shared = {k: v for k, v in variant.settings.items() if k in known and k != "protection"}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
-    if "protection" in fields and made.privacy is not None:
+    knob = made.privacy
+    if "protection" in fields and knob is not None:
         return Variant(target, {**variant.settings, **_UNPROTECTED}, {})
+    if knob is not None and knob.off is not None:
+        off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
+        return Variant(target, {**variant.settings, **off}, {})
     return None
 
 
@@ -175,7 +185,7 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
     given: Settings = dict(plan.settings.get(target, {}))
     named = {field: value for field, value in fields.items() if field != PRIVACY}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
-    given = _over(given, settings_of(texts).get(target, {}))
+    given = over(given, settings_of(texts).get(target, {}))
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
     if PRIVACY in fields:
         factor, knob = noise_factor(fields[PRIVACY]), made.privacy
@@ -186,7 +196,7 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
             )
         for place, value in knob.turned(made, factor).items():
             part, _, field = place.rpartition(".")
-            given = _over(given, {part: {field: value}} if part else {field: value})
+            given = over(given, {part: {field: value}} if part else {field: value})
         make_target(target, plan.model_copy(update={"settings": {target: given}}))
     return given
 
@@ -203,15 +213,6 @@ def noise_factor(text: str) -> float:
             "4."
         )
     return factor
-
-
-def _over(given: Settings, more: Mapping[str, Any]) -> Settings:
-    """Settings over others, those of a part one by one."""
-    found = dict(given)
-    for name, value in more.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
-        found[name] = {**found[name], **value} if both else value
-    return found
 
 
 def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:

@@ -286,7 +286,7 @@ def _run(
         variants=tuple(
             VariantRow(
                 target=each.target,
-                settings=dict(leaves(each.settings)),
+                settings=each.spelled_out,
                 swept=each.swept,
                 twin=each.twin,
             )

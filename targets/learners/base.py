@@ -98,6 +98,11 @@ class Learner(Protocol):
         """Groups of components in order, such as ("user", "item", "mlp1", "mlp2")."""
         ...
 
+    @property
+    def learning(self) -> Mapping[str, Any]:
+        """Settings of a composition under which it learns, unprotected, as well as elsewhere."""
+        return {}
+
     def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
         """Shape of every component."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
 from fedrec_auditor.targets.learners.parts.work import Neighbours
@@ -19,3 +20,15 @@ class Gcn(Embeddings):
 
     neighbours = Neighbours.CONVOLVED
     deep = True
+    learning = MappingProxyType(
+        {
+            "private_user": True,
+            "server": "adam",
+            "server_rate": 0.05,
+            "rounds": 40,
+            "epochs": 2,
+            "optimizer": "sgd",
+            "learning_rate": 0.03,
+            "learner": {"dimension": 16, "init_scale": 0.3},
+        }
+    )

@@ -237,6 +237,11 @@ class Target(Claimant, Protocol):
         return None
 
     @property
+    def learning(self) -> Mapping[str, Any]:
+        """The settings under which it learns, empty where those printed do or none are known."""
+        return {}
+
+    @property
     def evaluation(self) -> Evaluation:
         """How the paper measures utility."""
         ...

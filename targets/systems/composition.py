@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,9 @@ class Composition(System):
 
     With ``private_user`` z_u is a vector that the device keeps from round to round, as MF, NCF and
     LightGCN have it in their own papers, instead of E_U x_u, whose E_U is sent: no feature enters
-    the model. ``summed`` adds uploads up, where federated averaging takes their mean.
+    the model. The ``server`` takes the "mean" of the uploads, as federated averaging does, their
+    "sum", or a step by "adam" towards their mean (``FedAdam``): of an item that one device in a
+    hundred trained, the mean moves by a hundredth of what they moved it.
     """
 
     learner: Annotated[Learner, "the model that a device trains"] = Gcn()
@@ -62,7 +64,8 @@ class Composition(System):
     optimizer: Annotated[Literal["sgd", "adam"], "how a device steps"] = "adam"
     best: Positive = 5.0
     private_user: bool = False
-    summed: bool = False
+    server: Annotated[Literal["mean", "sum", "adam"], "what the server makes of uploads"] = "mean"
+    server_rate: Annotated[Positive, 'size of the server\'s steps by "adam"'] = 0.01
 
     evaluation = Evaluation()
     place: ClassVar[str]
@@ -83,6 +86,14 @@ class Composition(System):
         """That of the protection."""
         knob = self.protection.privacy
         return None if knob is None else knob.within("protection")
+
+    @property
+    def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Those of the learner; where features are perturbed, the model keeps them."""
+        found = dict(self.learner.learning)
+        if self.protection.attribute() is not None:
+            found.pop("private_user", None)
+        return found
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
         """Shape of every component of the model that is broadcast, trained and sent."""

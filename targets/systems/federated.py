@@ -22,6 +22,7 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import designed_pairs
 from fedrec_auditor.targets.systems.base import DesignedPair, Model
 from fedrec_auditor.targets.systems.composition import Composition
+from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
@@ -45,6 +46,7 @@ class Federated(Composition):
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
         model = {name: model[name] for name in self.sent(_catalogue(everyone))}
         senders = self.senders(interactions.n_users)
+        moments = FedAdam(self.server_rate)
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
@@ -56,7 +58,7 @@ class Federated(Composition):
             uploads = Uploads(users, sent)
             del sent, own
             yield Round(broadcast=model, uploads=uploads)
-            model = _finite(self.step(model, uploads), number + 1)
+            model = _finite(self.step(model, uploads, moments), number + 1)
             del uploads  # before the next round's are made
         scored = model if everyone.own is None else {**model, _OWN: everyone.own}
         return Trained(model, scored, behind)
@@ -79,12 +81,13 @@ class Federated(Composition):
         clients = self._devices(calls.profiles, calls.streams, calls.owners)
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
-    def step(self, model: Broadcast, uploads: Uploads) -> Broadcast:
-        """The mean of the uploads (Algorithm 1), or their sum (equation 9), float32."""
+    def step(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
+        """The mean of the uploads (Algorithm 1), their sum (equation 9), or a step, float32."""
         if not len(uploads.users):
             return model
-        count = 1 if self.summed else len(uploads.users)
-        return {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
+        count = 1 if self.server == "sum" else len(uploads.users)
+        sent = {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
+        return moments.step(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items from the final model and the device's own history and features."""

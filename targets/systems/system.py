@@ -106,6 +106,7 @@ class System(Checked, Target, ABC):
     evaluation: ClassVar[Evaluation]
     unprotected: ClassVar[str] = ""
     privacy: ClassVar[Knob | None] = None
+    learning: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
 

@@ -7,6 +7,7 @@ minimises the summed binary cross-entropy by minibatch SGD.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,6 +47,7 @@ class Embeddings(Checked):
 
     neighbours: ClassVar[Neighbours]
     deep: ClassVar[bool]
+    learning: ClassVar[Mapping[str, Any]]
 
     @property
     def squared(self) -> bool:

@@ -22,8 +22,8 @@ from fedrec_auditor.targets.learners.parts.minibatches import (
 from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 from fedrec_auditor.targets.streams import Streams
 
-_WORTH = 3e8
-"""Visits of an example times d^2 from which compiled code is used: about 0.3 s in torch.
+_WORTH = 3e7
+"""Visits of an example times d^2 from which compiled code is used: about 0.1 s in torch, a round.
 
 Loading it takes half a second from numba's cache, compiling it ten once a machine.
 """

@@ -59,6 +59,21 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
         assert all(before), directions
 
 
+@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+def test_every_system_that_buys_privacy_stands_beside_one_that_does_not(name):
+    if make_target(name, Plan()).privacy is None:
+        return
+    (variant, *others) = grid("privacy=1", plan=Plan(targets=(name,)))
+    (twin,) = others
+    assert variant.twin == 1
+    bare = make_target(
+        twin.target, Plan(targets=(twin.target,), settings={twin.target: twin.settings})
+    )
+    if bare.privacy is not None:
+        (place,) = bare.privacy.noise + bare.privacy.budgets
+        assert getattr(bare, place) in (0.0, bare.privacy.off)
+
+
 @pytest.mark.parametrize(
     ("texts", "said"),
     [

@@ -21,6 +21,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.transcript import View
 from tests.points import later
@@ -144,13 +145,13 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
 
 def test_summed_uploads_are_as_many_times_the_mean() -> None:
     """Equation 9 has no 1/N; one upload is what it is."""
-    mean, summed = (system("fedmf", summed=flag) for flag in (False, True))
-    rng = np.random.default_rng(0)
+    mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
+    rng, none = np.random.default_rng(0), FedAdam(1.0)
     features = mean.features(DATA).shape[1]
     model = mean.learner.initial(Catalogue(n_items=150, n_user_features=features), rng)
     uploads = mean.upload(DATA.take(np.arange(7)), model, rng)
-    for name, part in summed.step(model, uploads).items():
-        np.testing.assert_allclose(part, 7 * mean.step(model, uploads)[name], rtol=1e-5)
+    for name, part in summed.step(model, uploads, none).items():
+        np.testing.assert_allclose(part, 7 * mean.step(model, uploads, none)[name], rtol=1e-5)
     alone = mean.upload(DATA.take(np.arange(1)), model, rng)
-    for name, part in summed.step(model, alone).items():
-        np.testing.assert_array_equal(part, mean.step(model, alone)[name])
+    for name, part in summed.step(model, alone, none).items():
+        np.testing.assert_array_equal(part, mean.step(model, alone, none)[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
@@ -38,10 +39,11 @@ class DpSgld(NoisySteps):
     epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
     holding = Items()
     exchange = Published()
     one_party = True
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""

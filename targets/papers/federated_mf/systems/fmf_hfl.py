@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import ItemsAveraged
@@ -24,6 +25,7 @@ class FmfHfl(Unperturbed, PartyMf):
     tuning: Annotated[WholeOrNone, "steps of a party on its own in the end"] = 0
     tuning_rate: Positive = 0.5
 
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
     holding = Users()
 
     @property

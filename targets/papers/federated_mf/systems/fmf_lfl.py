@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class FmfLfl(Unperturbed, LocalMf):
 
     learning_rate: float = 10.0
     local_steps: Whole = 10
+
+    learning = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """The rows of rated items, after so many local steps a round."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -30,6 +31,7 @@ class FmfVfl(Unperturbed, PartyMf):
     split: Annotated[Literal["random", "category"], "how items are dealt to parties"] = "random"
     tuning: Annotated[WholeOrNone, "kappa, the last steps, on item embeddings alone"] = 0
 
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
     holding = Items()
 
     @property

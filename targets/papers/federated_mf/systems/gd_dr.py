@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class GdDr(Reporting, LocalMf):
     rows: Annotated[Whole, "of the random matrix Phi"] = 50
     learning_rate: float = 0.001
 
-    privacy = Knob(budgets=("epsilon",))
+    learning = MappingProxyType({"spread": 0.1})
+    privacy = Knob(budgets=("epsilon",), off=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Kept
@@ -25,5 +26,6 @@ class HflLocalSgd(Silent, PartyMf):
     tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start")] = 0
     tuning_rate: Positive = 0.5
 
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05})
     holding = Users()
     exchange = Kept()

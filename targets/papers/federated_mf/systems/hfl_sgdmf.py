@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated
 
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
@@ -44,6 +45,16 @@ class HflSgdmf(NoisySteps):
 
     unprotected = "fmf-hfl"
     privacy = Knob(noise=("noise_multiplier",))
+    learning = MappingProxyType(
+        {
+            "spread": 0.1,
+            "rate": 0.1,
+            "rounds": 200,
+            "learning_rate": 1.0,
+            "train_both": True,
+            "tuning": 0,
+        }
+    )
     holding = Users()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -52,6 +53,9 @@ class HflSynsgd(NoisySteps):
 
     unprotected = "fmf-hfl"
     privacy = Knob(noise=("noise_multiplier",))
+    learning = MappingProxyType(
+        {"spread": 0.1, "rate": 0.1, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
+    )
     holding = Users()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
@@ -28,9 +29,10 @@ class LocalOnly(NoisySteps):
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
     noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
 
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     holding = Items()
     exchange = Published()
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """z C on gradients that are scaled."""

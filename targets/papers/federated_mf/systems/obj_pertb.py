@@ -55,7 +55,7 @@ class ObjPertb(System):
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=1e6)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from scipy.special import ndtr
@@ -45,6 +46,7 @@ class VflSgdmf(NoisySteps):
 
     unprotected = "fmf-vfl"
     privacy = Knob(noise=("noise_multiplier",))
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1})
     holding = Items()
 
     @property
@@ -99,14 +101,15 @@ class VflSgdmf(NoisySteps):
         deviations of the noise: it shows in which steps the row is drawn. What the rating in
         question adds is then a Gaussian in each of these, of
 
-            mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p uniforms / (z sqrt(2)),
+            mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p draws / (z sqrt(2)),
 
-        since V begins with entries of sqrt(2R/p) times uniforms, projected, which shortens them by
-        sqrt(2) at most. By symmetry the mean is at least 1/2 with probability 1/2. V is not seen
-        before the release, which it reaches changed by ``wander`` an item at most, after so many
-        steps, but for what is given away. That much the server may err in the sums, and in whether
-        this is the better half of the runs: of the places in ``_BAND`` to draw that line, one has
-        few items near. Projections of U show, in what is sent.
+        since V begins with entries of sqrt(2R/p) times draws in [0, 1], independent and symmetric
+        about 1/2, projected, which shortens them by sqrt(2) at most. By symmetry the mean is at
+        least 1/2 with probability 1/2. V is not seen before the release, which it reaches changed
+        by ``wander`` an item at most, after so many steps, but for what is given away. That much
+        the server may err in the sums, and in whether this is the better half of the runs: of the
+        places in ``_BAND`` to draw that line, one has few items near. Projections of U show, in
+        what is sent.
 
         So what the accountant is asked to charge, 1/z in every step drawn, is attained up to a
         factor of some sqrt(8): of the two tables only U is seen at every step, and V begins at
@@ -132,7 +135,7 @@ class VflSgdmf(NoisySteps):
         slack = 2.0 * bound * (2 * others + 1) * wander + 2.0 * others * root * (bound - error)
         own = 2.0 * (0.5 - _BAND) * root * error - slack
         blurred = 4.0 * wander / (_BAND * root)
-        # Means of p uniforms each, by Hoeffding's inequality.
+        # Means of p draws each, by Hoeffding's inequality.
         low = others / 2.0 - math.sqrt(others * -math.log(_SURE) / (2.0 * p))
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):

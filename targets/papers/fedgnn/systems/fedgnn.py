@@ -56,7 +56,7 @@ class FedGnn(RatingGraph):
     warm_up: Annotated[Whole, "epochs before neighbours' embeddings come in"] = 2
 
     aliases = MappingProxyType({"lambda": "noise"})
-    privacy = Knob(noise=("noise",))
+    privacy = Knob(noise=("noise",), off=1e-100)
 
     @property
     def side(self) -> float:

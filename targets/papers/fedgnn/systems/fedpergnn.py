@@ -44,7 +44,7 @@ class FedPerGnn(RatingGraph):
     pseudo: Annotated[Whole, "items by which the code's noise is divided, a user"] = 1000
     rounds: Annotated[Whole, "rounds of a training"] = 87
 
-    privacy = Knob(budgets=("epsilon",))
+    privacy = Knob(budgets=("epsilon",), off=1e6)
 
     @property
     def noise(self) -> float:

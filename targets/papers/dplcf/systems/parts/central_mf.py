@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -54,8 +55,9 @@ class CentralMf(CollectedBits):
     batch: Annotated[Whole, "examples a step"] = 1024
     negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
 
+    learning = MappingProxyType({"factors": 16})
+    privacy = Knob(budgets=("epsilon",), off=1e6)
     init_scale = 0.01
-    privacy = Knob(budgets=("epsilon",))
     """Standard deviation of the first vectors, as in the GMF paper."""
 
     def takes(self, interactions: Interactions) -> dict[str, float]:

@@ -56,7 +56,7 @@ class Averaged(Exchange):
         Memory beside the transcript is 2 s + 1 tables of shared embeddings.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shares]
-        first = shared = start(rng.random((rows, mf.factors)), mf.bound)
+        first = shared = start(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.parted(interactions, shared, rng)
         with one_thread():
             for number in range(mf.rounds):
@@ -223,7 +223,7 @@ class Published(Exchange):
         owner = np.empty(m, np.int64)
         with one_thread():
             for k, party in enumerate(parties):
-                first = start(party.rng.random((n, p)), mf.bound)
+                first = start(party.rng.random((n, p)), mf.bound, mf.spread)
                 versions[k], party.own = trained_alone(mf, party, first, party.own)
                 items[party.members], owner[party.members] = party.own, k
         order = np.concatenate([party.members for party in parties])
@@ -252,7 +252,7 @@ class Kept(Exchange):
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """One step, whatever the number of gradients."""
-        first = start(rng.random((interactions.n_items, mf.factors)), mf.bound)
+        first = start(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.parted(interactions, first, rng), []
         with one_thread():
             for party in parties:
@@ -272,7 +272,7 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
     """First embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
-    rows = start(uniform, mf.bound)
+    rows = start(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
 
@@ -288,7 +288,7 @@ def fitted(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams)
     """First user embeddings of parties of one user each."""
     if mf.pretrained:
         return fit_users(full, first, bound=mf.bound, steps=mf.pretrained)
-    return start(streams.fold_in(_START).uniform(mf.factors), mf.bound)
+    return start(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
 
 
 def kept(parties: list[Party], items: Floats) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import explicit, start
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral, predicted
-from fedrec_auditor.targets.settings import Positive, Scale, Whole
+from fedrec_auditor.targets.settings import Positive, Probability, Scale, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
@@ -37,6 +37,7 @@ class LocalMf(System):
     rounds: Annotated[Whole, "T, rounds of a training"] = 10
     bound: Scale = 5.0
     learning_rate: Annotated[Positive, "gamma, size of a step"] = 1.0
+    spread: Annotated[Probability, "of the first embeddings; 0: all are alike"] = 1.0
     fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -77,7 +78,7 @@ class LocalMf(System):
         """The broadcasts and messages of all rounds."""
         n, m = interactions.n_users, interactions.n_items
         ratings = explicit(interactions, self.bound)
-        first = start(rng.random((m, self.factors)), self.bound)
+        first = start(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.begin(ratings, first), first
         constant = self.announced(m, rng)
 

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
-from fedrec_auditor.targets.settings import Positive, Scale, Share, Whole
+from fedrec_auditor.targets.settings import Positive, Probability, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Calls, Messages, System, Training
@@ -127,6 +127,7 @@ class PartyMf(System):
     parties: Annotated[Whole, "s, how many hold the ratings"] = 10
     bound: Scale = 5.0
     learning_rate: Annotated[Positive, "g, size of a step"] = 0.05
+    spread: Annotated[Probability, "of the first embeddings; 0: all are alike"] = 1.0
 
     holding: ClassVar[Holding]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -286,7 +287,7 @@ class PartyMf(System):
             n, m = full.shape
             if self.trimmed is not None:
                 ratings = trim(full, self.trimmed, Streams.spawn(own, n))
-            rows = start(own.random((len(members), self.factors)), self.bound)
+            rows = start(own.random((len(members), self.factors)), self.bound, self.spread)
             if self.pretrained and shared is not None:
                 rows = fit_users(full, shared, bound=self.bound, steps=self.pretrained)
             step_scale = float(self.step_scale(n, m, ratings.nnz))

@@ -39,6 +39,7 @@ class PretrainedMf(LocalMf):
     # The paper's symbols on the command line; sigma there is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
+    learning = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
     steerable = True  # user embeddings follow from the first V, which every broadcast has in it
 
     unprotected = "fmf-lfl"

@@ -46,14 +46,16 @@ def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
     return interactions.ratings
 
 
-def start(uniform: NDArray[Any], bound: float) -> NDArray[np.float32]:
+def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
     """First embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
 
     The paper says "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
     average. The few longer rows are projected to norm^2 <= R, or equation 6 would not bound the
-    gradients of the first step. Independent of the data.
+    gradients of the first step. Independent of the data. With less ``spread`` all are nearer a:
+    no rating is predicted far from R/2 because of the draw, as of items that few have rated.
     """
-    drawn = uniform * math.sqrt(2.0 * bound / uniform.shape[-1])
+    within = spread * uniform + (1.0 - spread) / 2.0
+    drawn = within * math.sqrt(2.0 * bound / uniform.shape[-1])
     return project(drawn, bound).astype(np.float32)
 
 

@@ -1,0 +1,254 @@
+"""The figure and the page of the frontier, from its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from benchmarks._frontier_rows import FAMILIES, TRAININGS, Family, Setting
+from fedrec_auditor.reports import drawing
+from fedrec_auditor.reports.figures import Drawing
+from fedrec_auditor.reports.usefulness import ERRORS
+
+_TEMPLATE = Path(__file__).with_name("frontier_page.txt")
+_HUES = ("#1f4e8c", "#b3261e", "#2e7d32", "#8e5a00", "#6a1b9a", "#00788a", "#c2185b", "#555555")
+_WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 42.0
+_LEAST, _MOST = 0.01, 1e5
+"""Ends of the axis of epsilon: what lies beyond sits there."""
+
+
+def figure(rows: Sequence[Setting]) -> Drawing:
+    """A row of panels a family: utility against what attacks gain, and against epsilon."""
+    drawn = _legend()
+    families = [f for f in FAMILIES if any(row.family == f.name for row in rows)]
+    for number, family in enumerate(families):
+        mine = [row for row in rows if row.family == family.name and row.metric]
+        drawn += _panels(family, mine, _HEAD + number * _ROW)
+    return Drawing(
+        name="frontier",
+        kind="frontier",
+        title="What protection costs and what it buys, system by system",
+        caption="",
+        svg=drawing.svg(_WIDTH, _HEAD + _ROW * len(families), drawn),
+    )
+
+
+def _legend() -> list[str]:
+    words = (
+        "Line: a system from no noise to 16 times the printed; large dot: as printed.",
+        "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings. "
+        "Epsilon: claimed (ring), proved (bar), shown (dot).",
+    )
+    return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
+
+
+def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
+    ceiling, floor = top + 24, top + 24 + _HEIGHT
+    most = max([1.15, *(1.05 * _better(row, row.utility) for row in rows)])
+
+    def height(value: float) -> float:
+        return floor - min(max(value / most, 0.0), 1.0) * _HEIGHT
+
+    largest = max([0.1, *(row.gain_high for row in rows if row.gain_high == row.gain_high)])
+
+    def gained(value: float) -> float:
+        return _LEFT + min(max(value / largest, 0.0), 1.0) * _PANEL
+
+    def leaked(value: float) -> float:
+        share = math.log(min(max(value, _LEAST), _MOST) / _LEAST) / math.log(_MOST / _LEAST)
+        return _LEFT + _PANEL + _GAP + share * _PANEL
+
+    metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
+    over = "error of two means over its own" if metric in ERRORS else f"{metric} over popularity's"
+    drawn = [drawing.text(0, top + 10, escape(family.title), bold=True)]
+    drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {escape(over)}", muted=True))
+    for left in (_LEFT, _LEFT + _PANEL + _GAP):
+        drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
+        drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
+        for level, dashes in ((1.0, "4 3"), (chance, "1 3")):
+            ends = ((left, height(level)), (left + _PANEL, height(level)))
+            drawn.append(drawing.curve(ends, "muted", 1.0, dashes=dashes))
+    drawn += [
+        drawing.text(_LEFT - 5, height(value) + 4, f"{value:g}", anchor="end")
+        for value in (0.0, 1.0)
+    ]
+    drawn.append(drawing.text(_LEFT, floor + 14, "0", anchor="middle"))
+    drawn.append(drawing.text(gained(largest), floor + 14, f"{largest:.2f}", anchor="middle"))
+    drawn.append(
+        drawing.text(
+            _LEFT + _PANEL / 2, floor + 14, "gain over guessing", muted=True, anchor="middle"
+        )
+    )
+    drawn += [
+        drawing.text(leaked(value), floor + 14, f"{value:g}", anchor="middle")
+        for value in (0.01, 1.0, 100.0)
+    ]
+    drawn.append(drawing.text(leaked(_MOST), floor + 14, "epsilon", muted=True, anchor="end"))
+    systems = list(dict.fromkeys(row.system for row in rows))
+    for number, system in enumerate(systems):
+        mine = [row for row in rows if row.system == system]
+        bare = without(mine[0], rows)
+        mine += [bare] if bare is not None and bare not in mine else []
+        mine.sort(key=lambda row: row.noise)
+        hue = _HUES[number % len(_HUES)]
+        lines = _system(mine, height, gained, leaked)
+        lines.append(
+            drawing.text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, escape(system))
+        )
+        lines.append(drawing.dot(_LEFT + 2 * _PANEL + _GAP + 14, ceiling + 8 + 15 * number, "leak"))
+        drawn += [line.replace("var(--leak)", hue) for line in lines]
+    return drawn
+
+
+Place = Callable[[float], float]
+
+
+def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place) -> list[str]:
+    """The points of one system in both panels, in the colour "leak"."""
+    drawn, path = [], []
+    for row in rows:
+        y = height(_better(row, row.utility))
+        if not math.isnan(row.gain):
+            path.append((gained(row.gain), y))
+            x, low, high = (gained(g) for g in (row.gain, row.gain_low, row.gain_high))
+            if not math.isnan(low):
+                drawn.append(drawing.line(low, y, high, y, "leak", 0.6))
+            ends = [height(_better(row, end)) for end in (row.utility_low, row.utility_high)]
+            if not math.isnan(sum(ends)):
+                drawn.append(drawing.line(x, ends[0], x, ends[1], "leak", 0.6))
+            drawn.append(_point(x, y, row))
+        if not math.isnan(row.claimed):
+            drawn.append(drawing.ring(leaked(row.claimed), y, "leak").replace('r="5"', 'r="3.5"'))
+        if not math.isnan(row.proved):
+            x = leaked(row.proved)
+            drawn.append(drawing.line(x, y - 5, x, y + 5, "leak", 2))
+        if not math.isnan(row.shown):
+            drawn.append(drawing.dot(leaked(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
+    return [drawing.curve(path, "leak", 0.8), *drawn] if len(path) > 1 else drawn
+
+
+def _point(x: float, y: float, row: Setting) -> str:
+    size = 2.2 if row.noise not in (1.0,) and not math.isnan(row.noise) else 4
+    return drawing.dot(x, y, "leak").replace('r="4"', f'r="{size:g}"')
+
+
+def _better(row: Setting, value: float) -> float:
+    """Utility over popularity's, or the error of two means over this one: larger is better."""
+    ratio = (row.popularity, value) if row.metric in ERRORS else (value, row.popularity)
+    return ratio[0] / ratio[1] if ratio[1] else math.nan
+
+
+def without(row: Setting, rows: Sequence[Setting]) -> Setting | None:
+    """The same system without protection."""
+    bare = (each for each in rows if each.family == row.family and each.system == row.twin)
+    return next((each for each in bare if not each.noise > 0.0), None)
+
+
+def buys(row: Setting, rows: Sequence[Setting]) -> bool:
+    """Whether attacks gain less than without protection, by intervals that do not meet."""
+    bare = without(row, rows)
+    return bare is not None and row.gain_high < bare.gain_low
+
+
+def costs(row: Setting) -> bool:
+    """Whether utility is below that without protection, by its interval."""
+    return row.relative_high < 1.0
+
+
+def ahead(row: Setting, other: Setting) -> bool:
+    """Whether ``row`` recommends better than ``other``, by intervals that do not meet."""
+    if row.metric in ERRORS:
+        return row.utility_high < other.utility_low
+    return row.utility_low > other.utility_high
+
+
+def blunt(row: Setting) -> bool:
+    """Whether the most popular items, or two means, do at least as well."""
+    if row.metric in ERRORS:
+        return row.utility >= row.popularity
+    return row.utility <= row.popularity
+
+
+def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
+    """Systems of the family that recommend better, by their intervals, and leak no more."""
+    return [
+        r.system for r in rows if r.family == row.family and ahead(r, row) and r.gain <= row.gain
+    ]
+
+
+def page(rows: Sequence[Setting]) -> str:
+    """The page of the site: the figure, what it says, and a table of the printed settings."""
+    printed = [row for row in rows if row.noise == 1.0 and row.metric]
+    measured = [row for row in printed if without(row, rows) is not None]
+    lists = {
+        "cost utility, and attacks gain no less": [
+            row.system for row in measured if costs(row) and not buys(row, rows)
+        ],
+        "cost utility, and attacks gain less": [
+            row.system for row in measured if costs(row) and buys(row, rows)
+        ],
+        "make attacks gain less at no cost that was seen": [
+            row.system for row in measured if not costs(row) and buys(row, rows)
+        ],
+        "neither cost nor buy anything that was seen": [
+            row.system for row in measured if not costs(row) and not buys(row, rows)
+        ],
+    }
+    says = [
+        f"- **{len(names)} of {len(measured)} protected systems {words}**: {_names(names)}."
+        for words, names in lists.items()
+        if names
+    ]
+    popular = [row.system for row in printed if blunt(row)]
+    says.append(
+        f"- **{len(popular)} of {len(printed)} do no better than popularity, or two means**, "
+        f"which read nothing of anybody: {_names(popular)}."
+    )
+    better = {row.system: cheaper(row, printed) for row in printed}
+    said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
+    if said:
+        says.append(
+            "- **Another of the family recommends better, and attacks gain no more from it**: "
+            f"{'; '.join(said)}."
+        )
+    table = [
+        "| as printed | utility, unprotected = 1 | gain | without | claimed | proved, user |",
+        "|---|---|---|---|---|---|",
+        *(_line(row, without(row, rows)) for row in printed),
+    ]
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        trainings=TRAININGS,
+        says="\n".join(says),
+        table="\n".join(table),
+        systems=len({row.system for row in rows}),
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _line(row: Setting, bare: Setting | None) -> str:
+    over = _span(row.relative, row.relative_low, row.relative_high)
+    gain = _span(row.gain, row.gain_low, row.gain_high)
+    least = "" if bare is None else _short(bare.gain)
+    bounds = f"{_epsilon(row.claimed)} | {_epsilon(row.proved)}"
+    return f"| `{row.system}` | {over} | {gain} | {least} | {bounds} |"
+
+
+def _span(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{_short(value)} ({_short(low)}–{_short(high)})"
+
+
+def _short(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def _epsilon(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return "infinite" if math.isinf(value) else f"{value:,.3g}"

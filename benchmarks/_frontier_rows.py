@@ -1,0 +1,175 @@
+"""The rows of the frontier: the systems by family, and what is kept of each setting."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).with_name("frontier.csv")
+TRAININGS = 3
+
+
+@dataclass(frozen=True)
+class Family:
+    """Systems whose utility is measured alike, so that they can stand in one panel.
+
+    Where the printed settings recommend badly, ``learns`` is true for all of them. ``quick`` audits
+    train for twenty rounds at most.
+    """
+
+    name: str
+    title: str
+    targets: tuple[str, ...]
+    learns: bool = False
+    quick: bool = True
+
+
+FAMILIES = (
+    Family(
+        "dplcf",
+        "Neighbours and factors of perturbed histories",
+        ("lcf-ub", "lcf-sp", "lcf-ap", "dplcf-sp", "dplcf-ap", "bpr-mf", "gmf"),
+    ),
+    Family("fmf-ldp", "Factors of implicit feedback", ("fcf", "mf-np", "fmf-ldp", "random")),
+    Family(
+        "fedrec",
+        "Graph convolution on devices",
+        ("fedrec", "fedrec-apm", "fedrec-gn", "fixrec-min", "fixrec-max", "fednews"),
+        learns=True,
+    ),
+    Family(
+        "fedmf",
+        "Factors on devices",
+        ("fedmf", "fedmf-ldp", "fedmf-apm", "f-dpmf"),
+        learns=True,
+    ),
+    Family(
+        "fedncf",
+        "Networks and light graphs on devices",
+        (
+            "fedncf",
+            "fedncf-ldp",
+            "fedncf-apm",
+            "fedlightgcn",
+            "fedlightgcn-ldp",
+            "fedlightgcn-apm",
+            "f-gerai",
+            "f-gerai-nl",
+        ),
+        learns=True,
+    ),
+    Family(
+        "parties",
+        "Ratings that parties hold",
+        (
+            "fmf-hfl",
+            "hfl-local-sgd",
+            "hfl-sgdmf",
+            "hfl-synsgd",
+            "fmf-vfl",
+            "vfl-sgdmf",
+            "local-only",
+            "dp-sgd-mf",
+            "dp-sgld",
+        ),
+        learns=True,
+        quick=False,
+    ),
+    Family(
+        "devices",
+        "Ratings that devices hold",
+        (
+            "fmf-lfl",
+            "lfl-sgdmf",
+            "lfl-ldp",
+            "lfl-pretrained",
+            "gd-dr",
+            "obj-pertb",
+        ),
+        learns=True,
+        quick=False,
+    ),
+    Family("fedgnn", "Graphs of ratings", ("fedgnn", "fedpergnn"), quick=False),
+    Family(
+        "privrec",
+        "Users whom training never saw",
+        ("privrec", "privrec-cen", "dp-privrec", "fofl-self", "nn-self", "fcf-meta"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A system at one setting: its utility, and what it leaks; nan or "" where there is none.
+
+    ``noise`` is times the printed, 0 without protection, nan of systems without a knob.
+    ``relative`` is utility over the unprotected twin's, larger being better. ``gain`` is the
+    largest of ``attack`` above guessing, ``claimed`` what is claimed in its own scope, ``proved``
+    and ``shown`` what holds of a whole user over the training against the server. Ends of intervals
+    follow their figure.
+    """
+
+    family: str
+    system: str
+    twin: str
+    noise: float
+    learns: bool
+    metric: str
+    protocol: str
+    utility: float
+    utility_low: float
+    utility_high: float
+    relative: float
+    relative_low: float
+    relative_high: float
+    popularity: float
+    random: float
+    attack: str
+    gain: float
+    gain_low: float
+    gain_high: float
+    claimed: float
+    scope: str
+    proved: float
+    shown: float
+    trainings: int
+
+
+def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
+    """The rows as CSV; families that are not among ``rows`` stay as they are in ``path``."""
+    fresh = {row.family for row in rows}
+    kept = [row for row in read(path) if row.family not in fresh] if path.exists() else []
+    order = [family.name for family in FAMILIES]
+    every = sorted([*kept, *rows], key=lambda row: order.index(row.family))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(field.name for field in fields(Setting))
+        table.writerows([_cell(value) for value in astuple(row)] for row in every)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.5g}"
+    return value
+
+
+def read(path: Path = RESULTS) -> tuple[Setting, ...]:
+    """The rows of a CSV."""
+    kinds = {field.name: field.type for field in fields(Setting)}
+    with path.open(encoding="utf-8", newline="") as file:
+        return tuple(
+            Setting(**{name: _READS[kinds[name]](cell) for name, cell in row.items()})
+            for row in csv.DictReader(file)
+        )
+
+
+_READS: dict[object, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "bool": lambda cell: cell == "True",
+    "float": lambda cell: float(cell or "nan"),
+}

@@ -1,0 +1,171 @@
+"""What protection costs and what it buys: all systems in one figure.
+
+    python -m benchmarks.frontier [FAMILY ...] [--data ml-100k] [--out frontier] [--noise 1 ...]
+
+sweeps the systems of each family over the noise that they declare, three trainings a setting,
+beside the same systems without protection. A killed run goes on where it was. It writes a row for
+each setting to frontier.csv, the figure and the page docs/frontier.md; with ``--quick``, one
+training as printed on synthetic data, it prints the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks._frontier_page import figure, page
+from benchmarks._frontier_rows import FAMILIES, RESULTS, TRAININGS, Family, Setting, read, write
+from fedrec_auditor.auditor.machine.progress import shown as shown_progress
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.run.resources import make_resources
+from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
+from fedrec_auditor.auditor.sweep.sweep import run_sweep
+from fedrec_auditor.reports.frontier import telling
+from fedrec_auditor.reports.picture_files import standalone
+from fedrec_auditor.reports.sweep_record import Sweep
+from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, OverTrainingsRow
+
+ATTACKS = (
+    "attribute-bayes",
+    "attribute-logistic",
+    "gradient-inversion",
+    "interaction-membership",
+    "interaction-reconstruction",
+)
+"""Attacks on what users met and who they are: who took part, or how often, is not drawn."""
+METRICS = frozenset({"AUC", "F1"})
+"""Metrics that are drawn: of all users, on a scale from 0 to 1."""
+NOISE = ("0.0625", "1", "16")
+WHOLE = frozenset({"user", "server", "training"})
+"""What epsilon is drawn for: all of a user, over a whole training, against the server."""
+
+
+def swept(
+    family: Family, data: str, out: Path, *, noise: Sequence[str] = NOISE, seeds: int = TRAININGS
+) -> Sweep:
+    """The sweep of a family, in a folder of its own of ``out``, as far as it is not yet there."""
+    settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
+    plan = Plan(
+        targets=family.targets,
+        data=data,
+        attacks=ATTACKS,
+        games=("local",),
+        quick=family.quick,
+        settings=settings,
+    )
+    knobs = {name: make_target(name, plan).privacy is not None for name in family.targets}
+    axes = [Axis(PRIVACY, tuple(noise), name) for name, has in knobs.items() if has]
+    with shown_progress(None) as observe:
+        return run_sweep(
+            plan, axes, seeds, make_resources(), out=out / family.name, observe=observe
+        )
+
+
+def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
+    """The rows of a sweep, one a setting."""
+    twins = {each.twin for each in found.variants if each.twin is not None}
+    for place, variant in enumerate(found.variants):
+        rows = [row for row in found.overall if row.variant == place]
+        measured = [row for row in rows if row.kind == "utility"]
+        used = telling(measured) if measured else None
+        over = next(
+            (
+                row
+                for row in found.relative
+                if used is not None
+                and (row.variant, row.metric, row.view) == (place, used.metric, used.view)
+            ),
+            None,
+        )
+        gains = [
+            row
+            for row in rows
+            if row.kind == "gain"
+            and METRICS & set(row.metric.split())
+            and not row.view.endswith(BEYOND)
+        ]
+        strongest = max(gains, key=lambda row: row.value, default=None)
+        claim = next((row for row in rows if row.kind == "claimed"), None)
+        noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
+        twin = "" if variant.twin is None else found.variants[variant.twin].target
+        yield Setting(
+            family=family.name,
+            system=variant.target,
+            twin=twin,
+            noise=0.0 if place in twins and not variant.swept else noise,
+            learns=family.learns,
+            metric="" if used is None else used.metric,
+            protocol="" if used is None else used.view,
+            **_ends("utility", used),
+            **_ends("relative", over),
+            popularity=_number(None if used is None else used.baseline),
+            random=_number(None if used is None else used.random),
+            attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
+            **_ends("gain", strongest),
+            claimed=_number(None if claim is None else claim.value),
+            scope="" if claim is None else claim.view,
+            proved=_whole(rows, "proved"),
+            shown=_whole(rows, "shown"),
+            trainings=0 if used is None else used.trainings,
+        )
+
+
+def _ends(name: str, row: OverTrainingsRow | None) -> dict[str, float]:
+    """A figure and its interval."""
+    values = (None,) * 3 if row is None else (row.value, row.ci_low, row.ci_high)
+    names = (name, f"{name}_low", f"{name}_high")
+    return {key: _number(value) for key, value in zip(names, values, strict=True)}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _whole(rows: Iterable[OverTrainingsRow], kind: str) -> float:
+    """Epsilon of a whole user against the server, at whatever delta: the first that is told."""
+    bounds = (row for row in rows if row.kind == kind)
+    whole = (row for row in bounds if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")))
+    return _number(next((row.value for row in whole), None))
+
+
+def _is_whole(parts: Sequence[str]) -> bool:
+    """Of a scope; a fifth part is a game of fewer items."""
+    return len(parts) == 4 and set(parts) >= WHOLE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """What the command line does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*", metavar="FAMILY")
+    parser.add_argument("--data", default="ml-100k")
+    parser.add_argument("--out", type=Path, default=Path("frontier"))
+    parser.add_argument("--noise", nargs="+", default=NOISE, metavar="FACTOR")
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args(arguments)
+    chosen = [f for f in FAMILIES if not given.families or f.name in given.families]
+    for family in chosen:
+        if given.quick:
+            found = swept(family, "synthetic", given.out, noise=("1",), seeds=1)
+            for row in settings_of(family, found):
+                print(*(f"{key}={value}" for key, value in asdict(row).items()))
+            continue
+        found = swept(family, given.data, given.out, noise=given.noise)
+        write(list(settings_of(family, found)))
+    if not given.quick:
+        publish(read())
+    return 0
+
+
+def publish(rows: Sequence[Setting]) -> None:
+    """Write the figure and the page."""
+    docs = RESULTS.parents[1] / "docs"
+    (docs / "frontier.svg").write_text(standalone(figure(rows)), encoding="utf-8")
+    (docs / "frontier.md").write_text(page(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""docs/frontier.md says what benchmarks/frontier.csv has, and its lists keep their words."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from benchmarks._frontier_page import figure, page
+from benchmarks._frontier_rows import FAMILIES, Setting, read, write
+from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
+from fedrec_auditor.reports.picture_files import standalone
+from tests.docs.blocks import ROOT
+
+BARE = Setting(
+    family="fedmf",
+    system="fedmf",
+    twin="",
+    noise=0.0,
+    learns=False,
+    metric="HR@20",
+    protocol="all items",
+    utility=0.2,
+    utility_low=0.19,
+    utility_high=0.21,
+    relative=math.nan,
+    relative_low=math.nan,
+    relative_high=math.nan,
+    popularity=0.1,
+    random=0.01,
+    attack="interaction-membership: AUC, server",
+    gain=0.4,
+    gain_low=0.38,
+    gain_high=0.42,
+    claimed=math.inf,
+    scope="user / any pair / server / training",
+    proved=math.inf,
+    shown=math.inf,
+    trainings=3,
+)
+PRINTED = dataclasses.replace(
+    BARE,
+    system="fedmf-ldp",
+    twin="fedmf",
+    noise=1.0,
+    utility=0.15,
+    utility_low=0.14,
+    utility_high=0.16,
+    relative=0.75,
+    relative_low=0.7,
+    relative_high=0.8,
+    gain=0.2,
+    gain_low=0.18,
+    gain_high=0.22,
+    claimed=1.0,
+    proved=20.0,
+)
+
+
+def changed(row: Setting = PRINTED, **values: float | str) -> Setting:
+    return dataclasses.replace(row, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "cost utility, and attacks gain less"),
+        ({"gain_high": 0.38}, "cost utility, and attacks gain no less"),
+        ({"relative_high": 1.0}, "make attacks gain less at no cost that was seen"),
+        ({"relative_high": 1.0, "gain_high": 0.39}, "neither cost nor buy anything that was seen"),
+        ({"utility": 0.1}, "do no better than popularity, or two means"),
+    ],
+)
+def test_a_system_stands_in_the_list_of_what_its_intervals_say(
+    values: dict[str, float], words: str
+) -> None:
+    (line,) = [x for x in page([BARE, changed(**values)]).splitlines() if words in x]
+    assert line.startswith("- **1 of 1 ")
+    assert line.endswith(": `fedmf-ldp`.")
+
+
+def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
+    better = changed(system="fedmf-apm", utility_low=0.17, utility_high=0.19)
+    assert "`fedmf-ldp` by `fedmf-apm`" in page([BARE, PRINTED, better])
+    other = changed(better, family="fedrec")
+    leaky = changed(better, gain=0.21)
+    for row in (other, leaky):
+        assert "by `fedmf-apm`" not in page([BARE, PRINTED, row])
+    squares = {"metric": "MSE"}  # of which more is worse
+    assert "by `fedmf-apm`" not in page([changed(r, **squares) for r in (BARE, PRINTED, better)])
+
+
+def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) -> None:
+    path = tmp_path / "frontier.csv"
+    write([BARE, PRINTED], path)
+    kept = path.read_bytes()
+    write([changed(BARE, family="dplcf", system="lcf-ub")], path)
+    assert [row.family for row in read(path)] == ["dplcf", "fedmf", "fedmf"]
+    write(read(path)[1:], tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == kept
+
+
+def test_every_system_is_in_one_family() -> None:
+    named = [name for family in FAMILIES for name in family.targets]
+    assert sorted(named) == sorted(PARTS["targets"].able())
+
+
+def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
+    assert (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8") == page(read())
+    drawn = (ROOT / "docs" / "frontier.svg").read_text(encoding="utf-8")
+    assert drawn == standalone(figure(read()))
+
+
+def test_the_page_is_short() -> None:
+    assert len(page(read()).split()) <= 800
