@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import (
     SUREST,
     Plan,
@@ -21,6 +24,8 @@ from fedrec_auditor.auditor.plan.plan import (
 from fedrec_auditor.auditor.plan.plan_file import read_plan
 from fedrec_auditor.auditor.plan.toml_file import LARGEST
 from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.reports.flat import leaves
+from fedrec_auditor.targets.systems.base import Population
 
 
 def written(folder: Path, text: str) -> Path:
@@ -174,6 +179,44 @@ def test_equal_plans_have_equal_digests() -> None:
 def test_a_whole_number_may_be_written_with_a_point() -> None:
     target = make_target("fmf-ldp", make_plan({"settings": {"fmf-ldp": {"reports": 10.0}}}))
     assert isinstance(vars(target)["reports"], int)
+
+
+@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
+    plan = Plan(targets=(name,), settings={name: {"learns": True}})
+    made, told = make_target(name, plan), plan.resolved()
+    for place, value in leaves(made.learning):
+        assert attrgetter(place)(made) == value, place
+    assert told.settings[name] == {**made.learning, "learns": True}
+    assert make_target(name, told) == made
+    printed = Plan(targets=(name,), settings={name: {"learns": False}})
+    assert make_target(name, printed) == make_target(name, Plan())
+    population = Population(n_users=60, n_items=80)
+    for scoped in made.scoped_claims(population):
+        assert made.event(scoped.scope, population) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "places"),
+    [
+        ("fedmf", {"rounds": 5, "learner": {"init_scale": 0.2}}, {"learner.dimension": 16}),
+        ("fedmf", {"rounds": 5}, {"rounds": 5, "server": "adam", "private_user": True}),
+        ("fedrec", {"learner": "mf"}, {"learner.init_scale": 0.1, "learning_rate": 0.05}),
+        ("fedmf", {"protection": {"name": "laplace", "epsilon": 3.0}}, {"protection.epsilon": 3.0}),
+        ("f-gerai", {}, {"private_user": False, "server": "adam"}),
+    ],
+)
+def test_settings_given_win_and_a_part_keeps_the_others(
+    name: str, given: dict[str, Any], places: dict[str, object]
+) -> None:
+    made = make_target(name, Plan(settings={name: {"learns": True, **given}}))
+    assert {place: attrgetter(place)(made) for place in places} == places
+
+
+@pytest.mark.parametrize("value", ["yes", 1, 0.0])
+def test_a_system_learns_or_does_not(value: Any) -> None:
+    with pytest.raises(InputError, match="true or false for fcf learns"):
+        make_target("fcf", Plan(settings={"fcf": {"learns": value}}))
 
 
 def test_every_field_says_what_it_is_and_has_an_option() -> None:

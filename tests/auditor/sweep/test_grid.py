@@ -43,6 +43,14 @@ def test_a_composition_has_itself_without_protection_as_a_twin():
     assert [made[twin].settings["protection"] for twin in (4, 5)] == [{"name": "unprotected"}] * 2
 
 
+def test_a_twin_learns_where_the_system_does():
+    made = grid("learns=true,false", plan=Plan(targets=("fedmf-ldp", "fmf-ldp")))
+    assert [each.settings["learns"] for each in made] == [True, False] * 4
+    learns, printed = made[made[0].twin], made[made[1].twin]
+    assert (learns.spelled_out["server"], learns.target) == ("adam", "fedmf")
+    assert printed.spelled_out == {"learns": False}
+
+
 @pytest.mark.parametrize("name", FAMILIES["targets"].able())
 def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
     made = make_target(name, Plan())
