@@ -5,13 +5,18 @@ import json
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.sweep import sweep as module
 from fedrec_auditor.auditor.sweep.figures import figures_of
 from fedrec_auditor.auditor.sweep.grid import Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
+from fedrec_auditor.auditor.sweep.until import Condition
 from fedrec_auditor.reports.sweep_record import FILES, Sweep
+from fedrec_auditor.reports.sweep_rows import AnswerRow
+from tests.command import cli
 
 GIVEN = {
     "data": "synthetic",
@@ -169,9 +174,6 @@ def test_the_page_shows_every_point_and_needs_nothing_else(whole):
 
 
 def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
-    from fedrec_auditor.auditor.plan.plan import Plan
-    from fedrec_auditor.auditor.sweep.until import Condition
-
     plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
     until = Condition.of_text("epsilon(interaction, training) <= 0.5")
     swept = run_sweep(plan, [], 1, Resources(jobs=1), out=tmp_path, until=until)
@@ -187,6 +189,21 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
 def test_a_plan_that_trains_nothing_is_refused():
     with pytest.raises(InputError, match="auditor run --only claims"):
         sweep("dplcf-sp", only="claims", data="synthetic")
+
+
+def test_trainings_that_a_search_doubled_are_noted(tmp_path, monkeypatch):
+    answer = AnswerRow(target="dplcf-sp", condition="", words="", factor=1.0, trainings=4)
+    monkeypatch.setattr(module, "_searched", lambda *given: ([answer], []))
+    plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
+    until = Condition.of_text("epsilon <= 1")
+    swept = run_sweep(plan, [], 2, Resources(jobs=1), out=tmp_path, until=until)
+    assert swept.notes[-1].startswith("dplcf-sp: the answer is by 4 trainings of its setting, of")
+
+
+def test_the_command_has_targets_by_default_as_an_audit_has():
+    code, _, said = cli("sweep", "--data", "nowhere")
+    assert code == 2
+    assert "'nowhere': not there" in said
 
 
 def test_what_is_left_out_is_said_once(tmp_path, caplog):
