@@ -2,7 +2,8 @@
 
 Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
 them and writes their lines of results.csv. ``python -m benchmarks.other_mechanisms``,
-``benchmarks.tightness`` and ``benchmarks.found_in_the_wild`` write tables of their own.
+``benchmarks.tightness``, ``benchmarks.recommenders`` and ``benchmarks.found_in_the_wild`` write
+tables of their own.
 """
 
 from __future__ import annotations

@@ -22,13 +22,12 @@ class Gcn(Embeddings):
     deep = True
     learning = MappingProxyType(
         {
-            "private_user": True,
             "server": "adam",
             "server_rate": 0.05,
-            "rounds": 40,
-            "epochs": 2,
+            "rounds": 60,
+            "epochs": 1,
             "optimizer": "sgd",
-            "learning_rate": 0.03,
-            "learner": {"dimension": 16, "init_scale": 0.3},
+            "learning_rate": 0.01,
+            "learner": {"dimension": 16, "init_scale": 0.2},
         }
     )

@@ -203,7 +203,7 @@ def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> 
         ("fedmf", {"rounds": 5}, {"rounds": 5, "server": "adam", "private_user": True}),
         ("fedrec", {"learner": "mf"}, {"learner.init_scale": 0.1, "learning_rate": 0.05}),
         ("fedmf", {"protection": {"name": "laplace", "epsilon": 3.0}}, {"protection.epsilon": 3.0}),
-        ("f-gerai", {}, {"private_user": False, "server": "adam"}),
+        ("f-gerai", {"learner": "mf"}, {"private_user": False, "server": "adam"}),
     ],
 )
 def test_settings_given_win_and_a_part_keeps_the_others(

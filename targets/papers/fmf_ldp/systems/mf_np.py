@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -35,6 +36,8 @@ class MfNp(Central):
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
     epochs: Annotated[Whole, "times that both tables are solved for in turn"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
+
+    learning = MappingProxyType({"factors": 16})
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -49,6 +50,8 @@ class ImplicitMf(System):
     rounds: Annotated[Whole, "rounds of a training"] = 20
     server_steps: Annotated[Whole, "steps on V that the server takes a round"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
+
+    learning = MappingProxyType({"factors": 16})
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
