@@ -14,7 +14,7 @@ from fedrec_auditor.reports.usefulness import ERRORS
 
 _TEMPLATE = Path(__file__).with_name("frontier_page.txt")
 _HUES = ("#1f4e8c", "#b3261e", "#2e7d32", "#8e5a00", "#6a1b9a", "#00788a", "#c2185b", "#555555")
-_WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 42.0
+_WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 57.0
 _LEAST, _MOST = 0.01, 1e5
 """Ends of the axis of epsilon: what lies beyond sits there."""
 
@@ -38,8 +38,8 @@ def figure(rows: Sequence[Setting]) -> Drawing:
 def _legend() -> list[str]:
     words = (
         "Line: a system from no noise to 16 times the printed; large dot: as printed.",
-        "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings. "
-        "Epsilon: claimed (ring), proved (bar), shown (dot).",
+        "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings.",
+        "Epsilon: claimed (ring), proved (bar), shown (small dot).",
     )
     return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
 
@@ -152,6 +152,13 @@ def buys(row: Setting, rows: Sequence[Setting]) -> bool:
     return bare is not None and row.gain_high < bare.gain_low
 
 
+def told(row: Setting, rows: Sequence[Setting]) -> bool:
+    """Whether intervals of its utility and of its attacks stand beside those without protection."""
+    bare = without(row, rows)
+    ends = (row.relative_high, row.gain_high, math.nan if bare is None else bare.gain_low)
+    return not any(map(math.isnan, ends))
+
+
 def costs(row: Setting) -> bool:
     """Whether utility is below that without protection, by its interval."""
     return row.relative_high < 1.0
@@ -181,7 +188,7 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
 def page(rows: Sequence[Setting]) -> str:
     """The page of the site: the figure, what it says, and a table of the printed settings."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
-    measured = [row for row in printed if without(row, rows) is not None]
+    measured = [row for row in printed if told(row, rows)]
     lists = {
         "cost utility, and attacks gain no less": [
             row.system for row in measured if costs(row) and not buys(row, rows)
@@ -201,6 +208,8 @@ def page(rows: Sequence[Setting]) -> str:
         for words, names in lists.items()
         if names
     ]
+    if untold := [row.system for row in printed if row not in measured]:
+        says.append(f"- **Not told** of {len(untold)}, as no interval is known: {_names(untold)}.")
     popular = [row.system for row in printed if blunt(row)]
     says.append(
         f"- **{len(popular)} of {len(printed)} do no better than popularity, or two means**, "
@@ -251,4 +260,6 @@ def _short(value: float) -> str:
 def _epsilon(value: float) -> str:
     if math.isnan(value):
         return ""
-    return "infinite" if math.isinf(value) else f"{value:,.3g}"
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"

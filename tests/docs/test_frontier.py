@@ -70,13 +70,15 @@ def changed(row: Setting = PRINTED, **values: float | str) -> Setting:
         ({"relative_high": 1.0}, "make attacks gain less at no cost that was seen"),
         ({"relative_high": 1.0, "gain_high": 0.39}, "neither cost nor buy anything that was seen"),
         ({"utility": 0.1}, "do no better than popularity, or two means"),
+        ({"relative_high": math.nan}, "Not told"),
+        ({"gain_high": math.nan}, "Not told"),
     ],
 )
 def test_a_system_stands_in_the_list_of_what_its_intervals_say(
     values: dict[str, float], words: str
 ) -> None:
     (line,) = [x for x in page([BARE, changed(**values)]).splitlines() if words in x]
-    assert line.startswith("- **1 of 1 ")
+    assert line.startswith(("- **1 of 1 ", "- **Not told** of 1"))
     assert line.endswith(": `fedmf-ldp`.")
 
 
