@@ -64,7 +64,8 @@ def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def utility_line(section: Section, record: Contents) -> str:
     """How well a system recommends, in a line; empty where it was not measured.
 
-    The unprotected version is named where the audit has it and changed the settings of neither.
+    It says whether it was trained under settings that learn. The unprotected version is named where
+    the audit has it and changed the settings of neither.
     """
     row = telling(section.utility)
     if row is None:
@@ -76,9 +77,9 @@ def utility_line(section: Section, record: Contents) -> str:
     if row.paper_value is not None:
         beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
     settings = record.plan.get("settings")
-    changed = isinstance(settings, Mapping) and not settings.keys().isdisjoint(
-        (row.target, row.unprotected)
-    )
+    settings = settings if isinstance(settings, Mapping) else {}
+    changed = not settings.keys().isdisjoint((row.target, row.unprotected))
+    under = ", under settings that learn" if settings.get(row.target, {}).get("learns") else ""
     asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"
@@ -87,7 +88,7 @@ def utility_line(section: Section, record: Contents) -> str:
     ]
     said = (
         f"{row.metric} {brief(row.value)} {ends_words(row)} "
-        f"({row.protocol}), against {'; '.join(beside)}."
+        f"({row.protocol}){under}, against {'; '.join(beside)}."
     )
     return f"{said} {_verdict(section)[1]}".strip()
 

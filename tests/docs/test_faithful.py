@@ -28,7 +28,7 @@ SETTINGS = {
     "averaged_genres": ("nn-self", None, False),
     "every_round": ("f-gerai", "protection", False),
     "init_scale": ("fedrec", "learner", 0.1),
-    "summed": ("fedrec", None, False),
+    "server": ("fedrec", None, "mean"),
     "private_user": ("f-dpmf", None, False),
     "as_printed": ("dplcf-sp", None, False),
 }

@@ -46,6 +46,14 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
     assert "without protection" not in utility_line(changed["fmf-ldp"], changed)
 
 
+def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
+    row = utility("fcf", 0.62, None)
+    for learns in (True, False):
+        plan = {"settings": {"fcf": {"learns": learns}}}
+        changed = record.model_copy(update={"plan": plan, "utility": (row,)})
+        assert ("under settings that learn" in utility_line(changed["fcf"], changed)) is learns
+
+
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
     assert not beats_guessing([open_])

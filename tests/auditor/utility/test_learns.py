@@ -12,10 +12,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 
 def tastes(rng: np.random.Generator) -> Interactions:
-    """120 users of four tastes and 80 items: a user meets six of ten of its own taste.
+    """120 users of four tastes and 80 items: a user meets .6 of its own taste, .1 of others.
 
-    And one of ten others. The tastes of a user and an item make the rating, so that neither has a
-    mean of its own.
+    The tastes of a user and an item make the rating, so that neither has a mean of its own.
     """
     users, items = rng.integers(4, size=120), np.arange(80) % 4
     alike = users[:, None] == items

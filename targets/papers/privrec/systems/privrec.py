@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import MetaLearned
@@ -28,6 +29,8 @@ class PrivRec(MetaLearned):
     proximal: Annotated[NotNegative, "mu, the weight of the distance to the model sent"] = 0.01
     item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
     averaged_genres: Averaged = False
+
+    learning = MappingProxyType({"item_ids": True})
 
     @property
     def network(self) -> Network:
