@@ -22,9 +22,10 @@ _LEAST, _MOST = 0.01, 1e5
 def figure(rows: Sequence[Setting]) -> Drawing:
     """A row of panels a family: utility against what attacks gain, and against epsilon."""
     drawn = _legend()
+    rows = [row for row in rows if not math.isnan(_better(row, row.utility) + row.random)]
     families = [f for f in FAMILIES if any(row.family == f.name for row in rows)]
     for number, family in enumerate(families):
-        mine = [row for row in rows if row.family == family.name and row.metric]
+        mine = [row for row in rows if row.family == family.name]
         drawn += _panels(family, mine, _HEAD + number * _ROW)
     return Drawing(
         name="frontier",
@@ -172,16 +173,21 @@ def ahead(row: Setting, other: Setting) -> bool:
 
 
 def blunt(row: Setting) -> bool:
-    """Whether the most popular items, or two means, do at least as well."""
+    """Whether it is not shown to do better than the most popular items, or two means."""
     if row.metric in ERRORS:
-        return row.utility >= row.popularity
-    return row.utility <= row.popularity
+        return not row.utility_high < row.popularity
+    return not row.utility_low > row.popularity
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
-    """Systems of the family that recommend better, by their intervals, and leak no more."""
+    """Systems of the family that recommend better, by intervals, and leak no more, by both."""
     return [
-        r.system for r in rows if r.family == row.family and ahead(r, row) and r.gain <= row.gain
+        r.system
+        for r in rows
+        if r.family == row.family
+        and ahead(r, row)
+        and r.gain_high <= row.gain_high
+        and not r.proved > row.proved
     ]
 
 
@@ -190,7 +196,7 @@ def page(rows: Sequence[Setting]) -> str:
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     measured = [row for row in printed if told(row, rows)]
     lists = {
-        "cost utility, and attacks gain no less": [
+        "cost utility, and attacks were not seen to gain less": [
             row.system for row in measured if costs(row) and not buys(row, rows)
         ],
         "cost utility, and attacks gain less": [
@@ -212,18 +218,18 @@ def page(rows: Sequence[Setting]) -> str:
         says.append(f"- **Not told** of {len(untold)}, as no interval is known: {_names(untold)}.")
     popular = [row.system for row in printed if blunt(row)]
     says.append(
-        f"- **{len(popular)} of {len(printed)} do no better than popularity, or two means**, "
-        f"which read nothing of anybody: {_names(popular)}."
+        f"- **{len(popular)} of {len(printed)} are not shown to do better than popularity, or two "
+        f"means**, which read nothing of anybody: {_names(popular)}."
     )
     better = {row.system: cheaper(row, printed) for row in printed}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
     if said:
         says.append(
-            "- **Another of the family recommends better, and attacks gain no more from it**: "
+            "- **Another of the family recommends better, leaks no more and promises no less**: "
             f"{'; '.join(said)}."
         )
     table = [
-        "| as printed | utility, unprotected = 1 | gain | without | claimed | proved, user |",
+        "| system | utility, without noise = 1 | gain | without | claimed | proved, user |",
         "|---|---|---|---|---|---|",
         *(_line(row, without(row, rows)) for row in printed),
     ]
@@ -244,7 +250,8 @@ def _line(row: Setting, bare: Setting | None) -> str:
     gain = _span(row.gain, row.gain_low, row.gain_high)
     least = "" if bare is None else _short(bare.gain)
     bounds = f"{_epsilon(row.claimed)} | {_epsilon(row.proved)}"
-    return f"| `{row.system}` | {over} | {gain} | {least} | {bounds} |"
+    cut = f", {row.rounds} rounds" if row.rounds else ""
+    return f"| `{row.system}`{cut} | {over} | {gain} | {least} | {bounds} |"
 
 
 def _span(value: float, low: float, high: float) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from fedrec_auditor.reports import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
@@ -106,11 +109,11 @@ FAMILIES = (
 class Setting:
     """A system at one setting: its utility, and what it leaks; nan or "" where there is none.
 
-    ``noise`` is times the printed, 0 without protection, nan of systems without a knob.
-    ``relative`` is utility over the unprotected twin's, larger being better. ``gain`` is the
-    largest of ``attack`` above guessing, ``claimed`` what is claimed in its own scope, ``proved``
-    and ``shown`` what holds of a whole user over the training against the server. Ends of intervals
-    follow their figure.
+    ``noise`` is times the printed, 0 without, nan of systems without a knob. ``relative`` is
+    utility over the twin's without noise, larger being better. ``gain`` is the largest, of
+    ``attack``, above guessing, ``gain_high`` the largest end of all; ``claimed`` what is claimed in
+    its own scope, ``proved`` and ``shown`` what holds of a whole user over the training against the
+    server. ``rounds`` says where trainings were cut, such as "20 of 40".
     """
 
     family: str
@@ -137,6 +140,7 @@ class Setting:
     proved: float
     shown: float
     trainings: int
+    rounds: str
 
 
 def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
@@ -145,10 +149,11 @@ def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
     kept = [row for row in read(path) if row.family not in fresh] if path.exists() else []
     order = [family.name for family in FAMILIES]
     every = sorted([*kept, *rows], key=lambda row: order.index(row.family))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(field.name for field in fields(Setting))
-        table.writerows([_cell(value) for value in astuple(row)] for row in every)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(field.name for field in fields(Setting))
+    table.writerows([_cell(value) for value in astuple(row)] for row in every)
+    store.write_all({path: text.getvalue().encode()})
 
 
 def _cell(value: object) -> object:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,12 +22,14 @@ from benchmarks._frontier_rows import FAMILIES, RESULTS, TRAININGS, Family, Sett
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
+from fedrec_auditor.auditor.run.tasks import QUICK_ROUNDS
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
+from fedrec_auditor.reports import store
 from fedrec_auditor.reports.frontier import telling
 from fedrec_auditor.reports.picture_files import standalone
 from fedrec_auditor.reports.sweep_record import Sweep
-from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, OverTrainingsRow
+from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, OverTrainingsRow, VariantRow
 
 ATTACKS = (
     "attribute-bayes",
@@ -39,14 +41,14 @@ ATTACKS = (
 """Attacks on what users met and who they are: who took part, or how often, is not drawn."""
 METRICS = frozenset({"AUC", "F1"})
 """Metrics that are drawn: of all users, on a scale from 0 to 1."""
+DATA = "ml-100k"
+"""The data of the page; rows of others are printed."""
 NOISE = ("0.0625", "1", "16")
 WHOLE = frozenset({"user", "server", "training"})
 """What epsilon is drawn for: all of a user, over a whole training, against the server."""
 
 
-def swept(
-    family: Family, data: str, out: Path, *, noise: Sequence[str] = NOISE, seeds: int = TRAININGS
-) -> Sweep:
+def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:
     """The sweep of a family, in a folder of its own of ``out``, as far as it is not yet there."""
     settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
     plan = Plan(
@@ -89,6 +91,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             and not row.view.endswith(BEYOND)
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
+        most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
         claim = next((row for row in rows if row.kind == "claimed"), None)
         noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
         twin = "" if variant.twin is None else found.variants[variant.twin].target
@@ -105,12 +108,13 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             popularity=_number(None if used is None else used.baseline),
             random=_number(None if used is None else used.random),
             attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
-            **_ends("gain", strongest),
+            **{**_ends("gain", strongest), "gain_high": _number(most)},
             claimed=_number(None if claim is None else claim.value),
             scope="" if claim is None else claim.view,
             proved=_whole(rows, "proved"),
             shown=_whole(rows, "shown"),
             trainings=0 if used is None else used.trainings,
+            rounds=_cut(family, variant),
         )
 
 
@@ -125,11 +129,25 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _whole(rows: Iterable[OverTrainingsRow], kind: str) -> float:
-    """Epsilon of a whole user against the server, at whatever delta: the first that is told."""
-    bounds = (row for row in rows if row.kind == kind)
-    whole = (row for row in bounds if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")))
-    return _number(next((row.value for row in whole), None))
+def _cut(family: Family, variant: VariantRow) -> str:
+    """Of how many rounds those are that a quick audit trains for; "" of all."""
+    settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
+    plan = Plan(settings={variant.target: settings})
+    rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
+    return f"{QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > QUICK_ROUNDS else ""
+
+
+def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> float:
+    """Epsilon of a whole user against the server, at whatever delta: the first that is told.
+
+    Of a system that claims nothing, infinity.
+    """
+    bounds = [row for row in rows if row.kind == kind]
+    for row in bounds:
+        if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
+            return row.value
+    claims = [row.value for row in rows if row.kind == "claimed"]
+    return math.inf if claims and all(map(math.isinf, claims)) else math.nan
 
 
 def _is_whole(parts: Sequence[str]) -> bool:
@@ -140,31 +158,39 @@ def _is_whole(parts: Sequence[str]) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """What the command line does."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("families", nargs="*", metavar="FAMILY")
-    parser.add_argument("--data", default="ml-100k")
+    names = [family.name for family in FAMILIES]
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names))
+    parser.add_argument("--data", default=DATA)
     parser.add_argument("--out", type=Path, default=Path("frontier"))
     parser.add_argument("--noise", nargs="+", default=NOISE, metavar="FACTOR")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args(arguments)
-    chosen = [f for f in FAMILIES if not given.families or f.name in given.families]
-    for family in chosen:
-        if given.quick:
-            found = swept(family, "synthetic", given.out, noise=("1",), seeds=1)
-            for row in settings_of(family, found):
-                print(*(f"{key}={value}" for key, value in asdict(row).items()))
+    if unknown := sorted(set(given.families) - set(names)):
+        parser.error(f"Expected families among {', '.join(names)}, got {', '.join(unknown)}.")
+    quick = {"data": "synthetic", "noise": ("1",), "seeds": 1}
+    full = {"data": given.data, "noise": given.noise, "seeds": TRAININGS}
+    for family in FAMILIES:
+        if given.families and family.name not in given.families:
             continue
-        found = swept(family, given.data, given.out, noise=given.noise)
-        write(list(settings_of(family, found)))
-    if not given.quick:
-        publish(read())
+        how = quick if given.quick else full
+        found = swept(family, out=given.out / str(how["data"]), **how)
+        if found.errors:
+            sys.exit("\n".join(found.errors))
+        rows = list(settings_of(family, found))
+        if how["data"] == DATA:
+            write(rows)
+            publish(read())
+        else:
+            for row in rows:
+                print(*(f"{key}={value}" for key, value in asdict(row).items()))
     return 0
 
 
 def publish(rows: Sequence[Setting]) -> None:
     """Write the figure and the page."""
     docs = RESULTS.parents[1] / "docs"
-    (docs / "frontier.svg").write_text(standalone(figure(rows)), encoding="utf-8")
-    (docs / "frontier.md").write_text(page(rows), encoding="utf-8")
+    contents = {"frontier.svg": standalone(figure(rows)), "frontier.md": page(rows)}
+    store.write_all({docs / name: text.encode() for name, text in contents.items()})
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ _DECADES = 3
 """So many have a number each."""
 _HOPELESS = 2.0
 """Errors so many times those of what is simpler, and worse ones, sit at the end of their axis."""
-UNPROTECTED = "unprotected"
+UNPROTECTED = "without noise"
 EPSILONS = ("claimed", "proved", "shown")
 _PRIVACY = "privacy"
 
@@ -69,7 +69,7 @@ class Level:
 class Frontier:
     """The points of one system, and which figures they are.
 
-    Where it is ``relative``, utility is over that of the same system without protection, which is
+    Where it is ``relative``, utility is over that of the same system without noise, which is
     among the points; else it is as measured. ``levels`` are what the most popular items and a
     random list reach, or two means and the mean of all ratings, in the same measure.
     """
@@ -90,7 +90,9 @@ class Frontier:
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
         return (
-            f"unprotected {self.metric} over its own" if less else f"{self.metric} over unprotected"
+            f"{self.metric} without noise over its own"
+            if less
+            else f"{self.metric} over that without noise"
         )
 
     @property
@@ -150,7 +152,7 @@ def _frontier(
     whole = {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0, "next_low": None, "next_high": None}
     found |= {place: row.model_copy(update=whole) for place, row in beside.items()}
     gains = [row for row in swept.overall if row.kind == "gain"]
-    own = [row for row in gains if row.variant in places]
+    own = [row for row in gains if row.variant in {*places, *twins}]
     # Of attackers who keep the protocol, where there are any.
     own = [row for row in own if not row.view.endswith(BEYOND)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
@@ -192,7 +194,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
         words.insert(0, UNPROTECTED)
-    return ", ".join(words) or "as printed"
+    return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
 def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:

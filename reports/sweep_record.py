@@ -29,7 +29,7 @@ RECORD = SWEEP
 PDF = "frontier.pdf"
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
 """What every sweep leaves; and ``PDF`` where the extra ``figures`` is there."""
-_ROLE = "unprotected twin"
+_ROLE = "twin without noise"
 
 
 class Sweep(SweepContents):
@@ -70,9 +70,9 @@ class Sweep(SweepContents):
             RECORD: self.encoded(),
         }
         store.check_writable(place)
-        if not picture_files.no_pdf():
+        if not (missing := picture_files.no_pdf()):
             contents[PDF] = picture_files.pdf(drawn)
-        elif place.is_dir():
+        if missing and place.is_dir():
             (place / PDF).unlink(missing_ok=True)
         store.write_all({place / name: content for name, content in contents.items()})
         return place
@@ -89,7 +89,7 @@ class Sweep(SweepContents):
             name="frontier",
             kind="frontier",
             title="What protection costs, and what it buys",
-            caption="Up: utility, over that of the same system without protection where there is "
+            caption="Up: utility, over that of the same system without noise where there is "
             "one. Right: what the strongest attack gains above guessing, and epsilon; less is "
             f"better. Crosses: intervals of {len(self.seeds)} trainings and their users.",
             svg=frontier.figure(frontier.frontiers(self), frontier.without_utility(self)),

@@ -31,7 +31,7 @@ class VariantRow(Row):
     """A system with settings: ``settings`` by place where they differ from the paper's.
 
     ``swept`` are the values of the axes. ``twin`` is the place, among the variants, of the same
-    system without protection, None where there is none.
+    system without noise, None where there is none.
     """
 
     target: str

@@ -79,7 +79,9 @@ def utility_line(section: Section, record: Contents) -> str:
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
-    under = ", under settings that learn" if settings.get(row.target, {}).get("learns") else ""
+    own = settings.get(row.target, {})
+    # Some systems learn as printed, or by no settings that are known: theirs say no more than this.
+    under = ", under settings that learn" if own.get("learns") and len(own) > 1 else ""
     asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
         f"{brief(other.value)} without protection ({other.target})"

@@ -109,7 +109,7 @@ class Knob:
     """The settings that buy privacy: scales of ``noise`` grow with it, ``budgets`` shrink.
 
     A setting of a part is named by its place, such as "protection.epsilon". At ``off`` each leaves
-    next to no noise: so the system stands beside itself where no other is the same without.
+    next to no noise, and the system stands beside itself: alike in all else.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> FmfLdp.privacy.turned(FmfLdp(), 4.0)

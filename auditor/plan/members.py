@@ -67,7 +67,9 @@ def spelled_out(name: str, given: Mapping[str, Setting], *location: str) -> dict
     if not learns:
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS}
-    return over(make_member("targets", name, rest, *location).learning, given)
+    learning = make_member("targets", name, rest, *location).learning
+    parts = {key: {"name": given[key]} for key in PARTS if isinstance(given.get(key), str)}
+    return over(learning, {**given, **parts})
 
 
 def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:

@@ -67,7 +67,7 @@ class Variant:
     """A system with settings, which is trained several times.
 
     ``swept`` are the values of the axes, by name. ``twin`` is the place, among all variants, of the
-    same system without protection, if there is one.
+    same system without noise, if there is one.
     """
 
     target: str
@@ -161,22 +161,21 @@ def _with_twins(plan: Plan, found: list[Variant]) -> tuple[Variant, ...]:
 
 
 def _twin(variant: Variant, plan: Plan) -> Variant | None:
-    """The same system without protection, with the settings that both have."""
+    """The same system without noise: itself or another, with the settings that both have."""
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
-    name = made.unprotected
+    name, knob = made.unprotected, made.privacy
     fields = _fields(target)
+    if knob is not None and knob.off is not None:
+        off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
+        return Variant(target, {**variant.settings, **off}, {})
     if name:
         known = _fields(name)
         shared = {k: v for k, v in variant.settings.items() if k in known and k != "protection"}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
-    knob = made.privacy
     if "protection" in fields and knob is not None:
         return Variant(target, {**variant.settings, **_UNPROTECTED}, {})
-    if knob is not None and knob.off is not None:
-        off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
-        return Variant(target, {**variant.settings, **off}, {})
     return None
 
 

@@ -278,7 +278,7 @@ def _run(
     data = records[0].provenance.data
     return Sweep(
         plan=_common(plan.model_dump(mode="json")),
-        axes={axis.name: axis.values for axis in axes},
+        axes={axis.name: axis.values for axis in sorted(axes, key=lambda axis: axis.name)},
         seeds=tuple(seeds),
         data={} if data is None else data.model_dump(mode="json"),
         versions=versions(),
@@ -287,7 +287,7 @@ def _run(
             VariantRow(
                 target=each.target,
                 settings=each.spelled_out,
-                swept=each.swept,
+                swept=dict(sorted(each.swept.items())),
                 twin=each.twin,
             )
             for each in grid
@@ -314,7 +314,7 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
     if not differ:
         return ""
     return (
-        f"{twin.target}, beside which {variant.target} stands, has as printed {', '.join(differ)}: "
+        f"{twin.target}, beside which {variant.target} stands, has {', '.join(differ)}: "
         "utility over it is not the price of protection alone."
     )
 

@@ -103,8 +103,8 @@ class Condition:
             )
         if not words or (self.what != "epsilon" and LOCAL not in plan.games):
             raise InputError(
-                f"Expected a plan that has {self.what} for {self.text!r}, got one without. They go "
-                "with the local game: add it, and name some attacks or leave them out for all."
+                f"Expected a plan that has {self.what} for {self.text!r}, got one without. Utility "
+                "and attacks go with the local game: add it, and do not leave all attacks out."
             )
 
     def rows(self, swept: SweepContents) -> list[SweepRow]:
@@ -298,4 +298,4 @@ def _useful(swept: SweepContents) -> str:
         f"{row.metric} {brief(row.value)} ({row.view}), popularity or two means "
         f"{brief(row.baseline)}"
     )
-    return f"There it {'does' if better else 'does not'} better than what is simpler: {beside}."
+    return f"There it recommends {'' if better else 'no '}better than what is simpler: {beside}."

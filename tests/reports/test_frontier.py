@@ -51,7 +51,7 @@ def test_every_system_is_drawn_or_named():
     own, other = found["own"], found["other"]
     assert [(p.name, p.utility.value) for p in own.points] == [
         ("epsilon=1", 0.6),
-        ("unprotected", 1.0),
+        ("without noise", 1.0),
     ]
     assert [(level.name, level.low) for level in own.levels] == [
         ("popularity", pytest.approx(0.8)),
@@ -59,7 +59,12 @@ def test_every_system_is_drawn_or_named():
     ]
     assert [level.ends for level in other.levels] == [(0.4,), (0.1,)]
     drawn = re.sub("<[^>]*>", "|", made.figure().svg)
-    for said in ("own", "other", "Without utility: silent.", "better: HR@10 over unprotected"):
+    for said in (
+        "own",
+        "other",
+        "Without utility: silent.",
+        "better: HR@10 over that without noise",
+    ):
         assert f"|{said}|" in drawn
 
 
@@ -69,7 +74,7 @@ def test_of_errors_less_is_better():
         ("two means", pytest.approx(1.25)),
         ("mean of all ratings", pytest.approx(5.0)),
     ]
-    assert own.measure == "unprotected RMSE over its own"
+    assert own.measure == "RMSE without noise over its own"
     assert (other.measure, other.falls, own.falls) == ("RMSE, where less is better", True, False)
 
 
@@ -84,7 +89,7 @@ def test_levels_beside_several_twins_are_all_there():
     (found,) = frontier.frontiers(made)
     assert found.levels[0].ends == pytest.approx((0.5, 0.8))
     names = [point.name for point in found.points]
-    assert names[2:] == ["unprotected, rounds=1", "unprotected, rounds=2"]
+    assert names[2:] == ["without noise, rounds=1", "without noise, rounds=2"]
 
 
 @pytest.mark.parametrize("epsilons", [(), (0.0,), (float("inf"),), (1e-9, 1e9), (1.0, 1.0)])

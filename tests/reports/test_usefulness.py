@@ -49,7 +49,7 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
 def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
     row = utility("fcf", 0.62, None)
     for learns in (True, False):
-        plan = {"settings": {"fcf": {"learns": learns}}}
+        plan = {"settings": {"fcf": {"learns": learns, "factors": 16}}}
         changed = record.model_copy(update={"plan": plan, "utility": (row,)})
         assert ("under settings that learn" in utility_line(changed["fcf"], changed)) is learns
 

@@ -6,6 +6,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.sweep.grid import Axis, variants
+from fedrec_auditor.auditor.sweep.sweep import _twin_words
 
 PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
 
@@ -67,46 +68,17 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
         assert all(before), directions
 
 
+@pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("name", FAMILIES["targets"].able())
-def test_every_system_that_buys_privacy_stands_beside_one_that_does_not(name):
-    if make_target(name, Plan()).privacy is None:
+def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike(name, learns):
+    settings = {name: {"learns": True}} if learns else {}
+    plan = Plan(targets=(name,), settings=settings)
+    if make_target(name, plan).privacy is None:
         return
-    (variant, *others) = grid("privacy=1", plan=Plan(targets=(name,)))
-    (twin,) = others
-    assert variant.twin == 1
-    bare = make_target(
-        twin.target, Plan(targets=(twin.target,), settings={twin.target: twin.settings})
-    )
+    made = grid("privacy=1", plan=plan)
+    assert made[0].twin == 1
+    assert not _twin_words(made[0], made, plan)
+    bare = make_target(made[1].target, made[1].plan(plan, 0))
     if bare.privacy is not None:
         (place,) = bare.privacy.noise + bare.privacy.budgets
-        assert getattr(bare, place) in (0.0, bare.privacy.off)
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        (["epsilon"], r"\[TARGET\.\]NAME=VALUE,VALUE, got 'epsilon'"),
-        (["epsilon=1,,2"], "got 'epsilon=1,,2'"),
-        (["epsilon=1,1.0"], "each setting of fmf-ldp once"),
-        (["epsilon=1", "epsilon=4"], "epsilon of fmf-ldp once"),
-        (["eps=1", "epsilon=4"], "epsilon of fmf-ldp once"),
-        (["epsilon=1,2", "fmf-ldp.epsilon=3"], "epsilon of fmf-ldp once"),
-        (["epsilon=1,1"], "each value of epsilon once, got 1 twice"),
-        (["epsilom=1"], "got 'epsilom'.*epsilon"),
-        (["privacy=0"], "privacy above 0, how many times the noise, got '0'"),
-        (["epsilon=-1"], "epsilon"),
-    ],
-)
-def test_a_wrong_axis_is_refused(texts, said):
-    with pytest.raises(InputError, match=said):
-        grid(*texts)
-
-
-def test_too_many_trainings_are_refused_twins_and_seeds_counted():
-    many = ",".join(map(str, range(1, 201)))
-    with pytest.raises(InputError, match="at most 10,000 trainings"):
-        grid(f"rounds={many}", f"reports={many}")
-    one, axes = Plan(targets=("fmf-ldp",)), [Axis("rounds", tuple(many.split(",")))]
-    assert len(variants(one, axes, 25)) == 400
-    with pytest.raises(InputError, match="got 10,400"):
-        variants(one, axes, 26)
+        assert getattr(bare, place) == bare.privacy.off

@@ -44,14 +44,13 @@ class HflSgdmf(NoisySteps):
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {
             "spread": 0.1,
             "rate": 0.1,
             "rounds": 200,
             "learning_rate": 1.0,
-            "train_both": True,
             "tuning": 0,
         }
     )

@@ -52,7 +52,7 @@ class HflSynsgd(NoisySteps):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )

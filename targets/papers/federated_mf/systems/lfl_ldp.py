@@ -40,7 +40,7 @@ class LflLdp(PretrainedMf):
 
     noise_multiplier: float = 1.64
 
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Every message of a user of one rating, there or not, at the worst V.

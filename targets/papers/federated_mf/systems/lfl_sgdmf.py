@@ -70,7 +70,7 @@ class LflSgdmf(PretrainedMf):
     overstated: Annotated[_Overstated, "what a lying server says |U1| is, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else made of two independent parts"] = True
 
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
 
     def public(self, interactions: Interactions) -> Public:
         """What everybody knows: honest servers see the sum and what is sent outside the masks."""

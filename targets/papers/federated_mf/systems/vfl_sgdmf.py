@@ -45,7 +45,7 @@ class VflSgdmf(NoisySteps):
     noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
-    privacy = Knob(noise=("noise_multiplier",))
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1})
     holding = Items()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -45,7 +44,6 @@ class FedPerGnn(RatingGraph):
     pseudo: Annotated[Whole, "items by which the code's noise is divided, a user"] = 1000
     rounds: Annotated[Whole, "rounds of a training"] = 87
 
-    learning = MappingProxyType({"learning_rate": 100.0, "rounds": 800})
     privacy = Knob(budgets=("epsilon",), off=1e6)
 
     @property

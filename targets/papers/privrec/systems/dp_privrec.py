@@ -67,7 +67,7 @@ class DpPrivRec(PrivRec):
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected = "privrec"
-    privacy = Knob(noise=("multiplier",))
+    privacy = Knob(noise=("multiplier",), off=1e-6)
 
     def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """The model and the clipping bound."""
