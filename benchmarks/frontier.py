@@ -140,14 +140,15 @@ def _cut(family: Family, variant: VariantRow) -> str:
 def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> float:
     """Epsilon of a whole user against the server, at whatever delta: the first that is told.
 
-    Of a system that claims nothing, infinity.
+    What is proved of a system that claims nothing is infinity.
     """
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
         if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
             return row.value
     claims = [row.value for row in rows if row.kind == "claimed"]
-    return math.inf if claims and all(map(math.isinf, claims)) else math.nan
+    nothing = kind == "proved" and claims and all(map(math.isinf, claims))
+    return math.inf if nothing else math.nan
 
 
 def _is_whole(parts: Sequence[str]) -> bool:
