@@ -38,7 +38,7 @@ def figure(rows: Sequence[Setting]) -> Drawing:
 
 def _legend() -> list[str]:
     words = (
-        "Line: a system from no noise to 16 times the printed; large dot: as printed.",
+        "Line: a system from no noise to 16 times the printed; large dot: the printed noise.",
         "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings.",
         "Epsilon: claimed (ring), proved (bar), shown (small dot).",
     )
@@ -52,7 +52,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     def height(value: float) -> float:
         return floor - min(max(value / most, 0.0), 1.0) * _HEIGHT
 
-    largest = max([0.1, *(row.gain_high for row in rows if row.gain_high == row.gain_high)])
+    largest = max([0.1, *(row.gain_high for row in rows if not math.isnan(row.gain_high))])
 
     def gained(value: float) -> float:
         return _LEFT + min(max(value / largest, 0.0), 1.0) * _PANEL
@@ -131,7 +131,7 @@ def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place
 
 
 def _point(x: float, y: float, row: Setting) -> str:
-    size = 2.2 if row.noise not in (1.0,) and not math.isnan(row.noise) else 4
+    size = 4.0 if row.noise == 1.0 or math.isnan(row.noise) else 2.2
     return drawing.dot(x, y, "leak").replace('r="4"', f'r="{size:g}"')
 
 
@@ -160,6 +160,12 @@ def told(row: Setting, rows: Sequence[Setting]) -> bool:
     return not any(map(math.isnan, ends))
 
 
+def seen(row: Setting, rows: Sequence[Setting]) -> bool:
+    """Whether attacks gain anything without noise: else they cannot tell what noise buys."""
+    bare = without(row, rows)
+    return bare is not None and bare.gain_low > 0.0
+
+
 def costs(row: Setting) -> bool:
     """Whether utility is below that without protection, by its interval."""
     return row.relative_high < 1.0
@@ -180,21 +186,26 @@ def blunt(row: Setting) -> bool:
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
-    """Systems of the family that recommend better, by intervals, and leak no more, by both."""
+    """Systems of the family that recommend better, by intervals, and leak no more.
+
+    By attacks and by proofs: where one of them has none, nothing is said.
+    """
     return [
         r.system
         for r in rows
         if r.family == row.family
         and ahead(r, row)
         and r.gain_high <= row.gain_high
-        and not r.proved > row.proved
+        and r.proved <= row.proved
     ]
 
 
 def page(rows: Sequence[Setting]) -> str:
     """The page of the site: the figure, what it says, and a table of the printed settings."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
-    measured = [row for row in printed if told(row, rows)]
+    known = [row for row in printed if told(row, rows)]
+    measured = [row for row in known if seen(row, rows)]
+    blind = [row.system for row in known if row not in measured]
     lists = {
         "cost utility, and attacks were not seen to gain less": [
             row.system for row in measured if costs(row) and not buys(row, rows)
@@ -214,19 +225,25 @@ def page(rows: Sequence[Setting]) -> str:
         for words, names in lists.items()
         if names
     ]
-    if untold := [row.system for row in printed if row not in measured]:
+    if blind:
+        dear = sum(costs(row) for row in known if row.system in blind)
+        says.append(
+            f"- **Not judged: {len(blind)}**, from which these attacks gain nothing that was seen "
+            f"even without noise; {dear} of them cost utility: {_names(blind)}."
+        )
+    if untold := [row.system for row in printed if row not in known]:
         says.append(f"- **Not told** of {len(untold)}, as no interval is known: {_names(untold)}.")
     popular = [row.system for row in printed if blunt(row)]
     says.append(
         f"- **{len(popular)} of {len(printed)} are not shown to do better than popularity, or two "
         f"means**, which read nothing of anybody: {_names(popular)}."
     )
-    better = {row.system: cheaper(row, printed) for row in printed}
+    better = {row.system: cheaper(row, measured) for row in measured}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
     if said:
         says.append(
-            "- **Another of the family recommends better, leaks no more and promises no less**: "
-            f"{'; '.join(said)}."
+            "- **Another of the family recommends better, and leaks no more by attacks and by "
+            f"proof**: {'; '.join(said)}."
         )
     table = [
         "| system | utility, without noise = 1 | gain | without | claimed | proved, user |",

@@ -113,7 +113,7 @@ class Setting:
     utility over the twin's without noise, larger being better. ``gain`` is the largest, of
     ``attack``, above guessing, ``gain_high`` the largest end of all; ``claimed`` what is claimed in
     its own scope, ``proved`` and ``shown`` what holds of a whole user over the training against the
-    server. ``rounds`` says where trainings were cut, such as "20 of 40".
+    server, with what they rest on. ``rounds`` says where trainings were cut, such as "20 of 40".
     """
 
     family: str
@@ -138,7 +138,9 @@ class Setting:
     claimed: float
     scope: str
     proved: float
+    proved_basis: str
     shown: float
+    shown_basis: str
     trainings: int
     rounds: str
 

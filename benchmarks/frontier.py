@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from benchmarks._frontier_page import figure, page
 from benchmarks._frontier_rows import FAMILIES, RESULTS, TRAININGS, Family, Setting, read, write
@@ -111,8 +112,8 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             **{**_ends("gain", strongest), "gain_high": _number(most)},
             claimed=_number(None if claim is None else claim.value),
             scope="" if claim is None else claim.view,
-            proved=_whole(rows, "proved"),
-            shown=_whole(rows, "shown"),
+            **_whole(rows, "proved"),
+            **_whole(rows, "shown"),
             trainings=0 if used is None else used.trainings,
             rounds=_cut(family, variant),
         )
@@ -137,7 +138,7 @@ def _cut(family: Family, variant: VariantRow) -> str:
     return f"{QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > QUICK_ROUNDS else ""
 
 
-def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> float:
+def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> dict[str, Any]:
     """Epsilon of a whole user against the server, at whatever delta: the first that is told.
 
     What is proved of a system that claims nothing is infinity.
@@ -145,10 +146,10 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> float:
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
         if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
-            return row.value
+            return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     claims = [row.value for row in rows if row.kind == "claimed"]
     nothing = kind == "proved" and claims and all(map(math.isinf, claims))
-    return math.inf if nothing else math.nan
+    return {kind: math.inf if nothing else math.nan, f"{kind}_basis": ""}
 
 
 def _is_whole(parts: Sequence[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
 from fedrec_auditor.targets.learners.parts.work import Neighbours
@@ -20,15 +19,3 @@ class LightGcn(Embeddings):
 
     neighbours = Neighbours.ADDED
     deep = False
-    learning = MappingProxyType(
-        {
-            "private_user": True,
-            "server": "adam",
-            "server_rate": 0.05,
-            "rounds": 40,
-            "epochs": 1,
-            "optimizer": "sgd",
-            "learning_rate": 0.05,
-            "learner": {"dimension": 16},
-        }
-    )

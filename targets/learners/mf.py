@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
@@ -23,18 +22,6 @@ class Mf(Embeddings):
 
     neighbours = Neighbours.IGNORED
     deep = False
-    learning = MappingProxyType(
-        {
-            "private_user": True,
-            "server": "adam",
-            "server_rate": 0.05,
-            "rounds": 40,
-            "epochs": 1,
-            "optimizer": "sgd",
-            "learning_rate": 0.05,
-            "learner": {"dimension": 16},
-        }
-    )
 
     @property
     def squared(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,9 @@ BARE = Setting(
     claimed=math.inf,
     scope="user / any pair / server / training",
     proved=math.inf,
+    proved_basis="",
     shown=math.inf,
+    shown_basis="",
     trainings=3,
     rounds="",
 )
@@ -59,8 +62,8 @@ PRINTED = dataclasses.replace(
 )
 
 
-def changed(row: Setting = PRINTED, **values: float | str) -> Setting:
-    return dataclasses.replace(row, **values)  # type: ignore[arg-type]
+def changed(row: Setting = PRINTED, **values: Any) -> Setting:
+    return dataclasses.replace(row, **values)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +91,19 @@ def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
     assert "`fedmf-ldp` by `fedmf-apm`" in page([BARE, PRINTED, better])
     other = changed(better, family="fedrec")
     leaky = changed(better, gain_high=0.23)
-    boastful = changed(better, proved=30.0)
-    for row in (other, leaky, boastful):
+    weaker = changed(better, proved=30.0)
+    unproved = changed(better, proved=math.nan)
+    for row in (other, leaky, weaker, unproved):
         assert "by `fedmf-apm`" not in page([BARE, PRINTED, row])
     squares = {"metric": "MSE"}  # of which more is worse
     assert "by `fedmf-apm`" not in page([changed(r, **squares) for r in (BARE, PRINTED, better)])
+
+
+def test_noise_is_not_judged_by_attacks_that_see_nothing_without_it() -> None:
+    blind = changed(BARE, gain=0.0, gain_low=-0.01, gain_high=0.01)
+    said = page([blind, PRINTED])
+    assert "protected systems" not in said
+    assert "- **Not judged: 1**" in said
 
 
 def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +48,18 @@ class Embeddings(Checked):
 
     neighbours: ClassVar[Neighbours]
     deep: ClassVar[bool]
-    learning: ClassVar[Mapping[str, Any]]
+    learning: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "private_user": True,
+            "server": "adam",
+            "server_rate": 0.05,
+            "rounds": 40,
+            "epochs": 1,
+            "optimizer": "sgd",
+            "learning_rate": 0.05,
+            "learner": {"dimension": 16},
+        }
+    )
 
     @property
     def squared(self) -> bool:
