@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from scipy.stats import t as student
@@ -32,6 +33,7 @@ def over_trainings(
     lows: Sequence[float],
     highs: Sequence[float],
     confidence: float,
+    users: float | None = None,
 ) -> OverTrainings:
     """Combine the figures of trainings, each with an interval over its users, (n,) each.
 
@@ -40,6 +42,7 @@ def over_trainings(
     trainings and the mean of the users' ones; their squares are added, the method of variance
     estimates recovery (Zou and Donner, Statistics in Medicine 2008). The part of the users is also
     in each training's figure as far as splits are drawn anew, so that the interval is rather wide.
+    Where the users' intervals are at another confidence, ``users``, they are scaled as normal ones.
 
     >>> found = over_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(found.value, 3), round(found.ci_low, 3), round(found.ci_high, 3)
@@ -47,8 +50,10 @@ def over_trainings(
     """
     each = np.asarray(values, dtype=float)
     count, mean = len(each), float(np.mean(each))
-    below = float(np.mean(each - np.asarray(lows, dtype=float)))
-    above = float(np.mean(np.asarray(highs, dtype=float) - each))
+    of_users = confidence if users is None else users
+    scale = _quantile(confidence) / _quantile(of_users)
+    below = scale * float(np.mean(each - np.asarray(lows, dtype=float)))
+    above = scale * float(np.mean(np.asarray(highs, dtype=float) - each))
     if count == 1:
         return OverTrainings(mean, mean - below, mean + above, math.nan, math.nan, 1)
     quantile = float(student.ppf((1.0 + confidence) / 2.0, count - 1))
@@ -62,6 +67,11 @@ def over_trainings(
         next_high=mean + further,
         trainings=count,
     )
+
+
+def _quantile(confidence: float) -> float:
+    """How many standard deviations a two-sided normal interval reaches."""
+    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
 def shown(bounds: Sequence[float]) -> float:

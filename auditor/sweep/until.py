@@ -112,11 +112,14 @@ class Condition:
         rows = ratios(swept.rows, swept.variants) if self.what == "utility" else swept.rows
         return [row for row in rows if row.variant == 0]
 
-    def kept(self, rows: Sequence[SweepRow], trainings: int, confidence: float) -> bool | None:
+    def kept(
+        self, rows: Sequence[SweepRow], trainings: int, confidence: float, looks: int = 1
+    ) -> bool | None:
         """Whether a further training keeps it: by all ``trainings`` of a variant, its ``rows``.
 
         None if they cannot tell: fewer than ``FEWEST``, or not all of them have each figure. All
-        attacks keep it at once (Bonferroni). InputError if nothing here speaks of it.
+        attacks of all ``looks`` keep it at once, at the ``confidence`` of the rows (Bonferroni).
+        InputError if nothing here speaks of it.
         """
         groups = self.figures(rows)
         if self.what == "epsilon":
@@ -126,7 +129,8 @@ class Condition:
                 [row.value for row in group],
                 [row.value if row.ci_low is None else row.ci_low for row in group],
                 [row.value if row.ci_high is None else row.ci_high for row in group],
-                1.0 - (1.0 - confidence) / len(groups),
+                1.0 - (1.0 - confidence) / (looks * len(groups)),
+                users=confidence,
             )
             for group in groups.values()
         ]
@@ -229,7 +233,7 @@ def search(
     tried: dict[float, bool] = {}
     trainings: dict[float, int] = {}
     # Of at most STEPS + 2 factors, each looked at a few times, all hold at once (Bonferroni).
-    sure = 1.0 - (1.0 - confidence) / ((STEPS + 2) * MOST_SEEDS.bit_length())
+    looks = (STEPS + 2) * MOST_SEEDS.bit_length()
     unsure: list[float] = []
 
     def keeps(factor: float) -> bool:
@@ -237,7 +241,7 @@ def search(
         count = seeds
         while kept is None and count <= seeds * MOST_SEEDS:
             swept = trained(factor, count)
-            kept = condition.kept(condition.rows(swept), count, sure)
+            kept = condition.kept(condition.rows(swept), count, confidence, looks)
             if swept.errors and kept is not False:  # what failed may be what leaks
                 kept = None
                 break
