@@ -232,7 +232,10 @@ def page(rows: Sequence[Setting]) -> str:
             f"even without noise; {dear} of them cost utility: {_names(blind)}."
         )
     if untold := [row.system for row in printed if row not in known]:
-        says.append(f"- **Not told** of {len(untold)}, as no interval is known: {_names(untold)}.")
+        says.append(
+            f"- **Not told** of {len(untold)}, as not all trainings ended, or without interval: "
+            f"{_names(untold)}."
+        )
     popular = [row.system for row in printed if blunt(row)]
     says.append(
         f"- **{len(popular)} of {len(printed)} are not shown to do better than popularity, or two "

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from benchmarks.others.case import CONFIDENCE, Case
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Case):
     """A mechanism of a public package at the epsilon that the package gives it.
 
-    ``exact`` is the epsilon that it has at the claimed delta, for the inputs named: by derivation
-    or by listing its outputs. ``claim`` says in which place of the package the epsilon is claimed
-    and how it is read, ``remark`` what the code does, and from where the exact epsilon follows,
-    ``holds_if`` the milder reading or use under which the claim holds, ``again`` the command that
-    measures it where ``call`` cannot be named on the command line.
+    ``key`` is its name in ``module``, that of the package here. ``exact`` is the epsilon that it
+    has at the claimed delta, for the inputs named. ``claim`` says in which place of the package the
+    epsilon is claimed and how it is read, ``remark`` what the code does, and from where the exact
+    epsilon follows, ``holds_if`` the milder reading or use under which the claim holds, ``answer``
+    what the maintainers might say, ``remedy`` what would repair it.
     """
 
+    module: str
+    key: str
     exact: float
     claim: str
     holds_if: str = ""
-    again: str = ""
+    answer: str = ""
+    remedy: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where its row is kept: the last word of the module, and the key."""
+        return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property
     def broken(self) -> bool:
@@ -32,14 +41,14 @@ class Finding(Case):
     @property
     def command(self) -> str:
         """What measures it again, in the root of the project."""
-        if self.again:
-            return self.again
-        words = [
-            f"auditor verify {self.call.__module__}:{self.call.__name__}",
-            f"--epsilon {self.epsilon:.12g}",
-            f"--delta {self.delta:g}" if self.delta else "",
-            f"--inputs '{json.dumps(self.inputs)}'",
-            f"--samples {self.samples}",
-            f"--confidence {CONFIDENCE}",
-        ]
-        return " ".join(word for word in words if word)
+        words = ["auditor verify"]
+        if isinstance(self.call, Gaussian):
+            law = asdict(self.call)
+            words += ["gaussian", *(f"--set {name}={value:.17g}" for name, value in law.items())]
+        else:
+            words.append(f"{self.module}:{self.key}")
+        words.append(f"--epsilon {self.epsilon:.12g}")
+        words += [f"--delta {self.delta:g}"] if self.delta else []
+        if self.inputs is not None:
+            words += [f"--inputs '{json.dumps(self.inputs)}'", f"--samples {self.samples}"]
+        return " ".join([*words, f"--confidence {CONFIDENCE}"])

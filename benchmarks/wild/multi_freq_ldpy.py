@@ -11,29 +11,24 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import exact, load, one_by_one
-from benchmarks.wild.finding import Finding
+from benchmarks.wild import exact, one_by_one
+from benchmarks.wild.package import Package
 from fedrec_auditor.auditor.verification import Density
 
+INSTALLED = Package.of(__name__)
 EPSILON, K, D = 1.0, 3, 3
 SUBSETS = 4, 0.5
 """Domain and epsilon at which subsets of two are sent."""
-TUPLE = (
-    "; `input_tuple` is the user's true tuple and `epsilon` its privacy guarantee, and the "
-    "splitting solution beside it shares epsilon among the attributes so that the tuple has it. "
-    "Read for the tuple, replaced as a whole"
-)
-ATTRIBUTE = "one attribute is replaced: exactly epsilon"
 PERMANENT, REPORTS = 2.0, 4
 """The epsilon of all reports of a user, where each spends ``EPSILON``, and how many are drawn."""
-ONE = "docstring: `epsilon` is the privacy guarantee; one report, replaced"
 GRR, HE, SS, UE = (
-    load(f"multi_freq_ldpy.pure_frequency_oracles.{n}") for n in ["GRR", "HE", "SS", "UE"]
+    INSTALLED.load(f"multi_freq_ldpy.pure_frequency_oracles.{n}") for n in ["GRR", "HE", "SS", "UE"]
 )
 FAKES, SAMPLED, SPLIT = (
-    load(f"multi_freq_ldpy.mdim_freq_est.{name}_solution") for name in ("RSpFD", "SMP", "SPL")
+    INSTALLED.load(f"multi_freq_ldpy.mdim_freq_est.{name}_solution")
+    for name in ("RSpFD", "SMP", "SPL")
 )
-REPEATED = load("multi_freq_ldpy.long_freq_est.L_SUE")
+REPEATED = INSTALLED.load("multi_freq_ldpy.long_freq_est.L_SUE")
 
 
 @numba.njit(cache=False)
@@ -158,106 +153,19 @@ def _fakes_masses(x: tuple[int, ...]) -> dict[tuple[int, ...], float]:
 fakes_density = Density(sample=fakes_random, log_prob=log_fakes)
 
 
-def findings() -> tuple[Finding, ...]:
-    def finding(call: Any, name: str, **fields: Any) -> Finding:
-        given: dict[str, Any] = {
-            "epsilon": EPSILON,
-            "exact": EPSILON,
-            "inputs": (0, 1),
-            "claim": ONE,
-        }
-        return Finding(library="multi-freq-ldpy", name=name, call=call, **(given | fields))
+def second_routes() -> dict[str, float]:
+    """Exact epsilons, by listing the outputs."""
 
-    def both(kind: str, d: int, k: int) -> float:
-        return exact.epsilon(fakes_distribution((v,) * d, k, kind) for v in (0, 1))
+    def faked(kind: str, k: int, *inputs: tuple[int, ...]) -> float:
+        return exact.epsilon(fakes_distribution(x, k, kind) for x in inputs)
 
     k, epsilon = SUBSETS
-    everywhere = (
-        "the sampled attribute is reported at ln(d (e^epsilon - 1) + 1), as if it hid among the "
-        "fakes. Where every entry of the report agrees with one tuple and none with the other, all "
-        "d terms of the mixture have that same ratio: so much is spent, whatever the fakes"
-    )
-    return (
-        finding(
-            subset,
-            "SS_Client",
-            epsilon=epsilon,
-            exact=exact.epsilon(subset_distribution(x, k, epsilon, ordered=True) for x in range(k)),
-            setting=f"{k} values, so two are sent",
-            claim="docstring: `epsilon` is the privacy guarantee, and a set is returned. What is "
-            "returned is an array. Read for the array as it is returned, one report",
-            holds_if="the subset is sorted before it is sent (see below)",
-            remark="the true value, if it is among those sent, is written first. Its second place "
-            "is therefore impossible, and a report (a, b) has probability 0 under b, not under a",
-        ),
-        finding(
-            fakes_response,
-            "RSpFD_GRR_Client",
-            inputs=((0,) * D, (1,) * D),
-            exact=both("response", D, K),
-            setting=f"{D} attributes of {K} values",
-            claim="docstring" + TUPLE,
-            holds_if=ATTRIBUTE,
-            remark=everywhere,
-        ),
-        finding(
-            fakes_zero,
-            "RSpFD_UE_zero_Client",
-            inputs=((0, 0), (1, 1)),
-            exact=both("zero", 2, 2),
-            setting="2 attributes of 2 values, optimized unary encoding",
-            claim="docstring" + TUPLE,
-            holds_if=ATTRIBUTE,
-            remark=everywhere,
-        ),
-        finding(
-            fakes_density,
-            "RSpFD_UE_rnd_Client",
-            inputs=((0, 0), (1, 0)),
-            exact=exact.epsilon(fakes_distribution(x, 4, "random") for x in ((0, 0), (1, 0))),
-            setting="2 attributes of 4 values, optimized unary encoding; one attribute replaced",
-            again=f"auditor verify {__name__}:fakes_density --epsilon 1 "
-            "--inputs '[[0, 0], [1, 0]]'",
-            claim="docstring: `epsilon` is the privacy guarantee. Read for one attribute, the "
-            "other the same: the mildest reading",
-            remark="a fake is a random value, encoded. With r = d (e^epsilon - 1) + 1, the report "
-            "in which the replaced attribute shows the bit of a value alone, and the other "
-            "attribute every bit but its own value's, is (r / (r + k - 1) + c) / (1 / (r + k - 1) "
-            "+ c) times as likely under that value as under another, c = (d - 1) / (1 + (k - 1) "
-            "r): more than e^epsilon from 3 values on. The probabilities are listed from the code, "
-            "and draws of the package fit them. If the whole tuple is replaced, "
-            f"{amplified(EPSILON, 2):.4f} is spent",
-        ),
-        finding(
-            several_unary,
-            "L_SUE_Client",
-            epsilon=PERMANENT,
-            exact=REPORTS * EPSILON,
-            setting=f"{REPORTS} reports, eps_perm {PERMANENT:g}, eps_1 {EPSILON:g}; {K} values",
-            claim="docstring: `eps_perm` is the upper bound of the privacy guarantee, for "
-            "infinitely many reports; the README calls it the longitudinal one. Read for the "
-            f"reports of a user whose value stays the same, {REPORTS} calls alike",
-            remark="the first round, which its comment calls permanent, is drawn anew in every "
-            "call and not returned, so that it can be kept nowhere: r reports are independent and "
-            "spend r eps_1, without a bound. The other `L_*_Client` do the same. The package "
-            "simulates collections, and in its README's example every user reports once",
-            holds_if="every user reports once: eps_1 (see below)",
-        ),
-        finding(
-            subset_sorted,
-            "SS_Client, sorted",
-            epsilon=epsilon,
-            exact=exact.epsilon(
-                subset_distribution(x, k, epsilon, ordered=False) for x in range(k)
-            ),
-            setting=f"{k} values, so two are sent",
-        ),
-        finding(response, "GRR_Client", setting=f"{K} values"),
-        finding(unary, "UE_Client", setting=f"{K} values, optimized"),
-        finding(histogram, "HE_Client", setting=f"{K} values"),
-        finding(split, "SPL_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
-        finding(sampled, "SMP_GRR_Client", setting="2 attributes", inputs=((0, 0), (1, 1))),
-        finding(
-            repeated_unary, "L_SUE_Client", setting=f"one report, eps_perm 2, eps_1 1; {K} values"
-        ),
-    )
+    routes = {
+        key: exact.epsilon(subset_distribution(x, k, epsilon, ordered=ordered) for x in range(k))
+        for key, ordered in (("subset", True), ("subset_sorted", False))
+    }
+    return routes | {
+        "fakes_response": faked("response", K, (0,) * D, (1,) * D),
+        "fakes_zero": faked("zero", 2, (0, 0), (1, 1)),
+        "fakes_density": faked("random", 4, (0, 0), (1, 0)),
+    }

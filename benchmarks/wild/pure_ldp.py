@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import exact, load, one_by_one
-from benchmarks.wild.finding import Finding
+from benchmarks.wild import exact, one_by_one
+from benchmarks.wild.package import Package
 
-ORACLES = load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
-CORE = load("pure_ldp.core")
-SKETCH = load("pure_ldp.frequency_oracles.priv_count_sketch")
+INSTALLED = Package.of(__name__)
+ORACLES = INSTALLED.load("pure_ldp.frequency_oracles", "statsmodels", "statsmodels.api")
+CORE = INSTALLED.load("pure_ldp.core")
+SKETCH = INSTALLED.load("pure_ldp.frequency_oracles.priv_count_sketch")
 F, M = 0.5, 8
 LARGE = 12.0
 """An epsilon that ``convert_eps_to_f`` rounds to no noise."""
-CLAIM = (
-    "the clients take `epsilon`, their docstrings call it the privacy budget; one report, replaced"
-)
 
 
 @cache
@@ -113,60 +111,10 @@ def converted_f(epsilon: float) -> float:
     return round(2.0 / (math.exp(epsilon / 2.0) + 1.0), 2)
 
 
-def findings() -> tuple[Finding, ...]:
-    def honest(call: Any, name: str, setting: str) -> Finding:
-        return Finding(
-            library="pure-ldp",
-            name=name,
-            call=call,
-            epsilon=1.0,
-            inputs=(0, 1),
-            exact=1.0,
-            setting=setting,
-            claim=CLAIM,
-        )
-
-    return (
-        Finding(
-            library="pure-ldp",
-            name="RAPPORClient",
-            call=rappor,
-            epsilon=4.0 * math.log((1.0 - F / 2.0) / (F / 2.0)),
-            inputs=(0, 1),
-            exact=exact.epsilon([rappor_distribution((1, 4)), rappor_distribution((0, 5))]),
-            setting=f"f {F}, two hash functions, {M} bits",
-            claim="`RAPPORClient.convert_f_to_eps` and `RAPPORServer.epsilon`: "
-            "2k ln((1 - f/2) / (f/2)) for k hash functions; a note in `rappor_client.py` says that "
-            "there is no second response and no longitudinal privacy. Read for one report and two "
-            "items",
-            remark="`_perturb` writes a 1 where the draw says 1, and nothing where it says 0: a "
-            "set bit is never cleared. A 0 at a position of an item is impossible for whoever has "
-            "it, and has probability 1 - f/2 for others",
-        ),
-        Finding(
-            library="pure-ldp",
-            name="RAPPORClient.convert_eps_to_f",
-            call=converted,
-            epsilon=LARGE,
-            inputs=(0, 1),
-            exact=exact.epsilon(rappor_distribution((one,), converted_f(LARGE)) for one in (1, 0)),
-            samples=800_000,
-            setting=f"epsilon {LARGE:g}, one hash function, {M} bits",
-            claim="docstring: `epsilon` is the privacy budget, and the equivalent f is returned; "
-            "the client's docstring names it as the way to set f by an epsilon. One report, two "
-            "items",
-            remark="f is rounded to two places: from epsilon 11.98 on it is 0, and the bits of the "
-            "item are sent as they are. Below, by the package's own `convert_f_to_eps`, a little "
-            "more or less than asked is spent: 5.025 for 5, 9.19 for 9, 0.979 for 1. The number of "
-            "hash functions is not asked for: with k of them, k times as much. That set bits are "
-            "never cleared, as above, changes nothing where f is 0",
-        ),
-        honest(direct, "DEClient", "4 items"),
-        honest(symmetric, "UEClient", "4 items, symmetric"),
-        honest(optimal, "UEClient", "4 items, optimized"),
-        honest(fast_hashing, "FastLHClient", "4 items, 8 hash functions"),
-        honest(histogram, "HEClient", "4 items"),
-        honest(hadamard, "HadamardResponseClient", "4 items"),
-        honest(mean_sketch, "CMSClient", "4 bits, 2 hash functions"),
-        honest(count_sketch, "PCSClient", "4 bits, 1 pair of hash functions"),
-    )
+def second_routes() -> dict[str, float]:
+    """Exact epsilons, by listing the outputs."""
+    f = converted_f(LARGE)
+    return {
+        "rappor": exact.epsilon([rappor_distribution((1, 4)), rappor_distribution((0, 5))]),
+        "converted": exact.epsilon(rappor_distribution((one,), f) for one in (1, 0)),
+    }

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.wild import at_once, load, one_by_one
-from benchmarks.wild.finding import Finding
+from benchmarks.wild import at_once, one_by_one
+from benchmarks.wild.package import Package
 
-CATEGORICAL = load("trasgodp.categorical")
-NUMERICAL = load("trasgodp.numerical")
-PLACES = load("trasgodp.geoindis", "folium")
+INSTALLED = Package.of(__name__)
+CATEGORICAL = INSTALLED.load("trasgodp.categorical")
+NUMERICAL = INSTALLED.load("trasgodp.numerical")
+PLACES = INSTALLED.load("trasgodp.geoindis", "folium")
 EPSILON = 1.0
 PLACE, APART = (43.46, -3.81), 1000.0
 """A latitude and longitude, and how many metres further north the other place is."""
@@ -102,89 +103,7 @@ def laplace(x: int, size: int) -> NDArray[np.int64]:
     return np.asarray(NUMERICAL.dp_clip_laplace_array(data, EPSILON, 0, 4))
 
 
-def findings() -> tuple[Finding, ...]:
-    local = "README: mechanisms for a local approach; docstring: `epsilon` is the privacy budget; "
-    given: dict[str, Any] = {
-        "epsilon": EPSILON,
-        "inputs": (0, 1),
-        "exact": EPSILON,
-        "claim": local + "one record replaced",
-    }
-
-    def finding(call: Any, name: str, **fields: Any) -> Finding:
-        return Finding(library="trasgoDP", name=name, call=call, **(given | fields))
-
-    places = f"two places {APART:g} m apart, epsilon {PER_METRE:g} a metre"
-    metric = (
-        "README: metric privacy of locations; docstring: `epsilon` is the privacy budget. Read as "
-        "geo-indistinguishability, epsilon times the distance"
-    )
-    return (
-        finding(
-            location,
-            "metric_privacy",
-            exact=math.inf,
-            setting=places + ", arguments as by default",
-            claim=metric,
-            remark="`seed=42` by default: every call shifts a place by the same public amount, "
-            "which whoever knows the package subtracts, and the other mechanisms go on with the "
-            "generator so seeded. The docstring names the seed, for reproducibility; the README's "
-            "example leaves it at its default",
-        ),
-        finding(
-            radius,
-            "metric_privacy",
-            exact=math.inf,
-            setting=places + ", a fresh seed for every call",
-            claim=metric + ", for the data frame that is returned, without the original columns",
-            remark="the frame returned has a column `radius_m`, how far the point was moved: the "
-            "true place is on a circle. The docstring says that it is there; that it must not be "
-            "released is said nowhere",
-            holds_if="the column is dropped and the frame is of one user at one place (see below)",
-        ),
-        finding(
-            together,
-            "metric_privacy",
-            exact=math.inf,
-            setting=places + "; a fresh seed, `radius_m` dropped; another user stands at one",
-            claim=metric + ", for a frame of two users, one of whom is moved",
-            remark="one point is drawn for each distinct pair of coordinates (`drop_duplicates`) "
-            "and merged back to every row that has it: two users at one place are returned at one "
-            "point, others never are. Whoever knows where one user stands learns whether another "
-            "stands there. For one user's own visits the shared draw has a good side: they "
-            "cannot be averaged",
-            holds_if="the frame is of one user at one place (see below)",
-        ),
-        finding(
-            categories,
-            "dp_exponential_array",
-            exact=math.inf,
-            setting='records x and "a"; x alone may be "b"',
-            claim=local + "the column is returned, one record replaced",
-            remark="the categories are those that occur in the data: one that a single user has "
-            "comes up only if that user has it. Its randomized responses look them up likewise",
-            holds_if="the categories are public and all occur: epsilon / 2 (see below)",
-        ),
-        finding(
-            alone,
-            "metric_privacy",
-            setting=f"two places {APART:g} m apart on a parallel, epsilon {PER_METRE:g} a metre; a "
-            "fresh seed, `radius_m` dropped, one user",
-            claim=metric,
-        ),
-        finding(
-            exponential,
-            "dp_exponential_array",
-            exact=EPSILON / 2.0,
-            setting="3 categories, all of which occur",
-        ),
-        finding(response, "dp_randomized_response_kary_array", setting="3 categories, all occur"),
-        finding(binary, "dp_randomized_response_binary_array", setting="both categories occur"),
-        finding(
-            laplace,
-            "dp_clip_laplace_array",
-            inputs=(0, 4),
-            setting="whole numbers in [0, 4]",
-            exact=math.log((1.0 - math.exp(-1.0 / 8.0) / 2.0) / (math.exp(-7.0 / 8.0) / 2.0)),
-        ),
-    )
+def second_routes() -> dict[str, float]:
+    """Of whole numbers clipped at 4, under 0 and 4: the ratio at an end."""
+    ends = (1.0 - math.exp(-1.0 / 8.0) / 2.0, math.exp(-7.0 / 8.0) / 2.0)
+    return {"laplace": math.log(ends[0] / ends[1])}

@@ -1,6 +1,6 @@
 """Found in the wild: exact epsilons have a second route, the rows that are kept are the code's.
 
-Nothing is installed here: `make bench` measures again and writes found_in_the_wild.csv.
+Nothing is installed here: `make bench` measures again and writes found_in_the_wild.json.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from benchmarks.wild import (
     diffpriv_pure,
     dp_accounting,
     exact,
-    load,
     multi_freq_ldpy,
     nprr,
     presto,
@@ -30,29 +30,25 @@ from benchmarks.wild import (
     trasgodp,
 )
 from benchmarks.wild.finding import Finding
+from benchmarks.wild.package import NAMES, Package
+from benchmarks.wild.page import message, page
+from benchmarks.wild.rows import INFINITE, known, number, seen, stored
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import Density
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "found-in-the-wild.md").read_text(encoding="utf-8")
-ROWS = wild.stored()
+ROWS = stored()
+FINDINGS = wild.findings()
+each_finding = pytest.mark.parametrize("finding", FINDINGS.values(), ids=FINDINGS)
 E1 = math.expm1(1.0)
 
 
-def known() -> list[Finding]:
-    """All whose numbers need no package that is not ours."""
-    found: list[Finding] = []
-    for name in wild.MODULES:
-        try:
-            found += importlib.import_module(f"benchmarks.wild.{name}").findings()
-        except ImportError:
-            assert name == "diffprivlib"
-    return found
-
-
-def the(library: str, name: str, setting: str = "") -> Finding:
-    (one,) = (f for f in known() if (f.library, f.name) == (library, name) and setting in f.setting)
-    return one
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_epsilons_have_a_second_route(name: str) -> None:
+    routes = importlib.import_module(f"benchmarks.wild.{name}")
+    for key, epsilon in getattr(routes, "second_routes", dict)().items():
+        assert FINDINGS[f"{name}:{key}"].exact == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_listed_outputs() -> None:
@@ -92,7 +88,7 @@ def test_subsets() -> None:
 
 def test_reports_whose_first_round_is_kept_spend_the_claim() -> None:
     """And r times that of one report if it is drawn anew; bits that nobody has tell nothing."""
-    finding = the("multi-freq-ldpy", "L_SUE_Client", "4 reports")
+    finding = FINDINGS["multi_freq_ldpy:several_unary"]
     reports, lasting = multi_freq_ldpy.REPORTS, multi_freq_ldpy.PERMANENT
     permanent, one = (math.exp(e / 2.0) / (math.exp(e / 2.0) + 1.0) for e in (lasting, 1.0))
     again = (one + permanent - 1.0) / (2.0 * permanent - 1.0)  # chained to permanent, it gives one
@@ -153,11 +149,11 @@ def test_one_place_spends_epsilon_times_its_distance() -> None:
         return law.logpdf(radius) - np.log(2.0 * math.pi * radius)
 
     ratio = np.abs(log_density(0) - log_density(1)).max()
-    assert ratio == pytest.approx(the("trasgoDP", "metric_privacy", "parallel").exact, rel=1e-6)
+    assert ratio == pytest.approx(FINDINGS["trasgodp:alone"].exact, rel=1e-6)
 
 
 def test_bloom_filters_spend_the_claim_if_set_bits_are_cleared() -> None:
-    finding = the("pure-ldp", "RAPPORClient")
+    finding = FINDINGS["pure_ldp:rappor"]
     cleared = []
     for ones in ((0, 1), (2, 3)):
         share = [1.0 - pure_ldp.F / 2.0 if i in ones else pure_ldp.F / 2.0 for i in range(4)]
@@ -167,25 +163,17 @@ def test_bloom_filters_spend_the_claim_if_set_bits_are_cleared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "name", "setting", "epsilon"),
+    ("place", "epsilon"),
     [
-        ("nprr", "nprr", "G 9", math.log(1.0 + E1 * 18.0 / 10.0)),
-        ("nprr", "nprr", "G 1", 1.0),
-        ("ornl-presto", "hadamard_response", "", math.log(1.0 + 4.0 * math.e)),
-        ("hll-py", "HyperLogLogLDP", "", 4.0 + 64.0 * math.log(2.0)),
-        ("diffpriv-pure", "private_count", "epsilon 1e-15", math.inf),
-        ("diffpriv-pure", "private_count", "any epsilon", math.inf),
-        ("pure-ldp", "RAPPORClient.convert_eps_to_f", "", math.inf),
-        (
-            "trasgoDP",
-            "dp_clip_laplace_array",
-            "",
-            math.log(stats.laplace.cdf(0.5, 0, 4) / stats.laplace.cdf(0.5, 4, 4)),
-        ),
+        ("nprr:grid", math.log(1.0 + E1 * 18.0 / 10.0)),
+        ("nprr:ends", 1.0),
+        ("presto:response", math.log(1.0 + 4.0 * math.e)),
+        ("hll:hashed", 4.0 + 64.0 * math.log(2.0)),
+        ("trasgodp:laplace", math.log(stats.laplace.cdf(0.5, 0, 4) / stats.laplace.cdf(0.5, 4, 4))),
     ],
 )
-def test_closed_forms(library: str, name: str, setting: str, epsilon: float) -> None:
-    assert the(library, name, setting).exact == pytest.approx(epsilon, rel=1e-9)
+def test_closed_forms(place: str, epsilon: float) -> None:
+    assert FINDINGS[place].exact == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_the_grid_is_right_if_the_ends_are_as_likely_as_the_rest() -> None:
@@ -196,29 +184,28 @@ def test_the_grid_is_right_if_the_ends_are_as_likely_as_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finding", "mu"),
+    ("place", "mu"),
     [
-        (the("ornl-presto", "applyDPGaussian", "default"), 1.0 / presto.SIGMA),
-        (the("ornl-presto", "applyDPGaussian", "sensitivity"), 10.0 / presto.SIGMA),
-        (the("diffpriv-pure", "gaussian_sigma"), 1.0 / diffpriv_pure.SIGMA),
+        ("presto:applydpgaussian", 1.0 / presto.SIGMA),
+        ("presto:gaussian", 10.0 / presto.SIGMA),
+        ("diffpriv_pure:gaussian_sigma", 1.0 / diffpriv_pure.SIGMA),
     ],
 )
-def test_gaussians(finding: Finding, mu: float) -> None:
+def test_gaussians(place: str, mu: float) -> None:
     """At the exact epsilon exactly delta is left over, by the two normal tails."""
+    finding = FINDINGS[place]
     epsilon = finding.exact
     tails = stats.norm.cdf([mu / 2.0 - epsilon / mu, -mu / 2.0 - epsilon / mu])
     assert tails[0] - math.exp(epsilon) * tails[1] == pytest.approx(finding.delta, rel=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("finding", "uses", "each"),
-    [
-        (the("diffpriv-pure", "advanced_composition"), 100, 1.0),
-        (the("dp-accounting", "PLDAccountant"), 20, 0.5),
-    ],
+    ("place", "uses", "each"),
+    [("diffpriv_pure:composed", 100, 1.0), ("dp_accounting:responses", 20, 0.5)],
 )
-def test_repeated_responses(finding: Finding, uses: int, each: float) -> None:
+def test_repeated_responses(place: str, uses: int, each: float) -> None:
     """At the exact epsilon exactly delta is left over, summed over the number of ones."""
+    finding = FINDINGS[place]
     kept = math.exp(each) / (1.0 + math.exp(each))
     ones = np.arange(uses + 1)
     p, q = (stats.binom.pmf(ones, uses, share) for share in (kept, 1.0 - kept))
@@ -228,7 +215,7 @@ def test_repeated_responses(finding: Finding, uses: int, each: float) -> None:
 
 def test_repeated_responses_are_composed_right_one_by_one() -> None:
     """And charged as one by count, which is what the page accuses."""
-    finding = the("dp-accounting", "PLDAccountant")
+    finding = FINDINGS["dp_accounting:responses"]
     assert dp_accounting.accounted(one_by_one=True) == pytest.approx(finding.exact, abs=1e-2)
     alone = math.log((math.exp(0.5) / (1.0 + math.exp(0.5)) - 1e-3) * (1.0 + math.exp(0.5)))
     assert finding.epsilon == pytest.approx(alone, abs=1e-3)
@@ -236,8 +223,10 @@ def test_repeated_responses_are_composed_right_one_by_one() -> None:
 
 def test_the_packages_say_these_numbers() -> None:
     try:
-        pure = load("diffpriv_pure")
-        oracles = load("pure_ldp.frequency_oracles.rappor", "statsmodels", "statsmodels.api")
+        pure = Package("diffpriv_pure").load("diffpriv_pure")
+        oracles = Package("pure_ldp").load(
+            "pure_ldp.frequency_oracles.rappor", "statsmodels", "statsmodels.api"
+        )
         assert all(package.__name__ for package in (pure, oracles))
     except ImportError:
         pytest.skip("the packages are not installed: python -m benchmarks.found_in_the_wild")
@@ -246,7 +235,7 @@ def test_the_packages_say_these_numbers() -> None:
     composed = pure.PrivacyBudget(1.0).advanced_composition(100, 1.0, diffpriv_pure.EACH)
     assert composed == pytest.approx((diffpriv_pure.COMPOSED, 1e-3))
     server = oracles.RAPPORServer(pure_ldp.F, pure_ldp.M, 2, 4)
-    assert server.epsilon == pytest.approx(the("pure-ldp", "RAPPORClient").epsilon)
+    assert server.epsilon == pytest.approx(FINDINGS["pure_ldp:rappor"].epsilon)
     for epsilon in (1.0, 5.0, 9.0, 11.97, pure_ldp.LARGE):
         assert server.convert_eps_to_f(epsilon) == pure_ldp.converted_f(epsilon)
     assert {pure.geometric_noise(e) for e in (diffpriv_pure.TINY, 34.6) for _ in range(9)} == {0}
@@ -264,33 +253,33 @@ def test_a_callable_draws_from_the_generator_that_it_is_given() -> None:
     assert len(set(first)) == 5
 
 
-@pytest.mark.parametrize("finding", known(), ids=lambda f: f"{f.library}-{f.name}-{f.setting}")
+@each_finding
 def test_the_row_is_kept(finding: Finding) -> None:
     """With today's numbers, and a verdict that follows from the exact epsilon or is milder."""
-    bound, verdict, draws = ROWS[wild.known(finding)][5:8]
-    shown = math.inf if bound == "infinite" else float(bound)
+    row = ROWS[finding.place]
+    of_draws = {name: getattr(row, name) for name in ("measured", "verdict", "draws", "failed")}
+    assert replace(known(finding), **of_draws, event=row.event) == row
+    shown = math.inf if row.measured == INFINITE else float(row.measured)
     assert shown <= finding.exact * (1.0 + 5e-4)  # four digits are shown
-    kept = Verdict.CONSISTENT if draws == "proved" else Verdict.UNSUBSTANTIATED
-    assert verdict == (Verdict.VIOLATED if finding.broken else kept)
-    if draws == "proved":
-        assert bound == wild.number(finding.exact)
+    kept = Verdict.CONSISTENT if row.draws == "proved" else Verdict.UNSUBSTANTIATED
+    assert row.verdict == (Verdict.VIOLATED if finding.broken else kept)
+    if row.draws == "proved":
+        assert row.measured == number(finding.exact)
 
 
 def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
-    left = set(ROWS) - {wild.known(finding) for finding in known()}
-    assert {cells[0].split()[0] for cells in left} <= {"diffprivlib"}
-    broken = [cells for cells in ROWS.values() if cells[6] == Verdict.VIOLATED]
+    assert list(ROWS) == list(FINDINGS)
+    broken = [row for row in ROWS.values() if row.verdict == Verdict.VIOLATED]
     assert f"{len(broken)} of {len(ROWS)} mechanisms" in PAGE
-    infinite = sum(cells[4] == "infinite" for cells in broken)
+    infinite = sum(row.exact == INFINITE for row in broken)
     assert f"{infinite} of them" in PAGE
-    rows = re.findall(r"^\| ([\w-]+ [\d.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
-    assert len(rows) > 10
-    kept = {(c[0], c[1], c[3].split(" at ")[0], c[4]) for c in broken}
-    assert set(rows) <= kept
+    told = re.findall(r"^\| ([\w-]+ [\d.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
+    assert len(told) > 10
+    assert set(told) <= {(r.package, r.name, r.claimed.split(" at ")[0], r.exact) for r in broken}
 
 
 def test_the_table_marks_where_a_milder_reading_holds() -> None:
-    marked = {(f.library, f.name) for f in known() if f.holds_if}
+    marked = {(f.library, f.name) for f in FINDINGS.values() if f.holds_if}
     assert marked == {
         ("multi-freq-ldpy", "SS_Client"),
         ("multi-freq-ldpy", "RSpFD_GRR_Client"),
@@ -300,11 +289,11 @@ def test_the_table_marks_where_a_milder_reading_holds() -> None:
         ("trasgoDP", "metric_privacy"),
         ("trasgoDP", "dp_exponential_array"),
     }
-    assert "course" in the("hll-py", "HyperLogLogLDP").setting
-    assert "one author" in the("syndp", "TimeDP, bounded Laplace").setting
+    assert "course" in FINDINGS["hll:hashed"].setting
+    assert "one author" in FINDINGS["syndp:slope"].setting
 
 
-@pytest.mark.parametrize("finding", known(), ids=lambda f: f"{f.library}-{f.name}-{f.setting}")
+@each_finding
 def test_the_command_names_what_was_measured(finding: Finding) -> None:
     program, target = finding.command.split()[:2]
     if finding.command.startswith("auditor verify benchmarks."):
@@ -314,11 +303,13 @@ def test_the_command_names_what_was_measured(finding: Finding) -> None:
         assert (program, target) in {("python", "-m"), ("auditor", "verify")}
 
 
-def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None:
+def test_a_page_says_what_was_refuted_and_what_was_not() -> None:
     def finding(epsilon: float, exact_epsilon: float, sample: Callable[..., Any]) -> Finding:
         return Finding(
             library="dp-accounting",
             name=f"bit_{epsilon:g}",
+            module="benchmarks.wild.dp_accounting",
+            key="bit",
             call=Density(sample=sample, log_prob=log_prob),
             epsilon=epsilon,
             inputs=(0, 1),
@@ -326,7 +317,8 @@ def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None
             claim="a claim",
             remark="a reason",
             holds_if="nobody looks",
-            again="auditor verify it",
+            answer="nobody does",
+            remedy="a fair coin",
         )
 
     def draw(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -335,15 +327,24 @@ def test_a_page_says_what_was_refuted_what_was_not_and_what_is_missing() -> None
     def log_prob(output: Any, x: int) -> Any:
         return np.log(np.where(np.asarray(output) == x, 0.75, 0.25))
 
-    pair = finding(1.0, math.log(3.0), draw), finding(1.2, 1.0986, draw)
-    text = wild.page([(f, wild.seen(f, f.verify())) for f in pair], {"gone": "no such version"})
-    refuted, rest = text.split("## Not refuted (1)")
-    assert "## More is spent than claimed (1)" in refuted
-    assert "`bit_1` |  | 1 | 1.099 | 1.099 | VIOLATED | exact | none | nobody looks |" in refuted
-    assert "- **Holds if** nobody looks." in refuted
-    assert "- **Exact.** Epsilon 1.099: a reason." in refuted
-    assert "- **Command.** `auditor verify it`" in refuted
-    assert "bit_1.2" in rest
-    assert rest.count("| none | a claim | `auditor verify it` |") == 1
+    rows = [
+        (f, seen(f, f.verify()))
+        for f in (finding(1.0, math.log(3.0), draw), finding(1.2, 1.0986, draw))
+    ]
+    table, package = page(rows).split("## dp-accounting")
+    assert "## Refuted: 1 of 2" in table
+    assert "| `bit_1` | 1 | 1.099 | nobody looks |" in table
+    refuted, rest = package.split("### Not refuted")
+    for words in (
+        "**Holds if.** nobody looks.",
+        "**Exact.** Epsilon 1.099: a reason.",
+        "**The maintainers might answer.** nobody does.",
+        "**Command.** `auditor verify benchmarks.wild.dp_accounting:bit --epsilon 1",
+    ):
+        assert f"- {words}" in refuted
+    assert "| `bit_1.2` |  | 1.2 | 1.099 |" in rest
+    assert "Claimed by a claim." in rest
     assert "VIOLATED" not in rest
-    assert "- gone: no such version" in rest
+    text = message(*rows[0])
+    assert "bit_1 is given epsilon 1." in text
+    assert "A remedy: a fair coin." in text

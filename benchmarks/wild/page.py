@@ -1,0 +1,126 @@
+"""The page of public packages: first what is refuted, then a section for each package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from benchmarks.others.case import CONFIDENCE
+from benchmarks.wild.finding import Finding
+from benchmarks.wild.rows import INFINITE, Row
+
+INTRODUCTION = f"""## How a row comes about
+
+- **The claim** is what the package's documentation, docstrings or arguments say, by place, in our
+  words, read as mildly as they allow. Under which reading more is spent than claimed is said with
+  each. **Holds if** names a milder reading or use, where there is one, under which the claim holds.
+- **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
+  code, by hand or by listing every output, before anything was measured. It is the largest over
+  these inputs; others may spend more.
+- **Measured** is the lower bound from samples, or exact: where the code was followed for every path
+  of its coins (draws: proved), or where stated probabilities were searched (exact). Each holds at
+  {CONFIDENCE:.2%}, so that all of them hold together at 95%.
+  Of n draws no bound exceeds about ln n: where the exact epsilon is infinite, the bound only says
+  so much.
+- The **verdict** VIOLATED says that the claim is refuted for these inputs; CONSISTENT, that it is
+  proved for them; UNSUBSTANTIATED, that it is not refuted, which is all that samples can say.
+- A **failed check** is [what a ratio does not show](verifying-mechanisms.md#what-the-checks-mean).
+  "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
+  every textbook sampler fails it.
+- The **command** measures the row again, in the root of this project, once
+  `python -m benchmarks.found_in_the_wild` has installed the packages there."""
+Measured = tuple[Finding, Row]
+
+
+def page(rows: Sequence[Measured]) -> str:
+    """All rows, in Markdown: those of one package stand together."""
+    refuted = [(finding, row) for finding, row in rows if finding.broken]
+    parts = [
+        INTRODUCTION,
+        f"## Refuted: {len(refuted)} of {len(rows)}",
+        _table(
+            ("package", "mechanism", "claimed", "exact", "holds if"),
+            (
+                (row.package, f"`{row.name}`", row.claimed, row.exact, finding.holds_if)
+                for finding, row in refuted
+            ),
+        ),
+    ]
+    for package, group in groupby(rows, key=lambda measured: measured[1].package):
+        parts += [f"## {package}", *_section(list(group))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(rows: Sequence[Measured]) -> Iterator[str]:
+    """What is refuted of a package, one by one, and a table of what is not."""
+    for finding, row in rows:
+        if finding.broken:
+            yield _details(finding, row)
+    if honest := [measured for measured in rows if not measured[0].broken]:
+        yield "### Not refuted"
+        yield _table(
+            ("mechanism", "setting", "claimed", "measured", "verdict", "draws", "failed checks"),
+            (
+                (
+                    f"`{row.name}`",
+                    row.setting,
+                    row.claimed,
+                    row.measured,
+                    row.verdict,
+                    row.draws,
+                    row.failed,
+                )
+                for _, row in honest
+            ),
+        )
+        yield from dict.fromkeys(f"Claimed by {finding.claim}." for finding, _ in honest)
+        yield "\n".join(f"    {finding.command}" for finding, _ in honest)
+
+
+def _details(finding: Finding, row: Row) -> str:
+    """What is refuted in words: the claim, what is so, what was seen, and the command."""
+    said = {
+        "Setting": finding.setting,
+        "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
+        "Exact": f"Epsilon {row.exact}: {finding.remark}",
+        "Holds if": finding.holds_if,
+        "Event": event(row),
+        "Failed checks": "" if row.failed == "none" else row.failed,
+        "The maintainers might answer": finding.answer,
+        "Remedy": finding.remedy,
+        "Command": f"`{finding.command}`",
+    }
+    lines = [f"- **{name}.** {words}." for name, words in said.items() if words]
+    return "\n".join([f"### `{row.name}`", "", *lines])
+
+
+def event(row: Row) -> str:
+    """What was seen, and what it shows."""
+    if not row.event:
+        return ""
+    sure = "exactly" if row.draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"
+    least = row.measured if row.measured == INFINITE else f"{row.measured} or more"
+    return f"{row.event}. Epsilon is {least}, {sure}"
+
+
+def message(finding: Finding, row: Row) -> str:
+    """What a person may send to the maintainers: what, where, how it was seen, and a remedy."""
+    version = row.package.rpartition(" ")[2]
+    setting = f" ({finding.setting})" if finding.setting else ""
+    parts = [
+        f"{finding.name} spends more than its epsilon",
+        f"In {row.package}, {finding.name}{setting} is given epsilon {row.claimed}. I read the "
+        f"claim as follows: {finding.claim}.",
+        f"It spends epsilon {row.exact}: {finding.remark}.",
+        f"Seen: {event(row)}." if row.event else "",
+        f"It would hold if {finding.holds_if}." if finding.holds_if else "",
+        f"A remedy: {finding.remedy}." if finding.remedy else "",
+        f"I looked at version {version} only. If I read the claim wrongly, please tell me, and I "
+        "will correct what I have written.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

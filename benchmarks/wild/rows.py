@@ -1,0 +1,95 @@
+"""The rows that are kept of public packages: what was measured of each mechanism."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.wild.finding import Finding
+from benchmarks.wild.package import Package
+from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.tracing.prove import NAME
+from fedrec_auditor.auditor.verification import Verification
+from fedrec_auditor.reports import store
+
+INFINITE = "infinite"
+LONGEST = 100
+"""Characters of an event that is written out."""
+RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was claimed of a mechanism, what is so, and what was measured, in words.
+
+    ``failed`` are the checks that failed, ``event`` what shows it.
+    """
+
+    package: str
+    name: str
+    setting: str
+    claimed: str
+    exact: str
+    measured: str = ""
+    verdict: str = ""
+    draws: str = ""
+    failed: str = ""
+    event: str = ""
+
+
+def number(epsilon: float) -> str:
+    return INFINITE if math.isinf(epsilon) else f"{epsilon:.4g}"
+
+
+def known(finding: Finding) -> Row:
+    """What does not depend on any draw."""
+    claimed = number(finding.epsilon)
+    return Row(
+        package=Package.of(finding.module).words,
+        name=finding.name,
+        setting=finding.setting,
+        claimed=f"{claimed} at delta {finding.delta:g}" if finding.delta else claimed,
+        exact=number(finding.exact),
+    )
+
+
+def seen(finding: Finding, found: Verification) -> Row:
+    """All of it."""
+    failed = ", ".join(check.name for check in found.faults) or "none"
+    if finding.inputs is None:  # our sampler, with the noise that theirs is given
+        failed = "not run"
+    proof = [
+        check for check in found.checks if check.name == NAME and check.status is Status.PASSED
+    ]
+    event = ""
+    if finding.broken and (shown := found.witness) is not None:
+        share = "probability" if found.exact else "share of the draws"
+        fits = len(shown.output) <= LONGEST
+        event = (
+            f"{shown.output if fits else 'a set of outputs too long to write here'}: {share} "
+            f"{shown.probability_a:.4g} for input {shown.input_a}, {shown.probability_b:.4g} for "
+            f"input {shown.input_b}"
+        )
+    return replace(
+        known(finding),
+        measured=number(found.epsilon_lower),
+        verdict=str(found.verdict),
+        draws="proved" if proof else "exact" if found.exact else f"{found.samples:,}",
+        failed=failed,
+        event=event,
+    )
+
+
+def stored(path: Path = RESULTS) -> dict[str, Row]:
+    """The rows that were measured, by module and key."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return {place: Row(**row) for place, row in rows.items()}
+
+
+def keep(rows: Mapping[str, Row], path: Path = RESULTS) -> None:
+    """Write the rows."""
+    text = json.dumps({place: asdict(row) for place, row in rows.items()}, indent=1)
+    store.write_atomically(path, f"{text}\n".encode())
