@@ -19,7 +19,7 @@ from dataclasses import astuple
 from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import NAMES, Package
 from benchmarks.wild.page import message, page
-from benchmarks.wild.rows import keep, seen, stored
+from benchmarks.wild.rows import keep, measured, stored
 
 SECONDS = 600.0
 """What a package may take."""
@@ -41,11 +41,11 @@ def measure(name: str) -> None:
     package = Package(name)
     if refused := package.install():
         sys.exit(f"{package.words} cannot be installed: {refused}")
-    rows = {found.place: seen(found, found.verify(trace=True)) for found in package.findings()}
+    rows = {found.place: measured(found) for found in package.findings()}
     keep(rows, package.results)
 
 
-def measured(name: str, seconds: float) -> str:
+def measure_apart(name: str, seconds: float) -> str:
     """Measure the rows of a package in a process of its own; why there are none, or ""."""
     command = [sys.executable, "-m", "benchmarks.found_in_the_wild", "--here", name]
     try:
@@ -74,7 +74,7 @@ def main() -> int:
         return 0
     missing = []
     for name in given.modules or NAMES:
-        if why := measured(name, given.seconds):
+        if why := measure_apart(name, given.seconds):
             missing.append(why)
             continue
         fresh = stored(Package(name).results)

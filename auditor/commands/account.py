@@ -49,6 +49,12 @@ _NOISE = {
         "Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), --rounds, "
         "or --rate.",
     ),
+    "claimed_epsilon": _noise(
+        str,
+        "Judged as a claim for all rounds: a number, or an accountant that takes these settings by "
+        "their names.",
+        "NUMBER or PACKAGE.MODULE:CALLABLE",
+    ),
 }
 _OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")
 """Options that were of this command before `claims` had them."""
@@ -65,7 +71,8 @@ def command(
 ) -> None:
     """Say what noise of your own spends: epsilon per round and in total, from above and below.
 
-    What papers claim of theirs is judged by `auditor claims`.
+    Exits with 1 if an epsilon that is claimed of it is refuted. What papers claim of theirs is
+    judged by `auditor claims`.
     """
     if moved or of_claims:
         words = shlex.join(word for word in sys.argv[2:] if word != "--entry")
@@ -81,9 +88,29 @@ def command(
                 f"Expected a readable event in {said['event']}, got: {error}. Give a JSON file."
             ) from error
 
+    if "claimed_epsilon" in said:
+        said["claimed_epsilon"] = _claim(said["claimed_epsilon"])
+
+    from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.paragraph import columns
 
     tell_left_out()
     found = account(**said)
     print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))
+    raise typer.Exit(Gate().code(finding.verdict for finding in found.findings))
+
+
+def _claim(text: str) -> Any:
+    """The number that a text is, or the callable that it names."""
+    if ":" in text:
+        from fedrec_auditor.auditor.commands.verify import load
+
+        return load(text)
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"Expected a number or PACKAGE.MODULE:CALLABLE for --claimed-epsilon, got {text!r}. "
+            "Give one."
+        ) from None

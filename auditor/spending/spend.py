@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dp_accounting import DpEvent, SelfComposedDpEvent
@@ -35,6 +36,7 @@ from fedrec_auditor.reports.paragraph import FULL
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.store import plain
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.wrapped.contained import accountable
 
 _ANYBODY = Population(n_users=1, n_items=1)
 """What is stated depends on no population."""
@@ -91,6 +93,7 @@ def account(
     shuffle: int | None = None,
     interactions_per_user: int | None = None,
     target_epsilon: float | None = None,
+    claimed_epsilon: float | Callable[..., float] | None = None,
 ) -> Account:
     """Epsilon per round and in total at ``delta``, from above and from below.
 
@@ -105,7 +108,9 @@ def account(
 
     With ``target_epsilon`` the number that is left out is found, such that all rounds together
     keep that epsilon: the least noise (say ``gaussian="z"``), else the most rounds, else the
-    largest rate. InputError for what makes no sense; AuditError if a lower bound is above a proof.
+    largest rate. ``claimed_epsilon`` is judged as a claim for all rounds together: a number, or an
+    accountant of somebody's, a callable that takes what it needs of the settings above by their
+    names. InputError for what makes no sense; AuditError if a lower bound is above a proof.
 
     >>> found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
     >>> proved = [found.per_round.accounted.epsilon, found.total.accounted.epsilon]
@@ -113,9 +118,18 @@ def account(
     '0.254 per round, 1.753 in total'
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
+    >>> def accountant(gaussian, rounds):
+    ...     return rounds**0.5 / gaussian
+    >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict
+    <Verdict.VIOLATED: 'VIOLATED'>
     """
     asked = dict(locals())
-    del asked["target_epsilon"]
+    for name in ("target_epsilon", "claimed_epsilon"):
+        del asked[name]
+    if None not in (target_epsilon, claimed_epsilon):
+        raise InputError(
+            "Expected target_epsilon or claimed_epsilon, got both. A target is judged as a claim."
+        )
     if event is not None:
         one: Any = read_event(event) if isinstance(event, str) else event
         repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
@@ -129,10 +143,34 @@ def account(
         stated, solved = stated.completed(found), {name: found}
     findings = [
         _finding(deployment, scoped, accountants)
-        for deployment in stated.deployed(math.inf if target_epsilon is None else target_epsilon)
+        for deployment in stated.deployed(_claimed(target_epsilon, claimed_epsilon, stated))
         for scoped in deployment.scoped_claims(_ANYBODY)
     ]
     return Account(tuple(findings), solved)
+
+
+def _claimed(
+    target: float | None, claimed: float | Callable[..., float] | None, stated: Stated
+) -> float:
+    """The epsilon that is promised; InputError where an accountant says none."""
+    if callable(claimed):
+        given = {field.name: getattr(stated, field.name) for field in fields(stated)}
+        settings = {"rate": 1.0, "rounds": 1} | {k: v for k, v in given.items() if v is not None}
+        if stated.noise is not None:
+            settings[stated.noise.kind.name] = stated.noise.size
+        wanted = inspect.signature(claimed).parameters.values()
+        missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
+        if missing:
+            raise InputError(
+                f"Expected an accountant of settings that are given ({', '.join(settings)}), got "
+                f"one that takes {missing[0]}. Wrap it, or give that setting."
+            )
+        with accountable("the accountant"):
+            claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
+    said = claimed if target is None else target
+    if said is not None and not said >= 0.0:
+        raise InputError(f"Expected a claimed epsilon of at least 0, got {said!r}. Give one.")
+    return math.inf if said is None else float(said)
 
 
 def _total(stated: Stated, accountants: Sequence[Accountant]) -> float:

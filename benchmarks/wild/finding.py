@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from benchmarks.others.case import CONFIDENCE, Case
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -17,7 +19,8 @@ class Finding(Case):
     has at the claimed delta, for the inputs named. ``claim`` says in which place of the package the
     epsilon is claimed and how it is read, ``remark`` what the code does, and from where the exact
     epsilon follows, ``holds_if`` the milder reading or use under which the claim holds, ``answer``
-    what the maintainers might say, ``remedy`` what would repair it.
+    what the maintainers might say, ``remedy`` what would repair it. Where the ``call`` is
+    an accountant, ``account`` are the settings that it is asked about.
     """
 
     module: str
@@ -27,6 +30,7 @@ class Finding(Case):
     holds_if: str = ""
     answer: str = ""
     remedy: str = ""
+    account: Mapping[str, Any] | None = None
 
     @property
     def place(self) -> str:
@@ -41,6 +45,9 @@ class Finding(Case):
     @property
     def command(self) -> str:
         """What measures it again, in the root of the project."""
+        if self.account is not None:
+            settings = " ".join(f"--{name} {value}" for name, value in self.account.items())
+            return f"auditor account {settings} --claimed-epsilon {self.module}:{self.key}"
         words = ["auditor verify"]
         if isinstance(self.call, Gaussian):
             law = asdict(self.call)

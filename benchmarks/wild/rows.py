@@ -10,7 +10,9 @@ from pathlib import Path
 
 from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.reports import store
@@ -56,8 +58,25 @@ def known(finding: Finding) -> Row:
     )
 
 
+def measured(finding: Finding) -> Row:
+    """All of it, by the accountants or by what the mechanism draws."""
+    if finding.account is None:
+        return seen(finding, finding.verify(trace=True))
+    found = account(**finding.account, claimed_epsilon=finding.call).total
+    if not math.isclose(found.claim.epsilon, finding.epsilon, rel_tol=1e-6):
+        raise AuditError(f"Expected {finding.epsilon} of {finding.place}, got {found.claim}.")
+    assert found.measured is not None
+    return replace(
+        known(finding),
+        measured=number(found.measured.epsilon),
+        verdict=str(found.verdict),
+        draws="exact",
+        failed="not run",
+    )
+
+
 def seen(finding: Finding, found: Verification) -> Row:
-    """All of it."""
+    """The row of a mechanism that draws."""
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"

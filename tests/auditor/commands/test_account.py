@@ -87,3 +87,38 @@ def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
 )
 def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
     assert said in refusal("account", *words)
+
+
+def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number, or what somebody's accountant says of the same settings."""
+    (tmp_path / "theirs.py").write_text(
+        "import math\n"
+        "def classical(gaussian, rounds, delta):\n"
+        "    return math.sqrt(2 * rounds * math.log(1.25 / delta)) / gaussian\n"
+        "def central_limit(gaussian, rate=0.5):\n"
+        "    return rate / gaussian\n"
+        "def of_more(batches):\n"
+        "    return 1.0\n"
+        "def broken(gaussian):\n"
+        "    raise ValueError('not so')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("account", "--gaussian", "z=4", "--rounds", "2", "--delta", "1e-5")
+    for claim, code, mark in (
+        ("theirs:classical", 0, "≤ proved"),
+        ("theirs:central_limit", 1, "✗ false"),
+        ("3", 0, "≤ proved"),
+        ("0.1", 1, "✗ false"),
+    ):
+        found = cli(*words, "--claimed-epsilon", claim)
+        assert found[0] == code
+        assert mark in found[1]
+    for claim, reason in (
+        ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
+        ("theirs:of_more", "got one that takes batches"),
+        ("theirs:broken", "got ValueError: not so"),
+        ("-1", "at least 0"),
+    ):
+        assert reason in refusal(*words, "--claimed-epsilon", claim)
+    assert "got both" in refusal(*words, "--claimed-epsilon", "3", "--target-epsilon", "3")
