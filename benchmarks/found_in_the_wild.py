@@ -25,6 +25,10 @@ SECONDS = 600.0
 """What a package may take."""
 
 
+PLACES = tuple(f"{name}:{key}" for name in NAMES for key in Package(name).keys)
+"""Of all rows, in their order."""
+
+
 def findings() -> dict[str, Finding]:
     """All, by the place of their row."""
     return {found.place: found for name in NAMES for found in Package(name).findings()}
@@ -62,7 +66,7 @@ def main() -> int:
     parser.add_argument("--message", action="store_true")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    known = findings() if given.message else NAMES
+    known = PLACES if given.message else NAMES
     if unknown := sorted(set(given.modules) - set(known)):
         parser.error(f"Expected one of {', '.join(known)}, got {', '.join(unknown)}.")
     if given.message:
@@ -81,7 +85,7 @@ def main() -> int:
         for row in fresh.values():
             print(" | ".join(astuple(row)), flush=True)
         rows = stored() | fresh
-        keep({place: rows[place] for place in findings() if place in rows})
+        keep({place: rows[place] for place in PLACES if place in rows})
     print(*missing, sep="\n")
     return bool(missing)
 

@@ -2,14 +2,16 @@
 
 Beside each module of this folder stands a file of the same name with what the package claims, in
 numbers and words: ``package``, ``version``, what it ``needs`` beside the project's own packages,
-``defaults`` of all rows, and a table for each row under the name of a callable of the module, or
-with the ``law`` of the noise, where that alone is in question. See ``Finding`` for the fields.
+``defaults`` of all rows, and a table for each row under the name of a callable of the module. Where
+the noise alone is in question a row has the ``law`` of it, and the callable measures its deviation.
+See ``Finding`` for the fields.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -50,6 +52,13 @@ class Package:
         return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """Those of its rows."""
+        others = ("defaults", "needs")
+        tables = (key for key, value in self.said.items() if isinstance(value, dict))
+        return tuple(key for key in tables if key not in others)
+
+    @property
     def folder(self) -> Path:
         """Where it is installed."""
         return INSTALLED / self.name
@@ -69,18 +78,17 @@ class Package:
         """Have pip put it into its folder; why it cannot be had, or ""."""
         if "version" not in self.said:
             return ""
-        wanted = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        versions = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
+        wanted = [f"{name}=={version}" for name, version in versions.items()]
         present = {path.stem.lower() for path in self.folder.glob("*.dist-info")}
-        missing = [
-            f"{name}=={version}"
-            for name, version in wanted.items()
-            if f"{name.replace('-', '_').lower()}-{version}" not in present
-        ]
-        if not missing:
+        if {name.replace("==", "-").replace("-", "_").lower() for name in wanted} <= {
+            name.replace("-", "_") for name in present
+        }:
             return ""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
-            [*pip, "--no-deps", "--upgrade", "--target", str(self.folder), *missing],
+            [*pip, "--no-deps", "--target", str(self.folder), *wanted],
             capture_output=True,
             text=True,
             check=False,
@@ -93,12 +101,10 @@ class Package:
             sys.path.append(str(self.folder))
         for name in blank:
             if name not in sys.modules:
-                spec = importlib.util.find_spec(name) if "." not in name else None
-                found = importlib.util.module_from_spec(spec) if spec else ModuleType(name)
-                sys.modules[name] = found
+                sys.modules[name] = _blank(name)
         try:
             return importlib.import_module(module)
-        except ImportError as error:
+        except Exception as error:  # whatever a foreign module raises
             return Absent(error)
 
     def findings(self) -> tuple[Finding, ...]:
@@ -106,12 +112,10 @@ class Package:
         module = importlib.import_module(f"benchmarks.wild.{self.name}")
         defaults = self.said.get("defaults", {})
         found = []
-        for key, said in self.said.items():
-            if not isinstance(said, dict) or key in ("defaults", "needs"):
-                continue
+        for key in self.keys:
             row: dict[str, Any] = {
                 name: " ".join(value.split()) if isinstance(value, str) else value
-                for name, value in {**defaults, **said}.items()
+                for name, value in {**defaults, **self.said[key]}.items()
             }
             row.setdefault("exact", row["epsilon"])
             law = row.pop("law", None)
@@ -133,8 +137,26 @@ class Package:
 class Absent:
     """Stands for a module that cannot be imported, until something of it is asked for."""
 
-    def __init__(self, error: ImportError) -> None:
+    def __init__(self, error: Exception) -> None:
         self._error = error
 
     def __getattr__(self, name: str) -> Any:
         raise self._error
+
+
+def _blank(name: str) -> ModuleType:
+    """A module without contents: a package, in whose folder others are found, or one of None."""
+    parent = name.rpartition(".")[0]
+    whole = not parent or hasattr(sys.modules.get(parent), "__path__")
+    spec = importlib.util.find_spec(name) if whole else None
+    if spec is not None and spec.submodule_search_locations is not None:
+        return importlib.util.module_from_spec(spec)
+    blank = ModuleType(name)
+    vars(blank)["__getattr__"] = _nothing
+    return blank
+
+
+def _nothing(name: str) -> None:
+    """What a blank module has under a name; AttributeError for what says what a module is."""
+    if name.startswith("__"):
+        raise AttributeError(name)

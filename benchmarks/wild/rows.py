@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.reports import store
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 
 INFINITE = "infinite"
 LONGEST = 100
@@ -61,6 +63,8 @@ def known(finding: Finding) -> Row:
 def measured(finding: Finding) -> Row:
     """All of it, by the accountants or by what the mechanism draws."""
     if finding.account is None:
+        if isinstance(finding.call, Gaussian):
+            _check_noise(finding, finding.call)
         return seen(finding, finding.verify(trace=True))
     found = account(**finding.account, claimed_epsilon=finding.call).total
     if not math.isclose(found.claim.epsilon, finding.epsilon, rel_tol=1e-6):
@@ -73,6 +77,13 @@ def measured(finding: Finding) -> Row:
         draws="exact",
         failed="not run",
     )
+
+
+def _check_noise(finding: Finding, law: Gaussian) -> None:
+    """AuditError unless the package adds noise of this deviation, where its module measures it."""
+    deviation = getattr(importlib.import_module(finding.module), finding.key, None)
+    if deviation is not None and not math.isclose(found := deviation(), law.sigma, rel_tol=0.02):
+        raise AuditError(f"Expected noise of {law.sigma} of {finding.place}, got {found}.")
 
 
 def seen(finding: Finding, found: Verification) -> Row:

@@ -1,0 +1,28 @@
+"""autodp 0.2.3.1: accountants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+ZOO = INSTALLED.load("autodp.mechanism_zoo")
+TRANSFORMERS = INSTALLED.load("autodp.transformer_zoo")
+
+
+def gaussian(gaussian: float, delta: float) -> float:
+    return float(ZOO.ExactGaussianMechanism(sigma=gaussian).get_approxDP(delta))
+
+
+def laplace(laplace: float, delta: float) -> float:
+    return float(ZOO.LaplaceMechanism(b=laplace).get_approxDP(delta))
+
+
+def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Poisson samples of Gaussian noise, composed."""
+    noise: Any = ZOO.GaussianMechanism(sigma=gaussian)
+    noise.neighboring = "add_remove"
+    drawn = TRANSFORMERS.AmplificationBySampling(PoissonSampling=True)(noise, rate)
+    composed = TRANSFORMERS.Composition()([drawn], [rounds])
+    return float(composed.get_approxDP(delta))

@@ -1,0 +1,27 @@
+"""dp-accelerator 0.1.0: an accountant of DP-SGD."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+ACCOUNTING = INSTALLED.load("dp_accelerator")
+RECORDS = 60_000
+
+
+def _accountant(gaussian: float, rate: float) -> Any:
+    return ACCOUNTING.DPSGDAccountant(gaussian, round(rate * RECORDS), RECORDS)
+
+
+def curve(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """The epsilon that follows from ``get_rdp_curve``, by the conversion of Mironov."""
+    orders = _accountant(gaussian, rate).get_rdp_curve(rounds)
+    return float(min(loss + math.log(1.0 / delta) / (a - 1.0) for a, loss in orders.items()))
+
+
+def epsilon(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """What ``get_epsilon`` says."""
+    return float(_accountant(gaussian, rate).get_epsilon(rounds, delta))

@@ -1,0 +1,44 @@
+"""dp-epidemiology 0.1.1: sums of transactions a week."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+PLOTS = "dtw", "matplotlib", "matplotlib.pyplot", "plotly", "plotly.express", "plotly.graph_objects"
+HOTSPOTS = INSTALLED.load("DP_epidemiology.hotspot_analyzer", *PLOTS)
+MOBILITY = INSTALLED.load("DP_epidemiology.mobility_analyzer", *PLOTS)
+MONDAY, SUNDAY = datetime(2021, 1, 4), datetime(2021, 1, 10)
+WEEK = MONDAY, SUNDAY, "Medellin"
+
+
+def _transactions(x: int, **more: Any) -> Any:
+    """Two of one postal code, of 100 and of 200 or 201."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "merch_postal_code": ["50001"] * 2,
+            "nb_transactions": [100, 200 + int(x)],
+            "date": ["2021-01-05", "2021-01-06"],
+            **more,
+        }
+    )
+
+
+def hotspots(x: int, rng: np.random.Generator) -> int:
+    """The noisy sum of a week; OpenDP draws from its own generator."""
+    data = _transactions(x, transaction_type=["OFFLINE"] * 2)
+    return int(HOTSPOTS.hotspot_analyzer(data, *WEEK, 1.0)["nb_transactions"].iloc[0])
+
+
+def mobility(x: int, rng: np.random.Generator) -> int:
+    """The same of a kind of shop, the second day."""
+    data = _transactions(x, merch_category=["Restaurants"] * 2)
+    found = MOBILITY.mobility_analyzer(data, *WEEK, "retail_and_recreation", 1.0)
+    return int(found["nb_transactions"].iloc[1])

@@ -1,0 +1,23 @@
+"""dp-mobility-report 0.2.11: bounds and quartiles of trips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.wild import one_by_one
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+PRIVACY = INSTALLED.load(
+    "dp_mobility_report.privacy.diff_privacy",
+    "dp_mobility_report",
+    "dp_mobility_report.privacy",
+    "diffprivlib.models",
+)
+
+
+@one_by_one()
+def bounds(x: int) -> bool:
+    """Whether 77.7 is a bound of 1, 2, 3, 4 and 4.5 or 77.7."""
+    data = np.array([1.0, 2.0, 3.0, 4.0, (4.5, 77.7)[int(x)]])
+    return bool(np.isin(77.7, PRIVACY.bounds_dp(data, 1.0, 1)))

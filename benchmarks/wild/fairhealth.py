@@ -1,0 +1,25 @@
+"""fairhealth 0.1.1: noise on the updates of clients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+INSTALLED = Package.of(__name__)
+PRIVACY = INSTALLED.load("fairhealth.federated.privacy", "fairhealth", "fairhealth.federated")
+EPSILON, DELTA = 10.0, 1e-5
+
+
+def ten() -> float:
+    """The deviation of the noise that is added."""
+    np.random.seed(0)  # noqa: NPY002
+    return float(PRIVACY.add_gaussian_noise(np.zeros(1_000_000), EPSILON).std())
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise."""
+    return {"ten": gaussian_epsilon(DELTA, EPSILON / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

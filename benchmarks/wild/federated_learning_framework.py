@@ -1,0 +1,24 @@
+"""federated-learning-framework 1.0.1: noise on weights, and what it is said to spend."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.wild import one_by_one
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+PRIVACY = INSTALLED.load("federated_learning_framework.privacy", "federated_learning_framework")
+
+
+@one_by_one()
+def without_delta(x: float) -> float:
+    """A weight, noised at delta 0."""
+    noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=0.0)
+    return float(noise.add_noise([np.array([float(x)])], 10)[0][0])
+
+
+def spent(rounds: int, delta: float) -> float:
+    """What ``get_privacy_spent`` says after steps of epsilon 1 that share ``delta``."""
+    noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=delta / rounds)
+    return float(noise.get_privacy_spent(rounds)["epsilon_spent"])

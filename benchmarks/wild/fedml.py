@@ -1,0 +1,79 @@
+"""fedml 0.9.6: frames of differential privacy."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+
+from benchmarks.wild import one_by_one
+from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+INSTALLED = Package.of(__name__)
+_PARTS = ("fedml", "fedml.core", "fedml.core.dp", "fedml.core.dp.frames", "fedml.core.dp.common")
+NBAFL = INSTALLED.load("fedml.core.dp.frames.NbAFL", *_PARTS)
+CLIP = INSTALLED.load("fedml.core.dp.frames.dp_clip", *_PARTS)
+LAPLACE = INSTALLED.load("fedml.core.dp.mechanisms.laplace", *_PARTS)
+GAUSSIAN = INSTALLED.load("fedml.core.dp.mechanisms.gaussian", *_PARTS)
+LARGEST, EPSILON, DELTA, WEIGHT = 10.0, 0.5, 1e-5, 1000
+SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
+"""What ``NbAFL_DP`` adds where the clients of a round are all there are."""
+
+
+def _seed(number: int) -> None:
+    import torch
+
+    torch.manual_seed(number)
+
+
+@one_by_one(_seed)
+def clients(x: int) -> float:
+    """A weight of -1000 or 1000, clipped at ``LARGEST`` and noised."""
+    import torch
+
+    settings = SimpleNamespace(
+        epsilon=EPSILON,
+        delta=DELTA,
+        C=LARGEST,
+        comm_round=1,
+        client_num_per_round=2,
+        client_num_in_total=2,
+    )
+    weight = {"w": torch.tensor([1000.0 * (2 * x - 1)])}
+    return float(NBAFL.NbAFL_DP(settings).add_local_noise(weight)["w"])
+
+
+@one_by_one(_seed)
+def laplace(x: float) -> float:
+    noise = LAPLACE.Laplace(epsilon=1.0, delta=0.0, sensitivity=1.0).compute_noise([1])
+    return float(x + np.asarray(noise)[0])
+
+
+@one_by_one(_seed)
+def gaussian(x: float) -> float:
+    noise = GAUSSIAN.Gaussian(epsilon=1.0, delta=DELTA, sensitivity=1.0).compute_noise([1])
+    return float(x + np.asarray(noise)[0])
+
+
+@one_by_one(_seed)
+def tensors(x: float) -> list[float]:
+    """Two tensors of an average over ``WEIGHT``; one client may have moved the second by 5."""
+    import torch
+
+    settings = SimpleNamespace(
+        clipping_norm=5.0, noise_multiplier=1.0, train_data_num_in_total=WEIGHT
+    )
+    average = {"a": torch.zeros(1), "b": torch.tensor([5.0 * x / WEIGHT])}
+    noisy = CLIP.DP_Clip(settings).add_noise(average, WEIGHT)
+    return [WEIGHT * float(noisy[name]) for name in ("a", "b")]
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise."""
+    return {
+        "clients": gaussian_epsilon(DELTA, 2.0 * LARGEST / SIGMA),
+        "tensors": gaussian_epsilon(DELTA, float(WEIGHT)),
+        "gaussian": gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA))),
+    }

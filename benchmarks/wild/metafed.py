@@ -1,0 +1,35 @@
+"""metafed-fl 1.0.0: noise on the average of clients."""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import cache
+from typing import Any
+
+from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+INSTALLED = Package.of(__name__)
+PRIVACY = INSTALLED.load("metafed.privacy.differential_privacy", "metafed", "metafed.privacy")
+DELTA = 1e-5
+
+
+@cache
+def _noise() -> Any:
+    logging.disable(logging.CRITICAL)
+    return PRIVACY.FederatedDifferentialPrivacy(epsilon=1.0, sampling_rate=1.0)
+
+
+def turned() -> float:
+    """The deviation of the noise on the average of two clients' weights, the clipping norm 1."""
+    import torch
+
+    torch.manual_seed(0)
+    update = {"w": torch.zeros(200_000)}
+    return float(_noise().privatize_aggregation([update, update], 1)["w"].std())
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise, of twice the clipping norm."""
+    return {"turned": gaussian_epsilon(DELTA, 2.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

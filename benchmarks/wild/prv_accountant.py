@@ -1,0 +1,30 @@
+"""prv-accountant 0.2.0: composition by numbers, with bounds on its own error."""
+
+from __future__ import annotations
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+PRV = INSTALLED.load("prv_accountant")
+
+
+def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """The upper end for Poisson samples of Gaussian noise."""
+    accountant = PRV.PRVAccountant(
+        prvs=PRV.PoissonSubsampledGaussianMechanism(rate, gaussian),
+        max_self_compositions=rounds,
+        eps_error=0.1,
+        delta_error=delta / 1000.0,
+    )
+    return float(accountant.compute_epsilon(delta=delta, num_self_compositions=rounds)[2])
+
+
+def laplace(laplace: float, rounds: int, delta: float) -> float:
+    """The upper end for Laplace noise."""
+    accountant = PRV.PRVAccountant(
+        prvs=PRV.LaplaceMechanism(mu=1.0 / laplace),
+        max_self_compositions=rounds,
+        eps_error=0.1,
+        delta_error=delta / 1000.0,
+    )
+    return float(accountant.compute_epsilon(delta=delta, num_self_compositions=rounds)[2])
