@@ -1,0 +1,45 @@
+"""appfl 1.12.0: noise on what a client has learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from benchmarks.wild import one_by_one
+from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+INSTALLED = Package.of(__name__)
+PRIVACY = INSTALLED.load("appfl.privacy.dp", "appfl", "appfl.privacy")
+DELTA = 1e-5
+
+
+def _seed(number: int) -> None:
+    import torch
+
+    torch.manual_seed(number)
+
+
+def _model(x: float) -> Any:
+    import torch
+
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(model.weight, x)
+    return model
+
+
+@one_by_one(_seed)
+def laplace(x: float) -> float:
+    """The weight of a model of one."""
+    return float(PRIVACY.laplace_mechanism_output_perturb(_model(x), 1.0, 1.0)["weight"])
+
+
+@one_by_one(_seed)
+def gaussian(x: float) -> float:
+    """The same."""
+    return float(PRIVACY.gaussian_mechanism_output_perturb(_model(x), 1.0, 1.0, DELTA)["weight"])
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise."""
+    return {"gaussian": gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -1,0 +1,53 @@
+"""opendp 0.14.1: measurements, each at the epsilon that its own map says."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+PRELUDE = INSTALLED.load("opendp.prelude")
+
+
+@cache
+def _measurement(name: str) -> Any:
+    """Of sensitivity 1, scale 1; of randomized response with three categories kept by .75."""
+    dp = PRELUDE
+    dp.enable_features("contrib")
+    if name == "response":
+        return dp.m.make_randomized_response(["a", "b", "c"], 0.75)
+    if name == "response_bool":
+        return dp.m.make_randomized_response_bool(0.75)
+    kind = int if name in ("geometric", "discrete_gaussian") else float
+    space = dp.atom_domain(T=kind, nan=False) if kind is float else dp.atom_domain(T=int)
+    metric = dp.absolute_distance(T=kind)
+    if "gaussian" in name:
+        return dp.m.make_gaussian(space, metric, 1.0)
+    return dp.m.make_laplace(space, metric, 1.0)
+
+
+def _drawn(name: str, value: Any, size: int) -> NDArray[Any]:
+    measurement = _measurement(name)
+    return np.array([measurement(value) for _ in range(size)])
+
+
+def laplace(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """From OpenDP's own generator, as all of these."""
+    return _drawn("laplace", float(x), size)
+
+
+def geometric(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    return _drawn("geometric", int(x), size)
+
+
+def response(x: int, rng: np.random.Generator, size: int) -> NDArray[np.str_]:
+    return _drawn("response", "abc"[int(x)], size)
+
+
+def response_bool(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
+    return _drawn("response_bool", bool(x), size)

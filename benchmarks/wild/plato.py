@@ -1,0 +1,53 @@
+"""plato-learn 1.0: features that clients noise before they send them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import at_once, exact
+from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+INSTALLED = Package.of(__name__)
+NOISE = INSTALLED.load(
+    "plato.processors.feature_gaussian", "plato", "plato.processors", "plato.processors.feature"
+)
+UNARY = INSTALLED.load("plato.utils.unary_encoding", "plato.utils")
+LAPLACE = INSTALLED.load("plato.processors.feature_laplace")
+EPSILON, LARGE, DELTA, WIDTH = 1.0, 8.0, 1e-5, 4
+
+
+def gaussian() -> float:
+    """The deviation of the noise at epsilon 8, sensitivity 1."""
+    return 2.0 * math.log(1.25 / DELTA) / LARGE**2
+
+
+def _answered(bits: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+    return np.asarray(UNARY.randomize(np.tile(bits, (size, 1)), EPSILON))
+
+
+@at_once()
+def signs(x: float, size: int) -> NDArray[np.int64]:
+    """Of ``WIDTH`` features that are all above 0, or all below."""
+    return _answered(UNARY.encode(np.full(WIDTH, 2.0 * x - 1.0)), size)
+
+
+@at_once()
+def one_hot(x: int, size: int) -> NDArray[np.int64]:
+    """Of a one-hot vector, for which the encoding is made."""
+    return _answered(np.eye(WIDTH)[int(x)], size)
+
+
+def second_routes() -> dict[str, float]:
+    """By listing the bits, and from the noise."""
+    kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
+    laws = {bit: exact.product([exact.bit(kept if bit else 1.0 - kept)] * WIDTH) for bit in (0, 1)}
+    places = (exact.unary(x, WIDTH, kept, 1.0 - kept) for x in (0, 1))
+    return {
+        "gaussian": gaussian_epsilon(DELTA, 1.0 / gaussian()),
+        "signs": exact.epsilon(laws.values()),
+        "one_hot": exact.epsilon(places),
+    }
