@@ -71,7 +71,7 @@ LEARNERS: Mapping[Evaluation, Mapping[str, Mapping[str, Any]]] = {
         "local-only": _LOUD,
         "dp-sgd-mf": _LOUD,
         "dp-sgld": {"epsilon": 1e6},
-        "fedgnn": {"noise": 1e-6, "clip": 1e6},
+        "fedgnn": {"noise": 1e-6, "clip": 1e6, "pseudo": 1},
         "fedpergnn": {"epsilon": 1e6},
     },
 }
