@@ -163,7 +163,7 @@ class FedGnn(RatingGraph):
             one = self.gradients(sparse.csr_array(ratings[users]), model, mine, kept[users])
             uploads = Uploads(users, self.sent(one, streams))
             yield Round(broadcast=model, uploads=uploads)
-            kept[users] -= self.user_rate * one.of_user
+            kept[users] -= self.user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
             after = {
                 name: (part - rate * uploads.components[name].total()).astype(np.float32)

@@ -109,20 +109,18 @@ class FedPerGnn(RatingGraph):
             one = self.gradients(ratings, model, near[users], kept[users])
             sent = self.stepped(one, model, Streams.spawn(rng, 1))
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
-            kept[users] -= self.user_rate * one.of_user
+            kept[users] -= self.user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
         return Trained(model, {**model, "near": near, "kept": kept})
 
     def messages(self, calls: Calls) -> Messages:
         """The messages of batches of which one user has ratings."""
-        streams, model = calls.streams, self.received(calls.broadcast, calls.profiles)
-        rows = [
-            sparse.csr_array(calls.profiles.ratings[[u]]) for u in range(calls.profiles.n_users)
-        ]
-        places = np.arange(len(streams)).reshape(-1, calls.size)
+        profiles, streams = calls.profiles, calls.streams
+        model = self.received(calls.broadcast, profiles)
+        each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
         made = [
-            self.stepped(self.gradients(row, model), model, streams.take(copies))
-            for row, copies in zip(rows, places, strict=True)
+            self.stepped(each[u], model, streams.take(copies))
+            for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}

@@ -199,6 +199,16 @@ class RatingGraph(System):
             layer=user[:, :, None] * m[:, None, :],
         )
 
+    def user_step(self, one: Gradients, model: Broadcast) -> Floats:
+        """How far users step on their own vectors, (n, d): never so far that their errors rise.
+
+        One over the squared lengths of a user's items together is as far as that is sure; of noisy
+        items, ``user_rate`` alone would diverge.
+        """
+        squares = one.own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
+        rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
+        return np.asarray(rate[:, None] * one.of_user)
+
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings from the last model, the history, the neighbours and own vectors."""
         arrays, near = model.arrays, model.arrays.get("near")
