@@ -24,7 +24,7 @@ class Gcn(Embeddings):
         {
             "server": "adam",
             "server_rate": 0.05,
-            "rounds": 60,
+            "rounds": 120,
             "epochs": 1,
             "optimizer": "sgd",
             "learning_rate": 0.01,

@@ -54,7 +54,7 @@ class HflSynsgd(NoisySteps):
     unprotected = "fmf-hfl"
     privacy = Knob(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
-        {"spread": 0.1, "rate": 0.1, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
+        {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
     holding = Users()
 

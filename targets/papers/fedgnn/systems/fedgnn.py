@@ -18,12 +18,13 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.settings import Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.designed_pairs import first_entry
+from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
@@ -38,9 +39,10 @@ class FedGnn(RatingGraph):
     All numbers of a message are clipped at ``clip``, by the largest ("max", section 3.3) or by
     their L2 norm ("l2", as the released code clips), and get Laplace noise of scale ``noise``:
     equation 1. Rows of other items are not sent, so what is sent says what was not met. Pseudo rows
-    are normal with the mean and covariance of the own ones. After ``warm_up`` epochs the
-    neighbours' embeddings come in, once. Defaults are those of section 4.1; ``rounds`` are its 3
-    epochs of MovieLens 100K.
+    are normal with the mean and covariance of the own ones. The ``server`` steps along the "mean"
+    gradient, or by "adam" (``FedAdam``): of an item that few of the cohort rated, the mean moves
+    little. After ``warm_up`` epochs the neighbours' embeddings come in, once. Defaults are those of
+    section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -54,8 +56,21 @@ class FedGnn(RatingGraph):
     cohort: Annotated[Whole, "clients a round"] = 128
     rounds: Annotated[Whole, "rounds of a training"] = 22
     warm_up: Annotated[Whole, "epochs before neighbours' embeddings come in"] = 2
+    server: Annotated[Literal["mean", "adam"], "how the server steps"] = "mean"
 
     aliases = MappingProxyType({"lambda": "noise"})
+    learning = MappingProxyType(
+        {
+            "dimension": 16,
+            "init_scale": 0.01,
+            "level": 1.0,
+            "user_rate": 0.002,
+            "learning_rate": 0.005,
+            "server": "adam",
+            "rounds": 400,
+            "warm_up": 10,
+        }
+    )
     privacy = Knob(noise=("noise",), off=1e-100)
 
     @property
@@ -135,38 +150,37 @@ class FedGnn(RatingGraph):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1: which users are drawn in a round is chosen by ``rng``."""
-        model, ratings = self.initial(interactions.n_items, rng), interactions.ratings
+        model: Broadcast = self.initial(interactions.n_items, rng)
+        ratings = interactions.ratings
         near, n = None, interactions.n_users
+        kept, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
         for number in range(self.rounds):
             if near is None and number * self.cohort >= self.warm_up * n:
-                near = self.neighbours(ratings, model)
+                near = self.neighbours(ratings, model, kept)
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             mine = None if near is None else near[users]
-            sent = self.sent(sparse.csr_array(ratings[users]), model, streams, mine)
-            uploads = Uploads(users, sent)
+            one = self.gradients(sparse.csr_array(ratings[users]), model, mine, kept[users])
+            uploads = Uploads(users, self.sent(one, streams))
             yield Round(broadcast=model, uploads=uploads)
-            rate = self.learning_rate / len(users)
-            model = {
+            kept[users] -= self.user_step(one, model)
+            rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
+            after = {
                 name: (part - rate * uploads.components[name].total()).astype(np.float32)
                 for name, part in model.items()
             }
-        return Trained(model, model if near is None else {**model, "near": near})
+            model = moments.step(model, after) if self.server == "adam" else after
+        used = {**model, "kept": kept}
+        return Trained(model, used if near is None else {**used, "near": near})
 
     def messages(self, calls: Calls) -> Messages:
         """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
         model = self.received(calls.broadcast, calls.profiles)
-        return self.sent(calls.clients.ratings, model, calls.streams)
+        return self.sent(self.gradients(calls.clients.ratings, model), calls.streams)
 
-    def sent(
-        self,
-        ratings: sparse.csr_array,
-        model: Broadcast,
-        streams: Streams,
-        near: np.ndarray | None = None,
-    ) -> Messages:
-        """The messages of clients with these ratings."""
-        one, n_items = self.gradients(ratings, model, near), ratings.shape[1]
+    def sent(self, one: Gradients, streams: Streams) -> Messages:
+        """The messages of clients with these gradients."""
+        n_items = one.own.shape[1]
         order = np.where(one.own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         rows = one.own | ((order <= last) & (order < 1.0))

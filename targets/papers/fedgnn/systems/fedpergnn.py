@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -12,10 +13,10 @@ from numpy.random import Generator
 from scipy import sparse
 from scipy.special import log_ndtr
 
-from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
 from fedrec_auditor.targets.settings import Budget, Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
@@ -44,6 +45,17 @@ class FedPerGnn(RatingGraph):
     pseudo: Annotated[Whole, "items by which the code's noise is divided, a user"] = 1000
     rounds: Annotated[Whole, "rounds of a training"] = 87
 
+    learning = MappingProxyType(
+        {
+            "dimension": 16,
+            "init_scale": 0.01,
+            "level": 1.0,
+            "best": 1.0,
+            "user_rate": 0.001,
+            "learning_rate": 3.0,
+            "rounds": 3480,
+        }
+    )
     privacy = Knob(budgets=("epsilon",), off=1e6)
 
     @property
@@ -87,37 +99,34 @@ class FedPerGnn(RatingGraph):
         """A batch after the other; which users it has is chosen by ``rng``, anew each epoch."""
         model, everybody = self.initial(interactions.n_items, rng), interactions.ratings
         parties = self.parties(interactions.n_users)
+        kept = np.zeros((interactions.n_users, self.dimension))
         for number in range(self.rounds):
             if number % parties == 0:
                 dealt = rng.permutation(interactions.n_users)
-                near = self.neighbours(everybody, model)
+                near = self.neighbours(everybody, model, kept)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
-            sent = self.stepped(ratings, model, Streams.spawn(rng, 1), near[users])
+            one = self.gradients(ratings, model, near[users], kept[users])
+            sent = self.stepped(one, model, Streams.spawn(rng, 1))
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
+            kept[users] -= self.user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
-        return Trained(model, {**model, "near": near})
+        return Trained(model, {**model, "near": near, "kept": kept})
 
     def messages(self, calls: Calls) -> Messages:
         """The messages of batches of which one user has ratings."""
         profiles, streams = calls.profiles, calls.streams
         model = self.received(calls.broadcast, profiles)
+        each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
         made = [
-            self.stepped(sparse.csr_array(profiles.ratings[[u]]), model, streams.take(copies))
+            self.stepped(each[u], model, streams.take(copies))
             for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
 
-    def stepped(
-        self,
-        ratings: sparse.csr_array,
-        model: Broadcast,
-        streams: Streams,
-        near: Floats | None = None,
-    ) -> dict[str, Dense]:
+    def stepped(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
         """The model after the step of one batch, once a stream, whose coins it has."""
-        one = self.gradients(ratings, model, near)
         share = one.own.sum(axis=1) / max(1, one.own.sum())
         items = (one.weight * share[:, None]).T @ one.hidden
         items += (one.own * share[:, None]).T @ one.shared

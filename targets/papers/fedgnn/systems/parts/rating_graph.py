@@ -20,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, received
 from fedrec_auditor.targets.transcript import Broadcast
@@ -31,13 +31,15 @@ class Gradients:
     """Gradients of n users: row i of the item table has ``weight[i] * hidden + shared``.
 
     ``own`` and ``weight`` are (n, M), ``hidden`` and ``shared`` (n, d), ``layer`` (n, d, d). The
-    mean and covariance of a user's rows are those of its weights.
+    mean and covariance of a user's rows are those of its weights. ``of_user`` (n, d) is that of
+    h, of the sum of a user's squared errors.
     """
 
     own: NDArray[np.bool_]
     weight: Floats
     hidden: Floats
     shared: Floats
+    of_user: Floats
     layer: Floats
 
 
@@ -49,6 +51,11 @@ class RatingGraph(System):
     once there are any, h = A m is the user's embedding and level + best h.v a predicted rating.
     ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
     ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
+
+    Paper and released code have an embedding of the user beside those of its items. With a
+    ``user_rate`` h = A m + e has it, too: e begins at 0, takes a step by that rate on the sum of
+    its user's squared errors whenever the user sends, and stays on the device from round to round;
+    neighbours are told of h. Without e nothing but which items were met says who rates high.
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 64
@@ -56,6 +63,7 @@ class RatingGraph(System):
     best: Annotated[Positive, "what a predicted rating is above level where h.v is 1"] = 5.0
     level: Annotated[Positive, "a predicted rating where h.v is 0"] = 3.5
     init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
+    user_rate: Annotated[NotNegative, "size of a step on a user's own vector; 0: it has none"] = 0.0
     norm: Literal["max", "l2"] = "l2"
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -152,23 +160,32 @@ class RatingGraph(System):
         mine = _met(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
 
-    def neighbours(self, ratings: sparse.csr_array, model: Broadcast) -> Floats:
+    def neighbours(
+        self, ratings: sparse.csr_array, model: Broadcast, kept: Floats | float = 0.0
+    ) -> Floats:
         """The mean embedding of the users who met the same items, an item at a time, (n, d).
 
         What the third party sends back: it matches codes that are equal where the items are.
         """
         met = _met(ratings)
-        users = self.mean(ratings, model, None)[0] @ np.asarray(model["gnn.A"], np.float64).T
+        users = self.mean(ratings, model, None)[0] @ np.asarray(model["gnn.A"], np.float64).T + kept
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 
     def gradients(
-        self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None = None
+        self,
+        ratings: sparse.csr_array,
+        model: Broadcast,
+        near: Floats | None = None,
+        kept: Floats | float = 0.0,
     ) -> Gradients:
-        """Of the mean squared error of each user's ratings; neighbours' embeddings are fixed."""
+        """Of the mean squared error of each user's ratings; neighbours' embeddings are fixed.
+
+        ``kept`` (n, d) are the users' own vectors e.
+        """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.mean(ratings, model, near)
-        own, hidden = ratings.toarray() != 0, m @ layer.T
+        own, hidden = ratings.toarray() != 0, m @ layer.T + kept
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         target = (ratings.toarray() - self.level) / self.best
         weight = np.where(own, 2.0 / count * (hidden @ items.T - target), 0.0)
@@ -178,15 +195,27 @@ class RatingGraph(System):
             weight=weight,
             hidden=hidden,
             shared=share / count * (user @ layer),
+            of_user=count * user,
             layer=user[:, :, None] * m[:, None, :],
         )
 
+    def user_step(self, one: Gradients, model: Broadcast) -> Floats:
+        """How far users step on their own vectors, (n, d): never so far that their errors rise.
+
+        One over the squared lengths of a user's items together is as far as that is sure; of noisy
+        items, ``user_rate`` alone would diverge.
+        """
+        squares = one.own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
+        rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
+        return np.asarray(rate[:, None] * one.of_user)
+
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings from the last model, the history and the neighbours' embeddings."""
+        """Predicted ratings from the last model, the history, the neighbours and own vectors."""
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
         m, _ = self.mean(ratings, arrays, None if near is None else near[users])
-        return np.asarray(self.level + self.best * (m @ arrays["gnn.A"].T @ arrays["item"].T))
+        hidden = m @ arrays["gnn.A"].T + arrays["kept"][users]
+        return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 
 
 def _met(ratings: sparse.csr_array) -> sparse.csr_array:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,29 +22,34 @@ DATA = Synthetic(n_users=6, n_items=9, profile=4).load()
 
 
 def loss(
-    system: FedGnn, ratings: np.ndarray, model: dict[str, np.ndarray], near: np.ndarray
+    system: FedGnn,
+    ratings: np.ndarray,
+    model: dict[str, np.ndarray],
+    near: np.ndarray,
+    kept: np.ndarray,
 ) -> float:
     """Mean squared error of one user's ratings, from the formula."""
     own = ratings > 0
     m = (model["item"][own].mean(axis=0) + near) / 2
-    predicted = model["item"][own] @ (model["gnn.A"] @ m)
+    predicted = model["item"][own] @ (model["gnn.A"] @ m + kept)
     return float(np.mean((predicted - (ratings[own] - system.level) / system.best) ** 2))
 
 
 def test_gradients_are_those_of_the_loss() -> None:
     system, rng = FedGnn(dimension=4), np.random.default_rng(0)
     model = {"item": rng.normal(size=(9, 4)), "gnn.A": rng.normal(size=(4, 4))}
-    near = rng.normal(size=(6, 4))
-    one, ratings = system.gradients(DATA.ratings, model, near), DATA.ratings.toarray()
+    near, kept = rng.normal(size=(2, 6, 4))
+    one, ratings = system.gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
     items = one.own[..., None] * (one.weight[..., None] * one.hidden[:, None] + one.shared[:, None])
     for user in range(6):
-        for name, found in (("item", items[user]), ("gnn.A", one.layer[user])):
+        of_user = one.of_user[user] / one.own[user].sum()
+        for name, found in (("item", items[user]), ("gnn.A", one.layer[user]), ("kept", of_user)):
             for place in np.ndindex(found.shape):
-                moved = {n: part.copy() for n, part in model.items()}
+                moved = {n: part.copy() for n, part in {**model, "kept": kept[user]}.items()}
                 ends = []
                 for step in (1e-5, -2e-5):
                     moved[name][place] += step
-                    ends.append(loss(system, ratings[user], moved, near[user]))
+                    ends.append(loss(system, ratings[user], moved, near[user], moved["kept"]))
                 slope = (ends[0] - ends[1]) / 2e-5
                 assert found[place] == pytest.approx(slope, abs=1e-6)
 
@@ -77,10 +84,10 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
     model = system.initial(9, np.random.default_rng(0))
-    sent = system.stepped(DATA.ratings, model, Streams.spawn(np.random.default_rng(1), 1))
+    plain = system.gradients(DATA.ratings, model)
+    sent = system.stepped(plain, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
-    plain = system.gradients(DATA.ratings, model)
     share = plain.own.sum(axis=1) / plain.own.sum()
     layer = np.einsum("n,nde->de", share, plain.layer).ravel()
     moved = (sent["gnn.A"].values[0] - model["gnn.A"]).ravel()
@@ -119,3 +126,18 @@ def test_the_contract_of_batches() -> None:
     )
     assert run.transcript.public.parties == 2
     assert [r.uploads.users.tolist() for r in run.transcript.rounds] == [[0], [1], [0], [1], [0]]
+
+
+@pytest.mark.parametrize("system", [FedGnn(dimension=2), FedPerGnn(dimension=2, batch=2)])
+def test_a_vector_of_the_user_begins_at_nothing_and_never_leaves_the_device(system: Any) -> None:
+    """The first messages are the same with it."""
+    runs = [
+        replace(system, rounds=2, user_rate=rate).run(DATA, np.random.default_rng(0))
+        for rate in (0.0, 0.1)
+    ]
+    sent = [run.transcript.rounds[0].uploads.components for run in runs]
+    assert all(set(each) == {"item", "gnn.A"} for each in sent)
+    assert np.array_equal(*(each["gnn.A"].dense(np.arange(1)) for each in sent))
+    kept = [run.model.arrays["kept"] for run in runs]
+    assert not kept[0].any()
+    assert kept[1].any()
