@@ -88,12 +88,14 @@ class Package:
         return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
     def load(self, module: str, *blank: str) -> Any:
-        """Import a module of it, with nothing in the modules ``blank``."""
+        """Import a module of it, with nothing in the modules ``blank``, outer ones first."""
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
         for name in blank:
             if name not in sys.modules:
-                spec = importlib.util.find_spec(name) if "." not in name else None
+                outer = sys.modules.get(name.rpartition(".")[0])
+                inside = "." not in name or hasattr(outer, "__path__")
+                spec = importlib.util.find_spec(name) if inside else None
                 found = importlib.util.module_from_spec(spec) if spec else ModuleType(name)
                 sys.modules[name] = found
         try:
