@@ -44,5 +44,5 @@ def count(x: int, size: int) -> NDArray[np.float64]:
 
 
 def second_routes() -> dict[str, float]:
-    """Of Laplace noise: how much one value moves the result, by the scale of the noise."""
-    return {"median": (MOST - LEAST) * EPSILON, "mean_in_bounds": 0.5 / (0.5 / EPSILON)}
+    """How much one value moves the median, by the scale of the noise."""
+    return {"median": (MOST - LEAST) * EPSILON}

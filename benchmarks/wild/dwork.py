@@ -75,11 +75,10 @@ def geometric(epsilon: float, largest: int) -> Mapping[int, float]:
 
 
 def second_routes() -> dict[str, float]:
-    """Shift by scale where the noise is Laplace's, the listed outputs where it is geometric."""
+    """Shift by scale where two columns are added, the listed outputs of the geometric noise."""
     ranges = [1.0, 1.0]  # of the columns that are added
     noise = geometric(1.0, 30)
     return {
         "added": sum(ranges) / max(ranges),
         "length": max(abs(math.log(noise[j] / noise[j - 1])) for j in range(-29, 31)),
-        "column": 1.0,
     }

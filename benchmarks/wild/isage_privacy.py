@@ -74,4 +74,4 @@ def total(x: int, size: int) -> NDArray[np.float64]:
 def second_routes() -> dict[str, float]:
     """Of a count, which is cut at 0: the mass at 0 of one and two."""
     at_zero = stats.laplace.logcdf([-1.0, -2.0])
-    return {"count": float(at_zero[0] - at_zero[1]), "uniform": 1.0, "total": 1.0}
+    return {"count": float(at_zero[0] - at_zero[1])}
