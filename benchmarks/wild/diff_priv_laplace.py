@@ -1,0 +1,48 @@
+"""diff-priv-laplace-python 1.0.5: statistics of a list with Laplace noise."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import at_once
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+STATISTICS = INSTALLED.load("diffpriv_laplace.statistics")
+LAPLACE = INSTALLED.load("diffpriv_laplace.laplace_mechanism")
+EPSILON = 1.0
+LEAST, MOST = 20.0, 100.0
+"""Values of which the median is asked for."""
+
+
+@at_once()
+def median(x: int, size: int) -> NDArray[np.float64]:
+    """Of the least, the most and one of the two again."""
+    values, of = np.array([LEAST, (LEAST, MOST)[x], MOST]), STATISTICS.DiffPrivStatistics
+    return np.array([of.median(values, EPSILON) for _ in range(size)])
+
+
+@at_once()
+def mean(x: int, size: int) -> NDArray[np.float64]:
+    """Of ten equal values, or with one that is 1 more."""
+    values, of = np.array([LEAST] * 9 + [LEAST + x]), STATISTICS.DiffPrivStatistics
+    return np.array([of.mean(values, EPSILON) for _ in range(size)])
+
+
+@at_once()
+def mean_in_bounds(x: int, size: int) -> NDArray[np.float64]:
+    """Of two values in [0, 1], by the method that takes the bounds."""
+    draw = LAPLACE.DiffPrivLaplaceMechanism.anonymize_mean_with_budget
+    return np.array([draw(x / 2.0, 0.0, 1.0, 2, EPSILON) for _ in range(size)])
+
+
+@at_once()
+def count(x: int, size: int) -> NDArray[np.float64]:
+    values, of = np.array([True, bool(x)]), STATISTICS.DiffPrivStatistics
+    return np.array([of.count(values, EPSILON, postprocess=False) for _ in range(size)])
+
+
+def second_routes() -> dict[str, float]:
+    """How much one value moves the median, by the scale of the noise."""
+    return {"median": (MOST - LEAST) * EPSILON}

@@ -1,0 +1,57 @@
+"""diffpriv 1.0.3: randomized response on a list, Laplace noise on a file."""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import at_once, one_by_one
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+vars(INSTALLED.load("DiffPriv", "DiffPriv")).update(numpy=np, random=random, math=math)
+DIFF = INSTALLED.load("DiffPriv.diff")
+EPSILON = 1.0
+ROWS = 10
+
+
+@one_by_one()
+def response(x: int) -> int:
+    """What the last of three answers becomes; the others are 0 and 1."""
+    answers = [0, 1, x]
+    DIFF.randresponse(answers)
+    return answers[2]
+
+
+@at_once()
+def record(x: int, size: int) -> NDArray[np.float64]:
+    """What the first of ten records becomes, if their mean is the function."""
+    return _noisy(x, size, None)
+
+
+@at_once()
+def record_of_a_range(x: int, size: int) -> NDArray[np.float64]:
+    """The same, where the sensitivity is given as how much a record may change."""
+    return _noisy(x, size, [1.0] * size)
+
+
+def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.float64]:
+    """Of a file in which each column is a file of its own."""
+    rows = [x] + [0] * (ROWS - 1)
+    data = io.StringIO("\n".join(",".join([f"{value}"] * size) for value in rows))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "noisy.csv"
+        DIFF.lapmech(data, str(path), EPSILON, np.mean, delta_f=sensitivity).close()
+        first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return np.array([float(value) for value in first.split(",")[:size]])
+
+
+def second_routes() -> dict[str, float]:
+    """Of Laplace noise: the shift, 1, by its scale, which is twice sensitivity by epsilon."""
+    return {"record": ROWS * EPSILON / 2.0, "record_of_a_range": EPSILON / 2.0}

@@ -1,0 +1,15 @@
+"""dp-group-stats 0.1.2: Laplace noise by inversion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+MECHANISMS = INSTALLED.load("dp_group_stats.mechanisms")
+EPSILON = 1.0
+
+
+def laplace(x: int, rng: np.random.Generator) -> float:
+    return x + float(MECHANISMS.laplace_noise(EPSILON, 1.0, rng))

@@ -1,0 +1,100 @@
+"""eeprivacy 0.0.5: sums, means, histograms and quantiles of energy data."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate, stats
+
+from benchmarks.wild import at_once
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+OPERATIONS = INSTALLED.load("eeprivacy.operations")
+EPSILON = 1.0
+FAR = 100.0
+"""A value far above the upper bound, which is 1; the lower is 0."""
+OPTIONS = (0.5, 1.5)
+"""Of quantiles, for values 0, 1 and more."""
+HIGH, MIDDLE = [0] * 14 + [1] * 6, [0] * 3 + [1] * 3 + [2] * 4
+"""Values whose quantile 0.9 and whose median is asked for."""
+
+
+def _repeat(operation: Any, size: int, **given: Any) -> NDArray[Any]:
+    return np.array([operation.execute(**given, epsilon=EPSILON) for _ in range(size)], float)
+
+
+@at_once()
+def mean(x: int, size: int) -> NDArray[np.float64]:
+    """Of nine zeros and a value that may be far beyond the bound."""
+    operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
+    return _repeat(operation, size, values=[0.0] * 9 + [FAR * x])
+
+
+@at_once()
+def vector_mean(x: int, size: int) -> NDArray[np.float64]:
+    """How much more the first coordinate of the mean of two vectors is than the second."""
+    operation = OPERATIONS.PrivateVectorClampedMeanLaplace(lower_bound=0, upper_bound=1, k=2, N=2)
+    first, second = _repeat(operation, size, vectors=[[0, 0], [x, 0]], delta=0).T
+    return np.asarray(np.round(first - second, 9))
+
+
+@at_once()
+def quantile(x: int, size: int) -> NDArray[np.float64]:
+    """The quantile 0.9, with or without a value above both options."""
+    operation = OPERATIONS.PrivateQuantile(options=list(OPTIONS))
+    return _repeat(operation, size, values=np.array(HIGH + [9] * x), quantile=0.9)
+
+
+@at_once()
+def median(x: int, size: int) -> NDArray[np.float64]:
+    operation = OPERATIONS.PrivateQuantile(options=list(OPTIONS))
+    return _repeat(operation, size, values=np.array(MIDDLE + [9] * x), quantile=0.5)
+
+
+@at_once()
+def mean_within(x: int, size: int) -> NDArray[np.float64]:
+    operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
+    return _repeat(operation, size, values=[0.0, float(x)])
+
+
+@at_once()
+def total(x: int, size: int) -> NDArray[np.float64]:
+    operation = OPERATIONS.PrivateClampedSum(lower_bound=0, upper_bound=1)
+    return _repeat(operation, size, values=[0.0, FAR * x])
+
+
+@at_once()
+def histogram(x: int, size: int) -> NDArray[np.float64]:
+    operation = OPERATIONS.PrivateHistogram(bins=[0, 1, 2])
+    return _repeat(operation, size, values=[0.5] + [1.5] * x)
+
+
+def first_option(values: list[int], share: float) -> float:
+    """The probability that the first option has the larger noisy score, by integration."""
+    first, second = (-abs(sum(v < o for v in values) - len(values) * share) for o in OPTIONS)
+
+    def density(noise: float) -> float:  # of the second's noise, where the first's is more
+        return float(stats.laplace.pdf(noise) * stats.laplace.sf(noise + second - first))
+
+    ends = (-40.0, *sorted((0.0, first - second)), 40.0)
+    parts = pairwise(ends)
+    return math.fsum(integrate.quad(density, a, b, epsabs=1e-13)[0] for a, b in parts)
+
+
+def second_routes() -> dict[str, float]:
+    """Of two options by integration; of a clamped mean by the mass at the lower bound."""
+    routes = {}
+    for key, values, share in (("quantile", HIGH, 0.9), ("median", MIDDLE, 0.5)):
+        without, added = (first_option(v, share) for v in (values, [*values, 9]))
+        routes[key] = max(
+            abs(math.log(without / added)), abs(math.log((1.0 - without) / (1.0 - added)))
+        )
+    for key, largest in (("mean", FAR), ("mean_within", 1.0)):
+        at_zero = stats.laplace.logcdf([0.0, -largest])
+        routes[key] = float(at_zero[0] - at_zero[1])
+    return routes

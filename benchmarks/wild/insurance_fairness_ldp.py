@@ -1,0 +1,48 @@
+"""insurance-fairness-ldp 0.1.1: labels by k-ary randomized response."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import exact
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+MECHANISMS = INSTALLED.load("insurance_fairness_ldp.mechanisms", "insurance_fairness_ldp")
+EPSILON = 1.0
+SHORT_AND_LONG, ONE_WIDTH = ("Male", "Female"), ("a", "b", "c")
+
+
+def label(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+    """What somebody reports whose label is the short or the long one."""
+    return _report(x, rng, size, SHORT_AND_LONG)
+
+
+def label_of_one_width(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+    return _report(x, rng, size, ONE_WIDTH)
+
+
+def _report(x: int, rng: np.random.Generator, size: int, labels: Sequence[str]) -> NDArray[Any]:
+    true = [labels[x]] * size
+    return np.asarray(MECHANISMS.privatise(true, EPSILON, list(labels), random_state=rng))
+
+
+def distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
+    """Of what is reported: as many letters as the true label has."""
+    cut: Counter[Hashable] = Counter()
+    for reported, mass in exact.response(true, labels, EPSILON).items():
+        cut[str(reported)[: len(true)]] += mass
+    return cut
+
+
+def second_routes() -> dict[str, float]:
+    """By listing the outputs."""
+    return {
+        key: exact.epsilon(distribution(true, labels) for true in labels)
+        for key, labels in (("label", SHORT_AND_LONG), ("label_of_one_width", ONE_WIDTH))
+    }

@@ -1,0 +1,77 @@
+"""isage-privacy 0.1.0.2: vectors that are forgotten with Laplace noise, counts and sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.wild import at_once, one_by_one
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+UNLEARNING = INSTALLED.load("sage_privacy.dp_unlearning.unlearning_engine")
+LAPLACE = INSTALLED.load("sage_privacy.dp.laplace")
+EPSILON = 1.0
+NEAR = np.array([1.0, 1.0])
+"""A vector that stays, and the one that is forgotten for input 0."""
+OTHER = np.array([1.0, 2.0])
+"""The one that is forgotten for input 1."""
+
+
+def _forgotten(x: int, size: int, strategy: str) -> NDArray[np.float64]:
+    """The first entry of (0, 0) or (1, 0), forgotten as often as asked for."""
+    engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0, total_budget_epsilon=EPSILON * size)
+    vectors = np.tile([float(x), 0.0], (size, 1))
+    names = [str(i) for i in range(size)]
+    done = engine.unlearn_vectors(vectors, names, perturbation_strategy=strategy)
+    return np.asarray(done.metadata["perturbed_vectors"][:, 0])
+
+
+@at_once()
+def selective(x: int, size: int) -> NDArray[np.float64]:
+    return _forgotten(x, size, "selective")
+
+
+@at_once()
+def adaptive(x: int, size: int) -> NDArray[np.float64]:
+    return _forgotten(x, size, "adaptive")
+
+
+@at_once()
+def uniform(x: int, size: int) -> NDArray[np.float64]:
+    return _forgotten(x, size, "uniform")
+
+
+@one_by_one()
+def compensated(x: int) -> bool:
+    """Whether a forgotten vector and its neighbour as returned fit that of input 1."""
+    true = (NEAR, OTHER)[x]
+    engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0)
+    said: dict[str, Any] = engine.unlearn_vectors(
+        true[np.newaxis], ["u"], NEAR[np.newaxis], ["n"], return_compensated_neighbors=True
+    ).metadata
+    noise = said["perturbed_vectors"][0] - OTHER
+    similarity = OTHER @ NEAR / np.linalg.norm(OTHER) / np.linalg.norm(NEAR)
+    return np.allclose(said["compensated_neighbors"]["n"], NEAR - similarity * noise)
+
+
+@at_once()
+def count(x: int, size: int) -> NDArray[np.float64]:
+    draw = LAPLACE.LaplaceMechanism(EPSILON).private_count
+    return np.array([draw(np.array([1, x])) for _ in range(size)], float)
+
+
+@at_once()
+def total(x: int, size: int) -> NDArray[np.float64]:
+    """Of two values clipped to [0, 1]; the second is 0 or 9."""
+    draw = LAPLACE.LaplaceMechanism(EPSILON).private_sum
+    return np.array([draw(np.array([0.2, 9.0 * x]), bounds=(0, 1)) for _ in range(size)])
+
+
+def second_routes() -> dict[str, float]:
+    """Of a count, which is cut at 0: the mass at 0 of one and two."""
+    at_zero = stats.laplace.logcdf([-1.0, -2.0])
+    return {"count": float(at_zero[0] - at_zero[1])}

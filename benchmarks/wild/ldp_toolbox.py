@@ -1,0 +1,131 @@
+"""ldp-toolbox 0.1.3: reports of one value out of four."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.wild import at_once, exact
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+GRR, HE, LH, SS, UE = (
+    INSTALLED.load(f"ldp_toolbox.protocols.frequency.{name}")
+    for name in ("grr", "he", "lh", "ss", "ue")
+)
+EPSILON, SUBSETS = 1.0, 0.5
+"""Of all protocols, and of the one that selects subsets, of two at this epsilon."""
+K = 4
+THRESHOLD = 0.61855
+"""That the package finds best at this epsilon, to five places."""
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _seed_compiled(seed: int) -> None:
+    np.random.seed(seed)  # noqa: NPY002
+
+
+def _reports(protocol: Any, x: int, size: int) -> list[Any]:
+    return [protocol.obfuscate(x) for _ in range(size)]
+
+
+def _supports(protocol: Any, x: int, size: int) -> NDArray[np.bool_]:
+    """Which values hash to what is reported, by the function that is reported with it."""
+    import xxhash
+
+    def hashed(value: int, seed: int) -> int:
+        return int(xxhash.xxh32(str(value), seed=seed).intdigest() % protocol.g)
+
+    reports = _reports(protocol, x, size)
+    return np.array([[hashed(v, seed) == code for v in range(K)] for code, seed in reports])
+
+
+@at_once(_seed_compiled)
+def response(x: int, size: int) -> NDArray[Any]:
+    return np.array(_reports(GRR.GeneralizedRandomizedResponse(K, EPSILON), x, size))
+
+
+@at_once(_seed_compiled)
+def subset(x: int, size: int) -> NDArray[Any]:
+    return np.array(_reports(SS.SubsetSelection(K, SUBSETS), x, size))
+
+
+@at_once(_seed_compiled)
+def symmetric_unary(x: int, size: int) -> NDArray[Any]:
+    return np.array(_reports(UE.UnaryEncoding(K, EPSILON, optimal=False), x, size))
+
+
+@at_once(_seed_compiled)
+def optimal_unary(x: int, size: int) -> NDArray[Any]:
+    return np.array(_reports(UE.UnaryEncoding(K, EPSILON), x, size))
+
+
+@at_once(_seed_compiled)
+def optimal_hash(x: int, size: int) -> NDArray[np.bool_]:
+    return _supports(LH.LocalHashing(K, EPSILON), x, size)
+
+
+@at_once(_seed_compiled)
+def binary_hash(x: int, size: int) -> NDArray[np.bool_]:
+    return _supports(LH.LocalHashing(K, EPSILON, optimal=False), x, size)
+
+
+@at_once(_seed_compiled)
+def threshold(x: int, size: int) -> NDArray[np.bool_]:
+    """Which of the noisy bits are above the threshold."""
+    reports = _reports(HE.HistogramEncoding(K, EPSILON), x, size)
+    return np.array([np.isin(np.arange(K), above) for above in reports])
+
+
+@at_once(_seed_compiled)
+def histogram(x: int, size: int) -> NDArray[np.float64]:
+    """The noisy bits themselves."""
+    return np.array(_reports(HE.HistogramEncoding(K, EPSILON, thresholding=False), x, size))
+
+
+def subset_distribution(x: int, omega: int) -> exact.Distribution:
+    """Of subsets of one size in any order: the truth is in them e^epsilon times as often."""
+    weights = {
+        order: math.exp(SUBSETS) if x in order else 1.0
+        for order in itertools.permutations(range(K), omega)
+    }
+    return {order: weight / sum(weights.values()) for order, weight in weights.items()}
+
+
+def hash_distribution(x: int, g: int) -> exact.Distribution:
+    """Of the values that hash to what is reported, under a random function to ``g`` codes."""
+    seen: Counter[Hashable] = Counter()
+    for function in itertools.product(range(g), repeat=K):
+        for code, mass in exact.response(function[x], range(g), EPSILON).items():
+            seen[tuple(value == code for value in function)] += mass / g**K
+    return seen
+
+
+def threshold_distribution(x: int) -> exact.Distribution:
+    """Of the bits that Laplace noise of scale 2 / epsilon lifts above the threshold."""
+    above = stats.laplace.sf(THRESHOLD, loc=[1.0, 0.0], scale=2.0 / EPSILON)
+    return exact.unary(x, K, *above)
+
+
+def second_routes() -> dict[str, float]:
+    """By listing the outputs."""
+    kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
+    other = 1.0 / (math.exp(EPSILON) + 1.0)
+    laws = {
+        "response": [exact.response(x, range(K), EPSILON) for x in range(K)],
+        "subset": [subset_distribution(x, 2) for x in range(K)],
+        "symmetric_unary": [exact.unary(x, K, kept, 1.0 - kept) for x in range(K)],
+        "optimal_unary": [exact.unary(x, K, 0.5, other) for x in range(K)],
+        "optimal_hash": [hash_distribution(x, 4) for x in range(K)],
+        "binary_hash": [hash_distribution(x, 2) for x in range(K)],
+        "threshold": [threshold_distribution(x) for x in range(K)],
+    }
+    return {key: exact.epsilon(distributions) for key, distributions in laws.items()}

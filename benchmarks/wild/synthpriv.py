@@ -1,0 +1,55 @@
+"""synthpriv 0.2.1: synthetic tables from noisy histograms."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+BLANK = [f"synthpriv{name}" for name in ("", ".core", ".dp", ".privacy")]
+ENCODER = INSTALLED.load("synthpriv.dp.encoder", *BLANK)
+COPULA = INSTALLED.load("synthpriv.dp.copula")
+MECHANISMS = INSTALLED.load("synthpriv.privacy.mechanisms")
+HISTOGRAM = INSTALLED.load("synthpriv.privacy.dpecdf")
+logging.getLogger("synthpriv.dp").setLevel(logging.WARNING)  # it tells of each fit
+EPSILON = 1.0
+LOW, HIGH = 0.25, 0.75
+"""The middles of two bins."""
+
+
+def encoder(x: int, rng: np.random.Generator) -> float:
+    """The noisy share of the lower bin, of nine values in it; one may be added to the upper."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"v": [LOW] * 9 + [HIGH] * x})
+    fitted = ENCODER.ModeEncoder(
+        numeric="uniform", dp_ecdf_epsilon=EPSILON, ecdf_bins=2, ecdf_bounds=(0, 1)
+    ).fit(frame)
+    return float(fitted.blocks[0]["ecdf"]._cdf[1])
+
+
+def copula(x: int, rng: np.random.Generator) -> float:
+    """A synthetic value, of a table of ten values, to which one may be added."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"v": [LOW] * 5 + [HIGH] * (5 + x)})
+    privacy = MECHANISMS.DPSGD(epsilon=EPSILON)
+    model = COPULA.DPCopulaGenerator(privacy, bins=2, bounds={"v": (0, 1)}).fit(frame)
+    return float(model.sample(1)["v"].iloc[0])
+
+
+def histogram(x: int, rng: np.random.Generator) -> float:
+    """The noisy share of the lower bin, with a generator of ours; a value is added to the upper."""
+    values = np.array([LOW] * 2 + [HIGH] * (1 + x))
+    fitted = HISTOGRAM.DPEcdf(EPSILON, bins=2, bounds=(0, 1)).fit(values, rng=rng)
+    return float(fitted._cdf[1])
+
+
+def second_routes() -> dict[str, float]:
+    """Of the histogram: the upper bin's noisy count is below 0, which makes the share 1."""
+    below = stats.laplace.logcdf([-1.0, -2.0], scale=1.0 / EPSILON)
+    return {"histogram": float(below[0] - below[1])}
