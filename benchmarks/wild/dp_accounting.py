@@ -1,4 +1,4 @@
-"""dp-accounting 0.6.0: what it says of a randomized response that is repeated."""
+"""dp-accounting 0.6.0: accountants, one of which miscounts a repeated randomized response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
-from dp_accounting import pld
+from dp_accounting import pld, rdp
 
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 
@@ -29,6 +29,21 @@ def accounted(*, one_by_one: bool) -> float:
 def responses(x: int, rng: np.random.Generator, size: int) -> Any:
     """How many of ``USES`` responses of ``EPSILON`` say 1."""
     return rng.binomial(USES, KEPT if x else 1.0 - KEPT, size)
+
+
+def _sampled(accountant: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """Of Poisson samples of Gaussian noise."""
+    noise = dp_accounting.GaussianDpEvent(gaussian)
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, noise), rounds)
+    return float(accountant.get_epsilon(delta))
+
+
+def losses(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    return _sampled(pld.PLDAccountant(), gaussian, rate, rounds, delta)
+
+
+def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    return _sampled(rdp.RdpAccountant(), gaussian, rate, rounds, delta)
 
 
 def second_routes() -> dict[str, float]:

@@ -22,4 +22,4 @@ def alike() -> float:
 
 def second_routes() -> dict[str, float]:
     """From the noise: all of a user's tuples are one, or another."""
-    return {"alike": gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.49984)}
+    return {"alike": gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.499800619763)}

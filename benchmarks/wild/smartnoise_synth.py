@@ -61,3 +61,8 @@ def synthetic(x: int) -> bool:
     made = MWEM.MWEMSynthesizer(epsilon=1.0, iterations=2, q_count=2)
     made.fit([("a",)] * 6 + [("b",)] * 5 + [("bc"[int(x)],)], transformer=table)
     return "c" in {row[0] for row in made.sample(40)}
+
+
+def second_routes() -> dict[str, float]:
+    """Of the variance, by what it moves over the scale of another entry's noise, of six."""
+    return {"variance": (LARGEST**2 / RECORDS) / (6.0 * 2.0 / RECORDS)}

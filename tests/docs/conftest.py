@@ -1,11 +1,14 @@
-"""The catalogue judged as a whole, which takes seconds and several pages need."""
+"""What several pages need: the catalogue judged as a whole, and no package of others."""
 
 from __future__ import annotations
 
 import pytest
 
+from benchmarks.wild import package
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.reports.catalogue import CatalogueRow
+
+package.INSTALLED /= "nowhere"  # what a benchmark has installed is not imported here
 
 
 @pytest.fixture(scope="session")
