@@ -17,6 +17,8 @@ _HUES = ("#1f4e8c", "#b3261e", "#2e7d32", "#8e5a00", "#6a1b9a", "#00788a", "#c21
 _WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 57.0
 _LEAST, _MOST = 0.01, 1e5
 """Ends of the axis of epsilon: what lies beyond sits there."""
+LARGE = 100.0
+"""An epsilon at which nothing is left to promise."""
 
 
 def figure(rows: Sequence[Setting]) -> Drawing:
@@ -160,6 +162,12 @@ def told(row: Setting, rows: Sequence[Setting]) -> bool:
     return not any(map(math.isnan, ends))
 
 
+def learned(row: Setting, rows: Sequence[Setting]) -> bool:
+    """Whether there is utility to lose: without noise it is shown to beat what reads nobody."""
+    bare = without(row, rows)
+    return bare is not None and not blunt(bare)
+
+
 def seen(row: Setting, rows: Sequence[Setting]) -> bool:
     """Whether attacks gain anything without noise: else they cannot tell what noise buys."""
     bare = without(row, rows)
@@ -201,45 +209,45 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
 
 
 def page(rows: Sequence[Setting]) -> str:
-    """The page of the site: the figure, what it says, and a table of the printed settings."""
+    """The page of the site: the figure, and what it says of the printed settings."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     known = [row for row in printed if told(row, rows)]
-    measured = [row for row in known if seen(row, rows)]
-    blind = [row.system for row in known if row not in measured]
+    measured = [row for row in known if learned(row, rows) and seen(row, rows)]
     lists = {
         "cost utility, and attacks were not seen to gain less": [
-            row.system for row in measured if costs(row) and not buys(row, rows)
+            row for row in measured if costs(row) and not buys(row, rows)
         ],
         "cost utility, and attacks gain less": [
-            row.system for row in measured if costs(row) and buys(row, rows)
+            row for row in measured if costs(row) and buys(row, rows)
         ],
         "make attacks gain less at no cost that was seen": [
-            row.system for row in measured if not costs(row) and buys(row, rows)
+            row for row in measured if not costs(row) and buys(row, rows)
         ],
         "neither cost nor buy anything that was seen": [
-            row.system for row in measured if not costs(row) and not buys(row, rows)
+            row for row in measured if not costs(row) and not buys(row, rows)
         ],
     }
     says = [
-        f"- **{len(names)} of {len(measured)} protected systems {words}**: {_names(names)}."
-        for words, names in lists.items()
-        if names
+        f"- **{len(found)} of {len(measured)} {words}**: "
+        f"{', '.join(_line(row, rows) for row in found)}."
+        for words, found in lists.items()
+        if found
     ]
-    if blind:
-        dear = sum(costs(row) for row in known if row.system in blind)
-        says.append(
-            f"- **Not judged: {len(blind)}**, from which these attacks gain nothing that was seen "
-            f"even without noise; {dear} of them cost utility: {_names(blind)}."
-        )
-    if untold := [row.system for row in printed if row not in known]:
-        says.append(
-            f"- **Not told** of {len(untold)}, as not all trainings ended, or without interval: "
-            f"{_names(untold)}."
-        )
-    popular = [row.system for row in printed if blunt(row)]
+    unlearned = [row for row in known if not learned(row, rows)]
+    blind = [row for row in known if learned(row, rows) and not seen(row, rows)]
+    untold = [row for row in printed if row not in known]
+    for reason, found in (
+        ("attacks gain nothing that was seen without noise either", blind),
+        ("without noise it is not shown to do better than popularity, or two means", unlearned),
+        ("not all trainings ended, or there is no interval", untold),
+    ):
+        if found:
+            names = ", ".join(f"`{row.system}` {_short(row.relative)}".rstrip() for row in found)
+            says.append(f"- **Not judged: {len(found)}**, as {reason}: {names}.")
+    useful = [row.system for row in printed if not blunt(row)]
     says.append(
-        f"- **{len(popular)} of {len(printed)} are not shown to do better than popularity, or two "
-        f"means**, which read nothing of anybody: {_names(popular)}."
+        f"- **{len(useful)} of {len(printed)} are shown to do better than popularity, or two "
+        f"means**: {_names(useful)}."
     )
     better = {row.system: cheaper(row, measured) for row in measured}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
@@ -248,36 +256,36 @@ def page(rows: Sequence[Setting]) -> str:
             "- **Another of the family recommends better, and leaks no more by attacks and by "
             f"proof**: {'; '.join(said)}."
         )
-    table = [
-        "| system | utility, without noise = 1 | gain | without | claimed | proved, user |",
-        "|---|---|---|---|---|---|",
-        *(_line(row, without(row, rows)) for row in printed),
-    ]
+    proved = sorted((row.proved, row.system) for row in printed if not math.isnan(row.proved))
+    if proved:
+        large = sum(epsilon > LARGE for epsilon, _ in proved)
+        says.append(
+            f"- **Of {len(proved)} a proof of a whole user over a training is known, and {large} "
+            f"of these are above {LARGE:g}**; the least is {_epsilon(proved[0][0])} "
+            f"(`{proved[0][1]}`)."
+        )
     return _TEMPLATE.read_text(encoding="utf-8").format(
         trainings=TRAININGS,
         says="\n".join(says),
-        table="\n".join(table),
         systems=len({row.system for row in rows}),
+        cut=", ".join(dict.fromkeys(f"{f.title.lower()}" for f in FAMILIES if _is_cut(f, printed))),
     )
+
+
+def _is_cut(family: Family, rows: Sequence[Setting]) -> bool:
+    """Whether its trainings were cut."""
+    return any(row.rounds for row in rows if row.family == family.name)
 
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _line(row: Setting, bare: Setting | None) -> str:
-    over = _span(row.relative, row.relative_low, row.relative_high)
-    gain = _span(row.gain, row.gain_low, row.gain_high)
-    least = "" if bare is None else _short(bare.gain)
-    bounds = f"{_epsilon(row.claimed)} | {_epsilon(row.proved)}"
-    cut = f", {row.rounds} rounds" if row.rounds else ""
-    return f"| `{row.system}`{cut} | {over} | {gain} | {least} | {bounds} |"
-
-
-def _span(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return ""
-    return f"{_short(value)} ({_short(low)}–{_short(high)})"
+def _line(row: Setting, rows: Sequence[Setting]) -> str:
+    """A system, its utility, and what attacks gain without noise and with it."""
+    bare = without(row, rows)
+    before = "" if bare is None else f"{_short(bare.gain)} to "
+    return f"`{row.system}` {_short(row.relative)} ({before}{_short(row.gain)})"
 
 
 def _short(value: float) -> str:

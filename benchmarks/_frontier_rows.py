@@ -43,6 +43,7 @@ FAMILIES = (
         "Graph convolution on devices",
         ("fedrec", "fedrec-apm", "fedrec-gn", "fixrec-min", "fixrec-max", "fednews"),
         learns=True,
+        quick=False,
     ),
     Family(
         "fedmf",
@@ -96,7 +97,7 @@ FAMILIES = (
         learns=True,
         quick=False,
     ),
-    Family("fedgnn", "Graphs of ratings", ("fedgnn", "fedpergnn"), quick=False),
+    Family("fedgnn", "Graphs of ratings", ("fedgnn", "fedpergnn"), learns=True, quick=False),
     Family(
         "privrec",
         "Users whom training never saw",

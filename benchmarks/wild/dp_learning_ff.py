@@ -42,4 +42,8 @@ def sample(x: int) -> float:
 
 def second_routes() -> dict[str, float]:
     """From the budget (zCDP) of one record that is drawn, which is in the sample so often."""
-    return {"sample": gaussian_epsilon(DELTA, math.sqrt(2.0 * 0.31548309326171875) * int(_times().max()))}
+    return {
+        "sample": gaussian_epsilon(
+            DELTA, math.sqrt(2.0 * 0.31548309326171875) * int(_times().max())
+        )
+    }

@@ -73,17 +73,17 @@ def changed(row: Setting = PRINTED, **values: Any) -> Setting:
         ({"gain_high": 0.38}, "cost utility, and attacks were not seen to gain less"),
         ({"relative_high": 1.0}, "make attacks gain less at no cost that was seen"),
         ({"relative_high": 1.0, "gain_high": 0.39}, "neither cost nor buy anything that was seen"),
-        ({"utility_low": 0.1}, "are not shown to do better than popularity, or two means"),
-        ({"relative_high": math.nan}, "Not told"),
-        ({"gain_high": math.nan}, "Not told"),
+        ({"utility_low": 0.11}, "are shown to do better than popularity, or two means"),
+        ({"relative_high": math.nan}, "not all trainings ended"),
+        ({"gain_high": math.nan}, "not all trainings ended"),
     ],
 )
 def test_a_system_stands_in_the_list_of_what_its_intervals_say(
     values: dict[str, float], words: str
 ) -> None:
     (line,) = [x for x in page([BARE, changed(**values)]).splitlines() if words in x]
-    assert line.startswith(("- **1 of 1 ", "- **Not told** of 1"))
-    assert line.endswith(": `fedmf-ldp`.")
+    assert line.startswith(("- **1 of 1 ", "- **Not judged: 1**"))
+    assert ": `fedmf-ldp`" in line
 
 
 def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
@@ -102,8 +102,15 @@ def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
 def test_noise_is_not_judged_by_attacks_that_see_nothing_without_it() -> None:
     blind = changed(BARE, gain=0.0, gain_low=-0.01, gain_high=0.01)
     said = page([blind, PRINTED])
-    assert "protected systems" not in said
-    assert "- **Not judged: 1**" in said
+    assert "attacks gain less" not in said
+    assert "- **Not judged: 1**, as attacks gain nothing" in said
+
+
+def test_noise_is_not_judged_where_there_is_no_utility_to_lose() -> None:
+    useless = changed(BARE, utility_low=0.1)
+    said = page([useless, PRINTED])
+    assert "attacks gain less" not in said
+    assert "- **Not judged: 1**, as without noise it is not shown" in said
 
 
 def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) -> None:
