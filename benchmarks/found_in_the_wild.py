@@ -14,7 +14,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
+from functools import partial
+
+import joblib
 
 from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import NAMES, Package
@@ -77,15 +81,18 @@ def main() -> int:
         measure(*given.modules)
         return 0
     missing = []
-    for name in given.modules or NAMES:
-        if why := measure_apart(name, given.seconds):
-            missing.append(why)
-            continue
-        fresh = stored(Package(name).results)
-        for row in fresh.values():
-            print(" | ".join(astuple(row)), flush=True)
-        rows = stored() | fresh
-        keep({place: rows[place] for place in PLACES if place in rows})
+    names = given.modules or NAMES
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        reasons = pool.map(partial(measure_apart, seconds=given.seconds), names)
+        for name, why in zip(names, reasons, strict=True):
+            if why:
+                missing.append(why)
+                continue
+            fresh = stored(Package(name).results)
+            for row in fresh.values():
+                print(" | ".join(astuple(row)), flush=True)
+            rows = stored() | fresh
+            keep({place: rows[place] for place in PLACES if place in rows})
     print(*missing, sep="\n")
     return bool(missing)
 
