@@ -2,6 +2,7 @@
 
 Beside each module of this folder stands a file of the same name with what the package claims, in
 numbers and words: ``package``, ``version``, what it ``needs`` beside the project's own packages,
+or the ``commit`` of a repository that cannot be installed, of which the module is written anew,
 ``defaults`` of all rows, and a table for each row under the name of a callable of the module. Where
 the noise alone is in question a row has the ``law`` of it, and the callable measures its deviation.
 See ``Finding`` for the fields.
@@ -72,7 +73,8 @@ class Package:
     def words(self) -> str:
         """Its name and version: of one that the project itself needs, the installed one."""
         name = self.said["package"]
-        return f"{name} {self.said.get('version') or metadata.version(name)}"
+        version = self.said.get("version") or self.said.get("commit")
+        return f"{name} {version or metadata.version(name)}"
 
     def install(self) -> str:
         """Have pip put it into its folder; why it cannot be had, or ""."""

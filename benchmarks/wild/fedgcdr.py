@@ -1,0 +1,18 @@
+"""FedGCDR at 98b2af0: the noise on vectors that go to other domains."""
+
+from __future__ import annotations
+
+import math
+
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+
+EPSILON, DELTA = 8.0, 1e-5
+SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise."""
+    return {
+        "present": gaussian_epsilon(DELTA, 1.0 / SIGMA),
+        "replaced": gaussian_epsilon(DELTA, 2.0 / SIGMA),
+    }

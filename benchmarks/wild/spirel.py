@@ -1,0 +1,60 @@
+"""SPIREL at a37508e: successive places under local privacy, written anew from its code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import exact
+
+TOTAL, ROUNDS, PEMF_TOTAL, PEMF_ROUNDS, PLACES = 0.8, 10, 1.0, 20, 4
+HALF = TOTAL / 2.0
+KEPT = math.exp(TOTAL) / (1.0 + math.exp(TOTAL))
+"""The coin of the baseline ICF."""
+OTHER = 1.0 / (math.exp(HALF) + 1.0)
+"""The chance that the bit of a user's own pair of places is 1; of all others it is a half."""
+
+
+def _minus(x: float, above: float, below: float) -> float:
+    """The chance of a report of -1 for a gradient x in [-1, 1]."""
+    return (x * math.expm1(above) + math.exp(above) + 1.0) / (2.0 * math.exp(below) + 2.0)
+
+
+def gradient(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """The sign that is sent for a clamped gradient."""
+    return np.where(rng.random(size) < _minus(x, HALF, HALF / ROUNDS), -1, 1)
+
+
+def reference(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """The same of the baseline PEMF, of one of its rounds."""
+    share = PEMF_TOTAL / PEMF_ROUNDS
+    return np.where(rng.random(size) < _minus(x, share, share), -1, 1)
+
+
+def row(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """A bit of a user's row in the baseline ICF."""
+    return x * (rng.random(size) < KEPT).astype(int)
+
+
+def transitions(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """The bits of ``PLACES`` pairs of places, of which pair x is the user's own."""
+    chances = np.full(PLACES, 0.5)
+    chances[int(x)] = OTHER
+    return (rng.random((size, PLACES)) < chances).astype(int)
+
+
+def second_routes() -> dict[str, float]:
+    """By listing the outputs."""
+
+    def signs(above: float, below: float) -> float:
+        return exact.epsilon(exact.bit(_minus(x, above, below)) for x in (-1.0, 1.0))
+
+    share = PEMF_TOTAL / PEMF_ROUNDS
+    return {
+        "gradient": signs(HALF, HALF / ROUNDS),
+        "reference": signs(share, share),
+        "row": exact.epsilon([exact.bit(0.0), exact.bit(KEPT)]),
+        "transitions": exact.epsilon(exact.unary(x, PLACES, OTHER, 0.5) for x in range(PLACES)),
+    }
