@@ -64,6 +64,23 @@ def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
         np.testing.assert_allclose(found, np.mean(others, axis=0), atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
+def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate: float) -> None:
+    """Of items that noise has made as large as these, too."""
+    system, rng = FedGnn(dimension=4, user_rate=rate), np.random.default_rng(2)
+    model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
+    near, kept = rng.normal(size=(2, 6, 4))
+    ratings = DATA.ratings.toarray()
+    step = system.user_step(system.gradients(DATA.ratings, model, near, kept), model)
+    for user in range(6):
+        before, after = (
+            loss(system, ratings[user], model, near[user], vector)
+            for vector in (kept[user], kept[user] - step[user])
+        )
+        assert after <= before * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("largest", ["max", "l2"])
 def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
     system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
