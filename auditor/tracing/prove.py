@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.fit import check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.state import State, generators_put_back
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
@@ -50,9 +51,12 @@ def prove(
 
     Real draws, 100,000 in all or as many as ``paced`` allows, must follow what was traced.
     """
-    with suppress(Exception):  # a trace that ends within an import leaves half a module behind
-        sampler.draw(inputs[0], np.random.default_rng(seed), 1)
     try:
+        # A trace that ends within an import would leave half a module behind.
+        before = State(sampler.call)
+        with suppress(Exception), generators_put_back():
+            sampler.draw(inputs[0], np.random.default_rng(seed), 1)
+        before.check()
         trace = Trace.of(
             sampler.call,
             inputs,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -302,3 +304,42 @@ def test_rounded_normal_noise_is_no_proof_without_a_delta() -> None:
     assert "beyond 38 deviations" in found.method
     kept, _ = verified(rounded, epsilon=5.0, delta=1e-3)
     assert kept.verdict is Verdict.CONSISTENT
+
+
+def test_what_differs_at_the_first_call_is_not_proved() -> None:
+    """A plain call comes before the trace, and must not hide what it changes."""
+    called: list[int] = []
+
+    def plain_at_first(x: int, rng: Rng) -> int:
+        called.append(x)
+        return coin(x, rng) if called else x
+
+    def once(x: int, rng: Rng) -> int:
+        if not called:
+            called.append(x)
+            return x
+        return coin(x, rng)
+
+    for randomizer in (plain_at_first, once):
+        called.clear()
+        _, reason = verified(randomizer)
+        assert "changes what it keeps between calls" in reason
+
+
+def test_a_module_that_is_imported_in_the_call_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its import draws, which no trace follows."""
+    (tmp_path / "drawing_module.py").write_text(
+        "import random\nSALT = [random.gauss(0, 1) for _ in range(3)]\nWHOLE = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def randomizer(x: int, rng: Rng) -> int:
+        import drawing_module
+
+        return coin(x, rng) if drawing_module.WHOLE else x
+
+    found, _ = verified(randomizer, epsilon=1.2)
+    assert found.epsilon_lower <= math.log(3.0) * 1.001
+    assert sys.modules.pop("drawing_module").WHOLE
