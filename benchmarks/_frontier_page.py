@@ -188,15 +188,13 @@ def ahead(row: Setting, other: Setting) -> bool:
 
 def blunt(row: Setting) -> bool:
     """Whether it is not shown to do better than the most popular items, or two means."""
-    if row.metric in ERRORS:
-        return not row.utility_high < row.popularity
-    return not row.utility_low > row.popularity
+    return not (row.ahead_high < 0.0 if row.metric in ERRORS else row.ahead_low > 0.0)
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
     """Systems of the family that recommend better, by intervals, and leak no more.
 
-    By attacks and by proofs: where one of them has none, nothing is said.
+    By attacks, and by proofs of an epsilon that says something: else nothing is said.
     """
     return [
         r.system
@@ -204,7 +202,7 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
         if r.family == row.family
         and ahead(r, row)
         and r.gain_high <= row.gain_high
-        and r.proved <= row.proved
+        and r.proved <= min(row.proved, LARGE)
     ]
 
 

@@ -111,7 +111,8 @@ class Setting:
     """A system at one setting: its utility, and what it leaks; nan or "" where there is none.
 
     ``noise`` is times the printed, 0 without, nan of systems without a knob. ``relative`` is
-    utility over the twin's without noise, larger being better. ``gain`` is the largest, of
+    utility over the twin's without noise, larger being better, ``ahead`` utility less that of
+    popularity, or of two means, user by user. ``gain`` is the largest, of
     ``attack``, above guessing, ``gain_high`` the largest end of all; ``claimed`` what is claimed in
     its own scope, ``proved`` and ``shown`` what holds of a whole user over the training against the
     server, with what they rest on. ``rounds`` says where trainings were cut, such as "20 of 40".
@@ -132,6 +133,9 @@ class Setting:
     relative_high: float
     popularity: float
     random: float
+    ahead: float
+    ahead_low: float
+    ahead_high: float
     attack: str
     gain: float
     gain_low: float

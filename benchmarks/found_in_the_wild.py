@@ -93,7 +93,8 @@ def main() -> int:
                 print(" | ".join(astuple(row)), flush=True)
             rows = stored() | fresh
             keep({place: rows[place] for place in PLACES if place in rows})
-    print(*missing, sep="\n")
+    for why in missing:
+        print(why)
     return bool(missing)
 
 

@@ -75,15 +75,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
         rows = [row for row in found.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
         used = telling(measured) if measured else None
-        over = next(
-            (
-                row
-                for row in found.relative
-                if used is not None
-                and (row.variant, row.metric, row.view) == (place, used.metric, used.view)
-            ),
-            None,
-        )
+        over = _alike(used, [row for row in found.relative if row.variant == place])
         gains = [
             row
             for row in rows
@@ -108,6 +100,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             **_ends("relative", over),
             popularity=_number(None if used is None else used.baseline),
             random=_number(None if used is None else used.random),
+            **_ends("ahead", _alike(used, [row for row in rows if row.kind == "ahead"])),
             attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
             **{**_ends("gain", strongest), "gain_high": _number(most)},
             claimed=_number(None if claim is None else claim.value),
@@ -117,6 +110,16 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             trainings=0 if used is None else used.trainings,
             rounds=_cut(family, variant),
         )
+
+
+def _alike(
+    figure: OverTrainingsRow | None, rows: Sequence[OverTrainingsRow]
+) -> OverTrainingsRow | None:
+    """The row of the same metric and protocol."""
+    if figure is None:
+        return None
+    named = (figure.metric, figure.view)
+    return next((row for row in rows if (row.metric, row.view) == named), None)
 
 
 def _ends(name: str, row: OverTrainingsRow | None) -> dict[str, float]:

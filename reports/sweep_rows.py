@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fedrec_auditor.reports.rows import Row
 
-Kind = Literal["utility", "attack", "gain", "claimed", "proved", "shown"]
+Kind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 SWEEP = "sweep.json"
 """The file of a sweep in its directory."""
 AT_DELTA = " at delta "
@@ -19,6 +19,7 @@ NOT_PLAYED = " was not played. "
 """Stands between an attack and why, in a note."""
 KINDS: dict[str, str] = {
     "utility": "how well it recommends",
+    "ahead": "how far it is from popularity, or two means, user by user",
     "attack": "what an attack reaches",
     "gain": "how far an attack is above guessing",
     "claimed": "epsilon claimed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -167,6 +168,10 @@ def _claimed(
             )
         with accountable("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
+        if not isinstance(claimed, numbers.Real):
+            raise InputError(
+                f"Expected a number from the accountant, got {claimed!r}. Return the epsilon alone."
+            )
     said = claimed if target is None else target
     if said is not None and not said >= 0.0:
         raise InputError(f"Expected a claimed epsilon of at least 0, got {said!r}. Give one.")

@@ -38,6 +38,19 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
             baseline=None if row.baseline is None else row.baseline.value,
             random=row.random,
         )
+        if row.baseline is not None:
+            difference = row.baseline.difference
+            yield SweepRow(
+                variant=place,
+                seed=seed,
+                kind="ahead",
+                metric=row.metric,
+                view=row.protocol,
+                value=difference.value,
+                ci_low=difference.ci_low,
+                ci_high=difference.ci_high,
+                baseline=0.0,
+            )
     for attack in record.attacks:
         broken = f", {BEYOND}" if beyond_protocol(attack) else ""
         said = {"variant": place, "seed": seed, "view": f"{attack.vantage}{broken}"}

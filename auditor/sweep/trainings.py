@@ -77,7 +77,8 @@ def _quantile(confidence: float) -> float:
 def shown(bounds: Sequence[float]) -> float:
     """A lower bound from those of several trainings, each at one confidence: their lower median.
 
-    It is too large only if more than half of them are: never more often than one of them.
+    It is too large only if half of them or more are: of trainings that share nothing no more often
+    than one of them, and at most twice as often whatever they share.
 
     >>> shown([1.0, 3.0]), shown([1.0, 3.0, 2.0])
     (1.0, 2.0)

@@ -293,13 +293,18 @@ def search(
 
 
 def _useful(swept: SweepContents) -> str:
-    """Whether it recommends better than popularity there."""
+    """Whether it is shown to recommend better than popularity there, by users and trainings."""
     rows = [row for row in swept.overall if row.variant == 0 and row.kind == "utility"]
     if not rows or (row := telling(rows)).baseline is None:
         return ""
-    better = row.value < row.baseline if row.metric in ERRORS else row.value > row.baseline
+    ahead = next(
+        r for r in swept.overall if (r.variant, r.kind, _figure(r)) == (0, "ahead", _figure(row))
+    )
+    end = ahead.ci_high if row.metric in ERRORS else ahead.ci_low
+    better = end is not None and (end < 0.0 if row.metric in ERRORS else end > 0.0)
     beside = (
         f"{row.metric} {brief(row.value)} ({row.view}), popularity or two means "
         f"{brief(row.baseline)}"
     )
-    return f"There it recommends {'' if better else 'no '}better than what is simpler: {beside}."
+    shown = "is shown" if better else "is not shown"
+    return f"There it {shown} to recommend better than what is simpler: {beside}."

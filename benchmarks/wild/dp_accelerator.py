@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from benchmarks.wild import exact
 from benchmarks.wild.package import Package
 
 INSTALLED = Package.of(__name__)
@@ -25,3 +26,8 @@ def curve(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 def epsilon(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """What ``get_epsilon`` says."""
     return float(_accountant(gaussian, rate).get_epsilon(rounds, delta))
+
+
+def second_routes() -> dict[str, float]:
+    """From the normal tails."""
+    return {"curve": exact.sampled_gaussian(0.01, 1.0, 1e-5)}

@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
+from scipy.optimize import brentq
+from scipy.stats import norm
+
 Distribution = Mapping[Hashable, float]
 
 
@@ -20,6 +23,17 @@ def epsilon(distributions: Iterable[Distribution]) -> float:
                 other = q.get(output, 0.0)
                 worst = max(worst, math.log(mass / other) if other > 0.0 else math.inf)
     return worst
+
+
+def sampled_gaussian(rate: float, sigma: float, delta: float) -> float:
+    """Of one step: (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), from the normal tails."""
+
+    def left(epsilon: float) -> float:
+        edge = sigma**2 * math.log((math.exp(epsilon) - 1.0 + rate) / rate) + 0.5
+        own, other = norm.sf(edge / sigma), norm.sf((edge - 1.0) / sigma)
+        return float((1.0 - rate) * own + rate * other - math.exp(epsilon) * own - delta)
+
+    return float(brentq(left, 1e-9, 50.0, xtol=1e-12))
 
 
 def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("federated_learning_framework.privacy", "federated_learning_framework")
@@ -22,3 +25,9 @@ def spent(rounds: int, delta: float) -> float:
     """What ``get_privacy_spent`` says after steps of epsilon 1 that share ``delta``."""
     noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=delta / rounds)
     return float(noise.get_privacy_spent(rounds)["epsilon_spent"])
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise of all steps together."""
+    each = math.sqrt(2.0 * math.log(1.25 / 1e-8))
+    return {"spent": gaussian_epsilon(1e-4, 100.0 / each)}

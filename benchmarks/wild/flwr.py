@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
@@ -12,7 +14,15 @@ from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("flwr.supercore.differential_privacy", "flwr", "flwr.supercore.logger")
+PARAMETERS = INSTALLED.load("flwr.compat.common.parameter")
 DELTA = 1e-5
+
+
+def _noised(update: list[NDArray[np.float64]], sensitivity: float, epsilon: float) -> Any:
+    """The update with the noise of the package's own calibration."""
+    given = PARAMETERS.ndarrays_to_parameters(update)
+    noised = PRIVACY.add_localdp_gaussian_noise_to_params(given, sensitivity, epsilon, DELTA)
+    return PARAMETERS.parameters_to_ndarrays(noised)[0]
 
 
 def _deviation(epsilon: float) -> float:
@@ -25,8 +35,7 @@ def diverged(x: float) -> float:
     """The second weight of an update whose first is NaN, clipped and noised as ``LocalDpMod``."""
     update = [np.array([np.nan, 1000.0 * x])]
     PRIVACY.compute_clip_model_update(update, [np.zeros(2)], 1.0)
-    PRIVACY.add_gaussian_noise_inplace(update, _deviation(1.0))
-    return float(update[0][1])
+    return float(_noised(update, 1.0, 1.0)[1])
 
 
 @one_by_one()
@@ -34,21 +43,19 @@ def clipped(x: float) -> float:
     """The same of an update that is finite; two of them are a sensitivity of 2 apart."""
     update = [np.array([1000.0 * (2.0 * x - 1.0)])]
     PRIVACY.compute_clip_model_update(update, [np.zeros(1)], 1.0)
-    PRIVACY.add_gaussian_noise_inplace(update, 2.0 * _deviation(1.0))
-    return float(update[0][0])
+    return float(_noised(update, 2.0, 1.0)[0])
 
 
 def local() -> float:
     """The deviation of the noise at epsilon 20."""
     np.random.seed(0)  # noqa: NPY002
-    update = [np.zeros(1_000_000)]
-    PRIVACY.add_gaussian_noise_inplace(update, _deviation(20.0))
-    return float(update[0].std())
+    return float(_noised([np.zeros(1_000_000)], 1.0, 20.0).std())
 
 
 def second_routes() -> dict[str, float]:
     """From the noise."""
     return {
+        "diverged": gaussian_epsilon(DELTA, 1000.0 / _deviation(1.0)),
         "local": gaussian_epsilon(DELTA, 1.0 / _deviation(20.0)),
         "clipped": gaussian_epsilon(DELTA, 1.0 / _deviation(1.0)),
     }

@@ -23,12 +23,9 @@ def _measurement(name: str) -> Any:
         return dp.m.make_randomized_response(["a", "b", "c"], 0.75)
     if name == "response_bool":
         return dp.m.make_randomized_response_bool(0.75)
-    kind = int if name in ("geometric", "discrete_gaussian") else float
+    kind = int if name == "geometric" else float
     space = dp.atom_domain(T=kind, nan=False) if kind is float else dp.atom_domain(T=int)
-    metric = dp.absolute_distance(T=kind)
-    if "gaussian" in name:
-        return dp.m.make_gaussian(space, metric, 1.0)
-    return dp.m.make_laplace(space, metric, 1.0)
+    return dp.m.make_laplace(space, dp.absolute_distance(T=kind), 1.0)
 
 
 def _drawn(name: str, value: Any, size: int) -> NDArray[Any]:

@@ -95,7 +95,8 @@ class Package:
             text=True,
             check=False,
         )
-        return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+        words = done.stderr.strip().splitlines() or ["pip says no more"]
+        return words[-1] if done.returncode else ""
 
     def load(self, module: str, *blank: str) -> Any:
         """Import a module of it, with nothing in the modules ``blank``."""

@@ -15,7 +15,7 @@ INTRODUCTION = f"""## How a row comes about
   words, read as mildly as they allow. Under which reading more is spent than claimed is said with
   each. **Holds if** names a milder reading or use, where there is one, under which the claim holds.
 - **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
-  code, by hand or by listing every output, before anything was measured. It is the largest over
+  code, by hand, by a closed form or by listing every output. It is the largest over
   these inputs; others may spend more.
 - **Measured** is the lower bound from samples, or exact: where the code was followed for every path
   of its coins (draws: proved), or where stated probabilities were searched (exact). Each holds at
@@ -107,11 +107,15 @@ def message(finding: Finding, row: Row) -> str:
     """What a person may send to the maintainers: what, where, how it was seen, and a remedy."""
     version = row.package.rpartition(" ")[2]
     setting = f" ({finding.setting})" if finding.setting else ""
+    least = "no finite epsilon" if row.exact == INFINITE else f"epsilon {row.exact}"
+    does, is_given = ("spends more than", "is given")
+    if finding.account is not None:
+        does, is_given = ("says less than", "says")
     parts = [
-        f"{finding.name} spends more than its epsilon",
-        f"In {row.package}, {finding.name}{setting} is given epsilon {row.claimed}. I read the "
+        f"{finding.name} {does} {'is spent' if finding.account is not None else 'its epsilon'}",
+        f"In {row.package}, {finding.name}{setting} {is_given} epsilon {row.claimed}. I read the "
         f"claim as follows: {finding.claim}.",
-        f"It spends epsilon {row.exact}: {finding.remark}.",
+        f"By my reading it has {least}: {finding.remark}.",
         f"Seen: {event(row)}." if row.event else "",
         f"It would hold if {finding.holds_if}." if finding.holds_if else "",
         f"A remedy: {finding.remedy}." if finding.remedy else "",

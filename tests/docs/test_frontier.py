@@ -30,6 +30,9 @@ BARE = Setting(
     relative_high=math.nan,
     popularity=0.1,
     random=0.01,
+    ahead=0.1,
+    ahead_low=0.08,
+    ahead_high=0.12,
     attack="interaction-membership: AUC, server",
     gain=0.4,
     gain_low=0.38,
@@ -51,6 +54,9 @@ PRINTED = dataclasses.replace(
     utility=0.15,
     utility_low=0.14,
     utility_high=0.16,
+    ahead=0.05,
+    ahead_low=0.04,
+    ahead_high=0.06,
     relative=0.75,
     relative_low=0.7,
     relative_high=0.8,
@@ -73,7 +79,7 @@ def changed(row: Setting = PRINTED, **values: Any) -> Setting:
         ({"gain_high": 0.38}, "cost utility, and attacks were not seen to gain less"),
         ({"relative_high": 1.0}, "make attacks gain less at no cost that was seen"),
         ({"relative_high": 1.0, "gain_high": 0.39}, "neither cost nor buy anything that was seen"),
-        ({"utility_low": 0.11}, "are shown to do better than popularity, or two means"),
+        ({"ahead_low": 0.01}, "are shown to do better than popularity, or two means"),
         ({"relative_high": math.nan}, "not all trainings ended"),
         ({"gain_high": math.nan}, "not all trainings ended"),
     ],
@@ -107,7 +113,7 @@ def test_noise_is_not_judged_by_attacks_that_see_nothing_without_it() -> None:
 
 
 def test_noise_is_not_judged_where_there_is_no_utility_to_lose() -> None:
-    useless = changed(BARE, utility_low=0.1)
+    useless = changed(BARE, ahead_low=0.0)
     said = page([useless, PRINTED])
     assert "attacks gain less" not in said
     assert "- **Not judged: 1**, as without noise it is not shown" in said

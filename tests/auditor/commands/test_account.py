@@ -100,7 +100,9 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "def of_more(batches):\n"
         "    return 1.0\n"
         "def broken(gaussian):\n"
-        "    raise ValueError('not so')\n",
+        "    raise ValueError('not so')\n"
+        "def with_order(gaussian):\n"
+        "    return 1.0, 8\n",
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
@@ -118,6 +120,7 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
         ("theirs:of_more", "got one that takes batches"),
         ("theirs:broken", "got ValueError: not so"),
+        ("theirs:with_order", "Expected a number from the accountant"),
         ("-1", "at least 0"),
     ):
         assert reason in refusal(*words, "--claimed-epsilon", claim)

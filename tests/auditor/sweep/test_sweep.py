@@ -90,10 +90,19 @@ def test_the_number_of_workers_changes_no_byte(whole, tmp_path):
     assert Sweep.found(tmp_path).encoded() == swept.encoded()
 
 
+def _place(row):
+    return row.variant, row.seed, row.metric, row.view
+
+
 def test_utility_stands_beside_the_unprotected_twin(whole):
     swept, _ = whole
     assert [each.twin for each in swept.variants] == [2, 2, None]
-    values = {(r.variant, r.seed, r.metric, r.view): r.value for r in swept.rows}
+    utility = [row for row in swept.rows if row.kind == "utility"]
+    values = {(r.variant, r.seed, r.metric, r.view): r.value for r in utility}
+    for row in swept.rows:
+        if row.kind == "ahead":
+            own = next(r for r in utility if _place(r) == _place(row))
+            assert row.value == pytest.approx(own.value - own.baseline)
     assert swept.relative
     for row in swept.relative:
         ratios = [

@@ -55,7 +55,8 @@ class RatingGraph(System):
     Paper and released code have an embedding of the user beside those of its items. With a
     ``user_rate`` h = A m + e has it, too: e begins at 0, takes a step by that rate on the sum of
     its user's squared errors whenever the user sends, and stays on the device from round to round;
-    neighbours are told of h. Without e nothing but which items were met says who rates high.
+    neighbours are told of h. Without e two users who met the same items get the same predictions,
+    whatever they rated.
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 64
