@@ -117,7 +117,9 @@ def message(finding: Finding, row: Row) -> str:
         f"claim as follows: {finding.claim}.",
         f"By my reading it has {least}: {finding.remark}.",
         f"Seen: {event(row)}." if row.event else "",
-        f"It would hold if {finding.holds_if}." if finding.holds_if else "",
+        f"It would hold if {finding.holds_if.replace(' (see below)', '')}."
+        if finding.holds_if
+        else "",
         f"A remedy: {finding.remedy}." if finding.remedy else "",
         f"I looked at version {version} only. If I read the claim wrongly, please tell me, and I "
         "will correct what I have written.",
