@@ -15,8 +15,8 @@ INTRODUCTION = f"""## How a row comes about
   words, read as mildly as they allow. Under which reading more is spent than claimed is said with
   each. **Holds if** names a milder reading or use, where there is one, under which the claim holds.
 - **Exact** is the epsilon at the claimed delta for the inputs named: from the probabilities in the
-  code, by hand, by a closed form or by listing every output. It is the largest over
-  these inputs; others may spend more.
+  code, by hand, by a closed form or by listing every output. It is the largest over these inputs;
+  others may spend more.
 - **Measured** is the lower bound from samples, or exact: where the code was followed for every path
   of its coins (draws: proved), or where stated probabilities were searched (exact). Each holds at
   {CONFIDENCE:.2%}, so that all of them hold together at 95%.
@@ -27,6 +27,9 @@ INTRODUCTION = f"""## How a row comes about
 - A **failed check** is [what a ratio does not show](verifying-mechanisms.md#what-the-checks-mean).
   "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
   every textbook sampler fails it.
+- What **the maintainers might answer** is our guess: nobody was asked.
+- Of a **repository**, which stands with a commit, what a client sends is written anew from its code:
+  the finding is of our reading of it.
 - The **command** measures the row again, in the root of this project, once
   `python -m benchmarks.found_in_the_wild` has installed the packages there."""
 Measured = tuple[Finding, Row]
