@@ -102,12 +102,14 @@ class Package:
         """Import a module of it, with nothing in the modules ``blank``."""
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
-        for name in blank:
-            if name not in sys.modules:
-                sys.modules[name] = _blank(name)
+        missing = [name for name in blank if name not in sys.modules]
+        for name in missing:
+            sys.modules[name] = _blank(name)
         try:
             return importlib.import_module(module)
         except Exception as error:  # whatever a foreign module raises
+            for name in missing:
+                del sys.modules[name]
             return Absent(error)
 
     def findings(self) -> tuple[Finding, ...]:
