@@ -64,6 +64,9 @@ def on_files(files: Files, config: Any) -> Files:
         page = f"examples/{path.stem}.md"
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
+    register = import_module("benchmarks.register")
+    claims = [*register.of_papers(judge(entries())), *register.of_code()]
+    files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 
 

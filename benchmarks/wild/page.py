@@ -28,8 +28,8 @@ INTRODUCTION = f"""## How a row comes about
   "floating point": value plus noise is a sum of doubles, whose last bits tell the value; nearly
   every textbook sampler fails it.
 - What **the maintainers might answer** is our guess: nobody was asked.
-- Of a **repository**, which stands with a commit, what a client sends is written anew from its code:
-  the finding is of our reading of it.
+- Of a **repository**, which stands with a commit, what a client sends is written anew from its
+  code: the finding is of our reading of it.
 - The **command** measures the row again, in the root of this project, once
   `python -m benchmarks.found_in_the_wild` has installed the packages there."""
 Measured = tuple[Finding, Row]

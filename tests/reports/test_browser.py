@@ -148,12 +148,17 @@ def test_axe_finds_nothing_serious(record: Record, tmp_path: Path) -> None:
     spec = importlib.util.find_spec("axe_core_python")
     if BROWSER is None or spec is None or spec.origin is None:
         pytest.skip("needs Chromium and axe-core-python, which are not both installed here")
-    shutil.copy(Path(spec.origin).parent / "axe.min.js", tmp_path / "axe.js")
+    check_access(html.render(record), Path(spec.origin).parent, tmp_path)
+
+
+def check_access(page: str, axe: Path, folder: Path) -> None:
+    """AssertionError if axe-core, in this folder, finds anything serious in a page."""
+    shutil.copy(axe / "axe.min.js", folder / "axe.js")
     scripts = f'<script src="axe.js"></script><script>const DARK = "{DARK}";{AXE}</script>'
-    page, held = POLICY.subn(lambda _: scripts, html.render(record))
+    page, held = POLICY.subn(lambda _: scripts, page)
     assert held == 1
-    (tmp_path / "page.html").write_text(page)
-    seen = dumped(tmp_path / "page.html")
+    (folder / "page.html").write_text(page)
+    seen = dumped(folder / "page.html")
     for name, found in seen.items():
         assert "color-contrast" in found["passed"], name
         assert [rule for rule in found["bad"] if rule[0] in ("serious", "critical")] == [], name

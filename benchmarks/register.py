@@ -1,0 +1,105 @@
+"""The register: what papers, released code and packages claim, and what was found of it.
+
+    python -m benchmarks.register [FILE]
+
+writes one page that needs no network: every claim with its verdict, filtered, searched and linked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.found_in_the_wild import findings
+from benchmarks.wild.package import Package
+from benchmarks.wild.rows import stored
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.auditor.judging.catalogue import entries, judge
+from fedrec_auditor.reports import store, templating
+from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.words import legal
+
+FILE = Path(__file__).parents[1] / "build" / "register.html"
+FILTERS = ("verdict", "kind", "unit", "vantage")
+"""By what the page is filtered."""
+NONE = "none"
+"""The unit and vantage of a statement that is about no epsilon."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A claim: ``key`` is its permanent link, ``kind`` where it is made, ``holds`` what is so."""
+
+    key: str
+    kind: str
+    source: str
+    name: str
+    statement: str
+    claimed: str
+    holds: str
+    verdict: str
+    unit: str
+    vantage: str
+
+
+def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
+    """The statements of the catalogue."""
+    for row in judged:
+        yield Entry(
+            key=f"claim-{row.number}",
+            kind="paper",
+            source=row.paper.title,
+            name=f"{row.target}, {row.number}",
+            statement=row.statement,
+            claimed=row.claimed,
+            holds=row.provable,
+            verdict=str(row.verdict or row.arithmetic),
+            unit=NONE if row.scope is None else str(row.scope.unit),
+            vantage=NONE if row.scope is None else str(row.scope.vantage),
+        )
+
+
+def of_code() -> Iterator[Entry]:
+    """The rows of packages and repositories: of one report, to whoever receives it."""
+    rows = stored()
+    for place, finding in findings().items():
+        row = rows[place]
+        released = "commit" in Package.of(finding.module).said
+        kind = "package" if finding.account is None else "accountant"
+        yield Entry(
+            key=place.replace(":", "-"),
+            kind="released code" if released else kind,
+            source=row.package,
+            name=row.name,
+            statement=f"{finding.claim}. {row.setting}".rstrip(". ") + ".",
+            claimed=row.claimed,
+            holds=row.exact,
+            verdict=row.verdict,
+            unit="report",
+            vantage="server",
+        )
+
+
+def page(claims: Sequence[Entry]) -> str:
+    """The page, which needs nothing else."""
+    filters = {
+        name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
+    }
+    words = [word for kind in (Verdict, Arithmetic) for word in kind if word in filters["verdict"]]
+    return legal(
+        templating.render("register.html.j2", claims=claims, filters=filters, verdicts=words)
+    )
+
+
+def main() -> int:
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    store.write_atomically(file, page([*of_papers(judge(entries())), *of_code()]).encode())
+    print(file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The register has every claim once, and a reader finds it: by filter, word and link."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.register import FILTERS, Entry, of_code, of_papers, page
+from benchmarks.wild.rows import stored
+from fedrec_auditor.reports.catalogue import CatalogueRow
+from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, framed
+
+FIND = """
+const select = document.getElementById("by-verdict"), search = document.getElementById("search");
+const shown = () => [...document.querySelectorAll("tbody tr")].filter(r => !r.hidden).map(r => r.id);
+const found = {all: shown().length};
+select.value = "VIOLATED";
+select.dispatchEvent(new Event("input", {bubbles: true}));
+found.refuted = shown();
+search.value = "PYTORCH_RECSYS dplcf-ap";
+search.dispatchEvent(new Event("input", {bubbles: true}));
+found.searched = shown();
+found.status = document.getElementById("shown").textContent;
+location.hash = document.querySelector("tbody tr:not([hidden]) a").getAttribute("href");
+found.linked = document.querySelector(":target").id;
+document.body.textContent = JSON.stringify(found);
+"""
+
+
+@pytest.fixture(scope="module")
+def claims(judged: tuple[CatalogueRow, ...]) -> list[Entry]:
+    return [*of_papers(judged), *of_code()]
+
+
+def test_every_claim_is_there_once(claims: list[Entry], judged: tuple[CatalogueRow, ...]) -> None:
+    assert len({claim.key for claim in claims}) == len(claims) == len(judged) + len(stored())
+    assert all(getattr(claim, name) for claim in claims for name in FILTERS)
+
+
+def test_a_reader_finds_a_claim(claims: list[Entry], tmp_path: Path) -> None:
+    if BROWSER is None:
+        pytest.skip("needs Chromium, which is not installed here")
+    script = f"<script>addEventListener('load', () => {{{FIND}}})</script></body>"
+    (tmp_path / "register.html").write_text(page(claims).replace("</body>", script))
+    found = dumped(tmp_path / "register.html")
+    assert found["all"] == len(claims)
+    assert found["refuted"] == [c.key for c in claims if c.verdict == "VIOLATED"]
+    assert found["searched"] == ["pytorch_recsys-asymmetric"]
+    assert found["status"] == f"1 of {len(claims)} claims"
+    assert found["linked"] == "pytorch_recsys-asymmetric"
+
+
+def test_it_fits_a_phone_and_a_desk(claims: list[Entry], tmp_path: Path) -> None:
+    if BROWSER is None:
+        pytest.skip("needs Chromium, which is not installed here")
+    seen: dict[str, Any] = framed(page(claims), MEASURE, (390, 1280), tmp_path)
+    for found in seen.values():
+        assert (found["over"], found["wide"], found["twice"], found["asked"]) == (0, [], 0, 0)
+
+
+def test_axe_finds_nothing_serious(claims: list[Entry], tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("axe_core_python")
+    if BROWSER is None or spec is None or spec.origin is None:
+        pytest.skip("needs Chromium and axe-core-python, which are not both installed here")
+    check_access(page(claims[::20]), Path(spec.origin).parent, tmp_path)
