@@ -15,7 +15,8 @@ from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, f
 
 FIND = """
 const select = document.getElementById("by-verdict"), search = document.getElementById("search");
-const shown = () => [...document.querySelectorAll("tbody tr")].filter(r => !r.hidden).map(r => r.id);
+const rows = [...document.querySelectorAll("tbody tr")];
+const shown = () => rows.filter(r => !r.hidden).map(r => r.id);
 const found = {all: shown().length};
 select.value = "VIOLATED";
 select.dispatchEvent(new Event("input", {bubbles: true}));
