@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -
 
 def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number, or what somebody's accountant says of the same settings."""
-    (tmp_path / "theirs.py").write_text(
+    (tmp_path / "accountant_of_the_tests.py").write_text(
         "import math\n"
         "def classical(gaussian, rounds, delta):\n"
         "    return math.sqrt(2 * rounds * math.log(1.25 / delta)) / gaussian\n"
@@ -108,8 +108,8 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     words = ("account", "--gaussian", "z=4", "--rounds", "2", "--delta", "1e-5")
     for claim, code, mark in (
-        ("theirs:classical", 0, "≤ proved"),
-        ("theirs:central_limit", 1, "✗ false"),
+        ("accountant_of_the_tests:classical", 0, "≤ proved"),
+        ("accountant_of_the_tests:central_limit", 1, "✗ false"),
         ("3", 0, "≤ proved"),
         ("0.1", 1, "✗ false"),
     ):
@@ -118,9 +118,9 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert mark in found[1]
     for claim, reason in (
         ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
-        ("theirs:of_more", "got one that takes batches"),
-        ("theirs:broken", "got ValueError: not so"),
-        ("theirs:with_order", "Expected a number from the accountant"),
+        ("accountant_of_the_tests:of_more", "got one that takes batches"),
+        ("accountant_of_the_tests:broken", "got ValueError: not so"),
+        ("accountant_of_the_tests:with_order", "Expected a number from the accountant"),
         ("-1", "at least 0"),
     ):
         assert reason in refusal(*words, "--claimed-epsilon", claim)
