@@ -14,6 +14,7 @@ import json
 import posixpath
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from mkdocs.structure.files import File, Files
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports import markdown, reproductions
+from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_document import catalogue_document
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +67,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     register = import_module("benchmarks.register")
-    claims = [*register.of_papers(judge(entries())), *register.of_code()]
+    claims = [*register.of_papers(_judged()), *register.of_code()]
     files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 
@@ -121,9 +123,15 @@ def _sections(page: str) -> str:
     return page[page.index("\n## ") :]
 
 
+@cache
+def _judged() -> tuple[CatalogueRow, ...]:
+    """The catalogue, judged once a site."""
+    return judge(entries())
+
+
 def _claims() -> str:
     """Every entry of the catalogue, judged."""
-    return _sections(markdown.write(catalogue_document(judge(entries()), ())))
+    return _sections(markdown.write(catalogue_document(_judged(), ())))
 
 
 def _reproductions() -> str:

@@ -16,9 +16,10 @@ from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.exact.fit import check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.state import State, generators_put_back
+from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.targets.wrapped.client import own_randomness
 
 NAME = "proof from the code"
 SECONDS = 20.0
@@ -54,7 +55,7 @@ def prove(
     try:
         # A trace that ends within an import would leave half a module behind.
         before = State(sampler.call)
-        with suppress(Exception), generators_put_back():
+        with suppress(Exception), own_randomness():
             sampler.draw(inputs[0], np.random.default_rng(seed), 1)
         before.check()
         trace = Trace.of(

@@ -12,7 +12,6 @@ import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -195,21 +194,6 @@ class State:
                     inside += self._keep(slot.__name__, read, write)
         parts = [*gc.get_referents(value), getattr(value, "__dict__", None)]
         return inside + [(f"attributes of {name}", part) for part in parts]
-
-
-@contextmanager
-def generators_put_back() -> Iterator[None]:
-    """Leave the generators of Python, numpy and torch as they were."""
-    python, array = random.getstate(), np.random.get_state()  # noqa: NPY002
-    torch = sys.modules.get("torch")
-    tensor = None if torch is None else torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(array)  # noqa: NPY002
-        if torch is not None:
-            torch.set_rng_state(tensor)
 
 
 def _installed(package: str) -> bool:

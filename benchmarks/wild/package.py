@@ -71,17 +71,19 @@ class Package:
 
     @property
     def words(self) -> str:
-        """Its name and version: of one that the project itself needs, the installed one."""
-        name = self.said["package"]
-        version = self.said.get("version") or self.said.get("commit")
-        return f"{name} {version or metadata.version(name)}"
+        """Its name, and its version or commit."""
+        return f"{self.said['package']} {self.said.get('version') or self.said['commit']}"
 
     def install(self) -> str:
         """Have pip put it into its folder; why it cannot be had, or ""."""
         if "version" not in self.said:
             return ""
         versions = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
-        wanted = [f"{name}=={version}" for name, version in versions.items()]
+        wanted = [
+            f"{name}=={version}"
+            for name, version in versions.items()
+            if not _is_here(name, version)
+        ]
         present = {path.stem.lower() for path in self.folder.glob("*.dist-info")}
         if {name.replace("==", "-").replace("-", "_").lower() for name in wanted} <= {
             name.replace("-", "_") for name in present
@@ -137,6 +139,14 @@ class Package:
                 )
             )
         return tuple(found)
+
+
+def _is_here(name: str, version: str) -> bool:
+    """Whether the project's own environment has it at this version."""
+    try:
+        return metadata.version(name) == version
+    except metadata.PackageNotFoundError:
+        return False
 
 
 class Absent:

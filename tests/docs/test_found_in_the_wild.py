@@ -9,6 +9,7 @@ import importlib
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -267,6 +268,18 @@ def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
     assert f"{len(broken)} of {len(ROWS)} mechanisms" in PAGE
     infinite = sum(row.exact == INFINITE for row in broken)
     assert f"{infinite} of them" in PAGE
+    verdicts = Counter(row.verdict for row in ROWS.values())
+    proved, neither = verdicts[Verdict.CONSISTENT], verdicts[Verdict.UNSUBSTANTIATED]
+    text = " ".join(PAGE.split())
+    assert f"the other {proved + neither}, {proved} are proved, {neither} not refuted" in text
+    assert f"{sum(bool(f.holds_if) for f in FINDINGS.values() if f.broken)} hold under" in text
+    impossible, repeated = (
+        sum(check in row.failed for row in broken) for check in ("support", "determinism")
+    )
+    assert f"{impossible} of the {len(broken)} were seen to put out" in text
+    assert f"{repeated} repeat their outputs" in text
+    # All bounds from samples hold together at 95%: see CONFIDENCE.
+    assert sum(row.draws not in ("proved", "exact") for row in ROWS.values()) <= 100
     told = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
     assert len(told) > 10
     assert set(told) <= {(r.package, r.name, r.claimed.split(" at ")[0], r.exact) for r in broken}
