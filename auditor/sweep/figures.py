@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.auditor.sweep.trainings import over_trainings, shown
 from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.sweep_rows import (
     AT_DELTA,
     BEYOND,
@@ -25,55 +27,24 @@ from fedrec_auditor.reports.words import assumption_words, sure_words
 
 def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
     """The figures of one training, a row each."""
+    training = partial(SweepRow, variant=place, seed=seed)
     for row in record.utility:
-        yield SweepRow(
-            variant=place,
-            seed=seed,
+        alike = partial(training, metric=row.metric, view=row.protocol)
+        yield alike(
             kind="utility",
-            metric=row.metric,
-            view=row.protocol,
-            value=row.value,
-            ci_low=row.ci_low,
-            ci_high=row.ci_high,
+            **_interval(row),
             baseline=None if row.baseline is None else row.baseline.value,
             random=row.random,
         )
         if row.baseline is not None:
-            difference = row.baseline.difference
-            yield SweepRow(
-                variant=place,
-                seed=seed,
-                kind="ahead",
-                metric=row.metric,
-                view=row.protocol,
-                value=difference.value,
-                ci_low=difference.ci_low,
-                ci_high=difference.ci_high,
-                baseline=0.0,
-            )
+            yield alike(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
         broken = f", {BEYOND}" if beyond_protocol(attack) else ""
-        said = {"variant": place, "seed": seed, "view": f"{attack.vantage}{broken}"}
         metric = f"{attack.attack}: {attack.metric}"
-        yield SweepRow(
-            **said,
-            kind="attack",
-            metric=metric,
-            value=attack.value,
-            ci_low=attack.ci_low,
-            ci_high=attack.ci_high,
-            baseline=attack.baseline,
-        )
-        if (ahead := attack.ahead) is not None:
-            yield SweepRow(
-                **said,
-                kind="gain",
-                metric=metric,
-                value=ahead.value,
-                ci_low=ahead.ci_low,
-                ci_high=ahead.ci_high,
-                baseline=0.0,
-            )
+        alike = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
+        yield alike(kind="attack", **_interval(attack), baseline=attack.baseline)
+        if attack.ahead is not None:
+            yield alike(kind="gain", **_interval(attack.ahead), baseline=0.0)
     # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
@@ -90,15 +61,12 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
             other = epsilons.get((kind, view), (epsilon, basis))
             epsilons[kind, view] = better(other, (epsilon, basis))
     for (kind, view), (epsilon, basis) in epsilons.items():
-        yield SweepRow(
-            variant=place,
-            seed=seed,
-            kind=kind,
-            metric="epsilon",
-            view=view,
-            value=epsilon,
-            basis=basis,
-        )
+        yield training(kind=kind, metric="epsilon", view=view, value=epsilon, basis=basis)
+
+
+def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float]:
+    """A figure with its interval."""
+    return {"value": figure.value, "ci_low": figure.ci_low, "ci_high": figure.ci_high}
 
 
 def _basis(bound: Bound) -> str:
