@@ -49,7 +49,7 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
     for row in judged:
         yield Entry(
             key=f"claim-{row.number}",
-            kind="paper",
+            kind="released code" if row.paper.code else "paper",
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,

@@ -38,10 +38,11 @@ class PaperRow(Row):
     """What all entries of one paper share: who is assumed to do what, and what symbols mean.
 
     ``place`` is where the paper says whom it defends against (``adversary``) and whom it relies on
-    (``trusted``).
+    (``trusted``). Of released code, ``code`` is the repository and commit that is described.
     """
 
     title: str
+    code: str = ""
     place: str
     adversary: str
     trusted: str

@@ -149,6 +149,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
 def _paper(paper: Heading) -> PaperRow:
     return PaperRow(
         title=paper.title,
+        code=paper.code,
         place=paper.threat.place,
         adversary=paper.threat.adversary,
         trusted=paper.threat.trusted,

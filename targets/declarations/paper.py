@@ -42,9 +42,13 @@ class ThreatModel(Declared):
 
 
 class Heading(Declared):
-    """How a paper is cited, its threat model, and its symbols, each with what it stands for."""
+    """How a paper is cited, its threat model, and its symbols, each with what it stands for.
+
+    Where released code is described, and not the paper, ``code`` is its repository and commit.
+    """
 
     title: str
+    code: str = ""
     threat: ThreatModel
     symbols: Mapping[str, str]
 
