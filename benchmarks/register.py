@@ -8,6 +8,7 @@ writes one page that needs no network: every claim with its verdict, filtered, s
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from fedrec_auditor.reports.words import legal
 from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"
+UNCLAIMED = Path(__file__).with_name("unclaimed.toml")
 FILTERS = ("verdict", "kind", "mechanism", "unit", "vantage")
 """By what the page is filtered."""
 NONE = "none"
@@ -105,6 +107,40 @@ def of_code() -> Iterator[Entry]:
         )
 
 
+def unclaimed() -> dict[str, dict[str, str]]:
+    """Released code that claims no epsilon, by name."""
+    read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED.read_text(encoding="utf-8"))
+    return {
+        name: {key: " ".join(text.split()) for key, text in row.items()}
+        for name, row in read.items()
+    }
+
+
+def of_unclaimed() -> Iterator[Entry]:
+    """What released code without a claim sends."""
+    for name, row in unclaimed().items():
+        yield Entry(
+            key=f"released-{name}",
+            kind="released code",
+            mechanism=NONE,
+            source=row["repository"],
+            name=name,
+            statement=row["claim"],
+            claimed="no epsilon",
+            holds=f"Sent: {row['sends']}. It shows {row['shows']}.",
+            verdict=str(Verdict.NO_CLAIM),
+            unit=NONE,
+            vantage="server",
+            why=f"Read at this commit, not run. To repair it: {row['repair']}.",
+            command="",
+        )
+
+
+def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
+    """All claims, those of the catalogue as they were ``judged``."""
+    return [*of_papers(judged), *of_code(), *of_unclaimed()]
+
+
 def _mechanism(row: CatalogueRow) -> str:
     """By what accountants charge, in the scope of a statement and in those of all claims."""
     target = make_target(row.target, Plan(settings={row.target: row.settings}))
@@ -129,7 +165,7 @@ def page(claims: Sequence[Entry]) -> str:
 def main() -> int:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomically(file, page([*of_papers(judge(entries())), *of_code()]).encode())
+    store.write_atomically(file, page(everything(judge(entries()))).encode())
     print(file)
     return 0
 

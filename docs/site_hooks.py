@@ -64,7 +64,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     register = import_module("benchmarks.register")
-    claims = [*register.of_papers(judge(entries())), *register.of_code()]
+    claims = register.everything(judge(entries()))
     files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 
