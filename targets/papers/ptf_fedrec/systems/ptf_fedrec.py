@@ -104,7 +104,10 @@ class PtfFedRec(Unperturbed):
         own = interactions.ratings.toarray() != 0
         devices = Devices.of(own, self.negatives, Streams.spawn(rng, n))
         shapes = {"user": (n, self.dimension), "item": (m, self.dimension)}
-        model = {k: rng.normal(scale=0.1, size=s).astype(np.float32) for k, s in shapes.items()}
+        model: Broadcast = {
+            name: rng.normal(scale=0.1, size=shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
         moments, often, scores = FedAdam(self.server_rate), np.zeros(m, np.int64), np.zeros((n, m))
         for _ in range(self.rounds):
             sent = self.listed(devices, Streams.spawn(rng, n))
