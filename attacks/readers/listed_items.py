@@ -3,12 +3,17 @@
 A device may list others' items beside its own. Its own come up in every round, others if they are
 drawn again. Of user u an item or code is listed in c of R rounds; that has probability
 
-    w Binomial(c; R, a) + (1 - w) Binomial(c; R, b),
+    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d),
 
-a of one's own and b of others, w the share that is one's own: a is the same of all users, b and w
-are u's. They are fitted by expectation and maximisation. In a single round a is taken to be 1, and
-b is how often the tenth that is listed least comes up, which hardly anybody has. Where items are
-listed several times, the number of times is told apart as well: none, one, more.
+a of one's own, b and d of others (some that a device draws from again and again, and those that it
+hardly knows), w and v the shares of the first two: a is the same of all users, the rest is u's.
+They are fitted by expectation and maximisation. In a single round a is taken to be 1, and b is how
+often the tenth that is listed least comes up, which hardly anybody has. Where items are listed
+several times, the number of times is told apart as well: none, one, more.
+
+In which tenth of a list an entry stands, and in which tenth by the number beside it where there is
+one (a score), tells own ones from others: either has its chances, the same of all users, which are
+fitted with the rest. Of sorted lists the place is left out; it says which item it is.
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
@@ -25,6 +30,7 @@ Kamara and Wright, Inference attacks on property-preserving encrypted databases,
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +39,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, senders
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import NOTHING, Kind, View
 
 Floats = NDArray[np.float64]
@@ -46,10 +53,12 @@ _LUCK = 3.0  # deviations
 _DIGITS = 6
 _PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
+_TENTHS = 10
+_HARDLY = 0.02  # as often as a code is on average, where fitting begins
 
 
 class ListedItems(MessageReader):
-    """Lists of items, or of their codes: how often each comes up, and in which place.
+    """Lists of items, or of their codes: how often each comes up, in which place, and beside what.
 
     Codes that nobody knows are matched to items by frequency, where it is known how popular these
     are and the senders' code is not at hand, those that come up most. Memory: some arrays of users
@@ -110,10 +119,9 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
     lists = _Lists.of(view, name, codes, seen_only=True)
-    step = max(1, _BLOCK // max(1, len(lists.codes)))
     shares = np.zeros(len(lists.codes))
-    for start in range(0, len(everybody), step):
-        shares += lists.chance(everybody[start : start + step]).sum(axis=0)
+    for block in blocks(len(everybody), len(lists.codes), _BLOCK):
+        shares += lists.chance(everybody[block]).sum(axis=0)
     likely, doubt = _by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
     overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
     chance = (1 - doubt) * (lists.chance(users) @ likely) + doubt * overall
@@ -170,13 +178,50 @@ def _seen_codes(view: View, name: str) -> NDArray[np.int64]:
     return np.sort(codes[most[counts[most] > 0]])
 
 
+def _distinct(
+    sent: NDArray[Any], codes: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Of lists ``sent`` (k, W) every code once, by lists and in their order, without unknown ones.
+
+    Its list, its first column, which of ``codes`` it is, and how often it is there.
+    """
+    row, column = np.nonzero(sent != NOTHING)
+    code = np.searchsorted(codes, sent[row, column]).clip(max=len(codes) - 1)
+    known = codes[code] == sent[row, column]
+    row, column, code = row[known], column[known], code[known]
+    first, times = np.unique(row * len(codes) + code, return_index=True, return_counts=True)[1:]
+    order = np.argsort(first)
+    first = first[order]
+    return row[first], column[first], code[first], times[order]
+
+
+def _tenths(
+    numbers: NDArray[Any], row: NDArray[np.intp], column: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """In which tenth of its row each number is that stands at ``row`` (ascending), ``column``."""
+    order = np.lexsort((numbers[row, column], row))
+    count = np.bincount(row)
+    rank = np.empty(len(row), np.intp)
+    rank[order] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return np.asarray(rank * _TENTHS // count[row])
+
+
+def _beside(view: View, name: str) -> str | None:
+    """What has a number for each entry of the list; None if nothing has."""
+    shape = last(view, name).shape
+    alike = (n for n in names(view) if last(view, n).shape == shape and n != name)
+    return next((n for n in alike if last(view, n).kind is Kind.RATINGS), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What users (n,) list of codes (D,) in so many ``rounds`` (n, 1).
 
     In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
     places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has.
+    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted.
+    ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``cell`` (E,) its
+    tenths by place and by the number beside it.
     """
 
     rounds: Floats
@@ -184,48 +229,135 @@ class _Seen:
     more: Floats
     place: Floats
     size: Floats
+    ascending: Floats
+    key: NDArray[np.int64]
+    cell: NDArray[np.int64]
 
     @classmethod
     def of(cls, view: View, name: str, codes: NDArray[np.int64], users: NDArray[np.int64]) -> _Seen:
         shape = len(users), len(codes)
-        rounds, size = np.zeros((shape[0], 1)), np.zeros(shape[0])
+        rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        keys, cells, beside = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], _beside(view, name)
         for _, uploads, component in kept(view, name):
-            for whose, entries in entries_of(users, uploads.users, component):
-                sent = entries.astype(np.int64)
-                at = np.searchsorted(codes, sent).clip(max=len(codes) - 1)
-                row, column = np.nonzero(codes[at] == sent)
-                times, first = (
-                    np.zeros((len(sent), shape[1])),
-                    np.full((len(sent), shape[1]), np.inf),
-                )
-                np.add.at(times, (row, at[row, column]), 1.0)
-                np.minimum.at(first, (row, at[row, column]), column)
-                count = (times > 0).sum(axis=1)
-                order = np.where(np.isfinite(first), first.argsort(axis=1).argsort(axis=1), np.inf)
+            numbers = component if beside is None else uploads.components[beside]
+            for (whose, sent), (_, number) in zip(
+                entries_of(users, uploads.users, component),
+                entries_of(users, uploads.users, numbers),
+                strict=True,
+            ):
+                row, column, code, times = _distinct(sent, codes)
+                count = np.bincount(row, minlength=len(sent))
+                turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+                there = np.full((len(sent), shape[1]), np.inf)
+                there[row, code] = turn
+                falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
                 rounds[whose] += 1
-                once[whose] += times == 1
-                more[whose] += times > 1
-                place[whose] = np.maximum(place[whose], order)
+                once[whose[row], code] += times == 1
+                more[whose[row], code] += times > 1
+                place[whose] = np.maximum(place[whose], there)
                 size[whose] = np.maximum(size[whose], count)
-        return cls(rounds, once, more, place, size)
+                ascending[whose] += np.bincount(falls, minlength=len(sent)) == 0
+                keys.append(whose[row] * shape[1] + code)
+                cells.append(_TENTHS * (turn * _TENTHS // count[row]))
+                if beside is not None:
+                    cells[-1] += _tenths(number, row, column)
+        return cls(
+            rounds,
+            once,
+            more,
+            place,
+            size,
+            ascending,
+            key=np.concatenate(keys),
+            cell=np.concatenate(cells),
+        )
+
+    def of_users(self, some: NDArray[np.bool_]) -> _Seen:
+        """That of some of the users."""
+        owner, code = np.divmod(self.key, self.once.shape[1])
+        kept = some[owner]
+        key = (np.cumsum(some) - 1)[owner[kept]] * self.once.shape[1] + code[kept]
+        parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
+        return _Seen(**parts, key=key, cell=self.cell[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """How often one's own codes are listed in a round, and where: the same of all users.
+
+    Not at all, once, or more: ``own`` (3,). ``told`` are the log-ratios of the cells of an entry.
+    """
+
+    own: Floats
+    told: Floats
+
+    @classmethod
+    def fitted(cls, seen: _Seen, *, places: bool) -> _Classes:
+        """Of all that is ``seen``, by the place in lists or not."""
+        return _fit(seen, None, places)[0]
+
+    def ratio(self, seen: _Seen, *, places: bool) -> Floats:
+        """Log-likelihood ratios (n, D) of being one's own."""
+        return _fit(seen, self, places)[1]
+
+
+def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
+    """The classes, which may be ``known``, and the log-likelihood ratios (n, D) of one's own.
+
+    Of ``parts`` (3, n, D) the first is one's own. The last step only reads.
+    """
+    counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
+    cell = seen.cell if places else seen.cell % _TENTHS
+    shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
+    own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
+    own[1:] *= 0.98 / own[1:].sum()
+    classes = known or _Classes(own, np.zeros(_TENTHS**2))
+    others = np.stack([shares, shares * np.array([[1.0], [_HARDLY], [_HARDLY]])])
+    others /= others.sum(axis=1, keepdims=True)
+    mine = (0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5)
+    weight = np.stack([mine, 0.5 * (1 - mine), 0.5 * (1 - mine)])
+    for step in range(_STEPS + 1):
+        every = np.broadcast_to(classes.own[:, None], shares.shape)
+        rates = np.log(np.stack([every, *others]))
+        parts = np.einsum("knd,ckn->cnd", counts, rates, optimize=True)
+        parts[0] += np.bincount(seen.key, classes.told[cell], parts[0].size).reshape(parts[0].shape)
+        if step == _STEPS:
+            break
+        parts += np.log(weight)[:, :, None]
+        parts -= parts.max(axis=0)
+        np.exp(parts, out=parts)
+        parts /= parts.sum(axis=0)
+        if known is None:
+            own = np.einsum("knd,nd->k", counts, parts[0]) + _LEAST
+            each = parts[0].ravel()[seen.key]
+            inside, outside = (np.bincount(cell, p, _TENTHS**2) + 1.0 for p in (each, 1 - each))
+            told = np.log(inside / inside.sum()) - np.log(outside / outside.sum())
+            classes = _Classes(own / own.sum(), told)
+        others = np.einsum("knd,cnd->ckn", counts, parts[1:], optimize=True) + _LEAST
+        others /= others.sum(axis=1, keepdims=True)
+        weight = parts.mean(axis=2).clip(_LEAST)
+        weight /= weight.sum(axis=0)
+    share = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
+    return classes, (parts[0] - logsumexp(parts[1:] + share, axis=0)).clip(-SURE, SURE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
     """How lists of ``codes`` (D,) are made, as ``some`` of the senders show.
 
-    ``own`` (3,) is how often one's own come up (``_classes``), ``others`` how often one that is
-    nobody's does, of a list of length 1. ``first`` says that own ones are the beginning of lists;
-    of a single round ``popular`` (D,) is how much popularity speaks for a code there, and ``usual``
-    the log-odds of being there.
+    ``classes`` are those of several rounds, None of a single one; by ``places`` if lists are not
+    sorted. ``others`` is how often a code that is nobody's comes up, of a list of length 1.
+    ``first`` says that own ones are the beginning of lists; of a single round ``popular`` (D,) is
+    how much popularity speaks for a code there, and ``usual`` the log-odds of being there.
     """
 
     view: View
     name: str
     codes: NDArray[np.int64]
     some: NDArray[np.int64]
-    own: Floats
+    classes: _Classes | None
+    places: bool
     others: float
     first: bool
     popular: Floats | None
@@ -244,24 +376,30 @@ class _Lists:
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(seen.rounds[:, 0] @ seen.size)))
-        own, first, popular, usual = np.array([_LEAST, 1.0, 1.0]), False, None, 0.0
+        classes, first, popular, usual = None, False, None, 0.0
+        places = not _sorted(seen)
         if often.any():
-            own = _classes(_of(seen, often), None)[0]
+            classes = _Classes.fitted(seen.of_users(often), places=places)
             first = bool((_beginning(seen)[often] > 0).mean() > 0.5)
         elif others and (popular := _popular(seen)) is not None:
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
-        return cls(view, name, codes, some, own, others, first, popular, usual)
+        return cls(view, name, codes, some, classes, places, others, first, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
         """Log-likelihood ratios (n, D) of what ``users`` list."""
+        some = blocks(len(users), len(self.codes), _BLOCK)
+        none = np.zeros((0, len(self.codes)))
+        return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
+
+    def _ratio(self, users: NDArray[np.int64]) -> Floats:
         seen = _Seen.of(self.view, self.name, self.codes, users)
         often = (seen.rounds > 1)[:, 0]
         chance = (self.others * seen.size[:, None]).clip(_LEAST, 1.0)
         times = seen.once + 2 * seen.more
         ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -SURE)
-        if often.any():
-            ratio[often] = _classes(_of(seen, often), self.own)[1]
+        if self.classes is not None and often.any():
+            ratio[often] = self.classes.ratio(seen.of_users(often), places=self.places)
         if self.first:
             size = _beginning(seen)[:, None]
             ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
@@ -277,32 +415,9 @@ class _Lists:
         return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
 
 
-def _of(seen: _Seen, users: NDArray[np.bool_]) -> _Seen:
-    return _Seen(*(getattr(seen, field.name)[users] for field in fields(seen)))
-
-
-def _classes(seen: _Seen, known: Floats | None) -> tuple[Floats, Floats]:
-    """How often one's own codes are listed in a round, not at all, once, or more, (3,).
-
-    And the log-likelihood ratios (n, D) of being one's own. The former may be ``known``.
-    """
-    counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
-    shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
-    own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
-    own[1:] *= 0.98 / own[1:].sum()
-    own, others = own if known is None else known, shares / shares.sum(axis=0)
-    odds = logit((0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5))
-    for _ in range(_STEPS):
-        ratio = np.einsum("knd,kn->nd", counts, np.log(own[:, None] / others))
-        mine = expit(ratio + odds[:, None])
-        if known is None:
-            own = np.einsum("knd,nd->k", counts, mine) + _LEAST
-            own /= own.sum()
-        others = np.einsum("knd,nd->kn", counts, 1 - mine) + _LEAST
-        others /= others.sum(axis=0)
-        odds = logit(mine.mean(axis=1).clip(_LEAST, 1 - _LEAST))
-    ratio = np.einsum("knd,kn->nd", counts, np.log(own[:, None] / others))
-    return own, ratio.clip(-SURE, SURE)
+def _sorted(seen: _Seen) -> bool:
+    """Whether most lists have their codes in ascending order."""
+    return bool(seen.ascending.sum() > 0.5 * seen.rounds.sum())
 
 
 def _beginning(seen: _Seen) -> Floats:
@@ -326,9 +441,7 @@ def _popular(seen: _Seen) -> Floats | None:
     Own ones are the more popular. None where lists are sorted, or would have a beginning as clearly
     with their pieces in another order.
     """
-    order = np.argsort(seen.place, axis=1, kind="stable")
-    inside = np.arange(1, order.shape[1]) < seen.size[:, None]
-    if ((np.diff(order, axis=1) > 0) | ~inside).all(axis=1).mean() > 0.5:
+    if _sorted(seen):
         return None
     told, clear = _fitted(seen)
     there, size = np.isfinite(seen.place), np.maximum(seen.size, 1.0)[:, None]
