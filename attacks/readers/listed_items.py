@@ -12,7 +12,9 @@ listed several times, the number of times is told apart as well: none, one, more
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
-it, it is read as it is. In a single round popularity shows the place (``_popular``).
+it, it is read as it is, and so is such an end where own items stand last. How many others there
+are, as many for all or so many for each own one, these lists show of those that were seen once
+(``_Rule``). In a single round popularity shows the place (``_popular``).
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -46,6 +48,7 @@ _LUCK = 3.0  # deviations
 _DIGITS = 6
 _PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
+_EXACT = 0.05  # of the number of own items
 
 
 class ListedItems(MessageReader):
@@ -176,7 +179,8 @@ class _Seen:
 
     In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
     places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has.
+    (n,) how many the longest list has; ``sorted`` (n,) whether all have their codes in order. Lists
+    that are ``turned`` are read from their end.
     """
 
     rounds: Floats
@@ -184,12 +188,21 @@ class _Seen:
     more: Floats
     place: Floats
     size: Floats
+    sorted: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, view: View, name: str, codes: NDArray[np.int64], users: NDArray[np.int64]) -> _Seen:
+    def of(
+        cls,
+        view: View,
+        name: str,
+        codes: NDArray[np.int64],
+        users: NDArray[np.int64],
+        turned: bool = False,
+    ) -> _Seen:
         shape = len(users), len(codes)
         rounds, size = np.zeros((shape[0], 1)), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        in_order = np.ones(shape[0], np.bool_)
         for _, uploads, component in kept(view, name):
             for whose, entries in entries_of(users, uploads.users, component):
                 sent = entries.astype(np.int64)
@@ -200,15 +213,19 @@ class _Seen:
                     np.full((len(sent), shape[1]), np.inf),
                 )
                 np.add.at(times, (row, at[row, column]), 1.0)
-                np.minimum.at(first, (row, at[row, column]), column)
+                np.minimum.at(first, (row, at[row, column]), -column if turned else column)
                 count = (times > 0).sum(axis=1)
-                order = np.where(np.isfinite(first), first.argsort(axis=1).argsort(axis=1), np.inf)
+                listed = first.argsort(axis=1)
+                behind = np.arange(1, shape[1]) >= count[:, None]
+                ahead = np.diff(listed, axis=1) > 0
+                in_order[whose] &= ((ahead ^ turned) | behind).all(axis=1)
+                order = np.where(np.isfinite(first), listed.argsort(axis=1), np.inf)
                 rounds[whose] += 1
                 once[whose] += times == 1
                 more[whose] += times > 1
                 place[whose] = np.maximum(place[whose], order)
                 size[whose] = np.maximum(size[whose], count)
-        return cls(rounds, once, more, place, size)
+        return cls(rounds, once, more, place, size, in_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +233,9 @@ class _Lists:
     """How lists of ``codes`` (D,) are made, as ``some`` of the senders show.
 
     ``own`` (3,) is how often one's own come up (``_classes``), ``others`` how often one that is
-    nobody's does, of a list of length 1. ``first`` says that own ones are the beginning of lists;
-    of a single round ``popular`` (D,) is how much popularity speaks for a code there, and ``usual``
-    the log-odds of being there.
+    nobody's does, of a list of length 1. With a ``rule`` own ones are the beginning of lists, or
+    their end, if these are ``turned``; of a single round ``popular`` (D,) is how much popularity
+    speaks for a code there, and ``usual`` the log-odds of being there.
     """
 
     view: View
@@ -227,7 +244,8 @@ class _Lists:
     some: NDArray[np.int64]
     own: Floats
     others: float
-    first: bool
+    rule: _Rule | None
+    turned: bool
     popular: Floats | None
     usual: float
 
@@ -244,26 +262,30 @@ class _Lists:
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(seen.rounds[:, 0] @ seen.size)))
-        own, first, popular, usual = np.array([_LEAST, 1.0, 1.0]), False, None, 0.0
+        own, rule, turned = np.array([_LEAST, 1.0, 1.0]), None, False
+        popular, usual = None, 0.0
         if often.any():
             own = _classes(_of(seen, often), None)[0]
-            first = bool((_beginning(seen)[often] > 0).mean() > 0.5)
+            rule = _Rule.of(_of(seen, often))
+            if rule is None:
+                rule = _Rule.of(_Seen.of(view, name, codes, some[often], turned=True))
+                turned = rule is not None
         elif others and (popular := _popular(seen)) is not None:
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
-        return cls(view, name, codes, some, own, others, first, popular, usual)
+        return cls(view, name, codes, some, own, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
         """Log-likelihood ratios (n, D) of what ``users`` list."""
-        seen = _Seen.of(self.view, self.name, self.codes, users)
+        seen = _Seen.of(self.view, self.name, self.codes, users, self.turned)
         often = (seen.rounds > 1)[:, 0]
         chance = (self.others * seen.size[:, None]).clip(_LEAST, 1.0)
         times = seen.once + 2 * seen.more
         ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -SURE)
         if often.any():
             ratio[often] = _classes(_of(seen, often), self.own)[1]
-        if self.first:
-            size = _beginning(seen)[:, None]
+        if self.rule is not None:
+            size = self.rule.sizes(seen)[:, None]
             ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
         elif self.popular is not None:
             own = _likely_beginning(seen, self.popular).clip(_LEAST, 1 - _LEAST)
@@ -320,15 +342,47 @@ def _beginning(seen: _Seen) -> Floats:
     return np.where(closed, 0.0, last)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How many others a list has beside one's own: ``fixed``, and ``each`` for each own one.
+
+    NaN where the lists that were seen several times do not show it.
+    """
+
+    fixed: float
+    each: float
+
+    @classmethod
+    def of(cls, seen: _Seen) -> _Rule | None:
+        """As users show of whom there are several lists; None where most have no beginning.
+
+        Lists that are sorted begin alike by chance.
+        """
+        size = _beginning(seen)
+        some = size > 0
+        if some.mean() <= 0.5 or seen.sorted.mean() > 0.5:
+            return None
+        own, others = size[some], seen.size[some] - size[some]
+        rules = (cls(float(np.median(others)), 0.0), cls(0.0, float(np.median(others / own))))
+        wrong = [float(np.median(abs(rule._own(own + others) - own) / own)) for rule in rules]
+        return rules[int(np.argmin(wrong))] if min(wrong) < _EXACT else cls(np.nan, np.nan)
+
+    def _own(self, size: Floats) -> Floats:
+        return np.rint((size - self.fixed) / (1.0 + self.each))
+
+    def sizes(self, seen: _Seen) -> Floats:
+        """How many codes begin the lists of each user, (n,); 0 where that is not known."""
+        shown, told = _beginning(seen), np.nan_to_num(self._own(seen.size)).clip(min=0.0)
+        return np.asarray(np.where(shown > 0, shown, told))
+
+
 def _popular(seen: _Seen) -> Floats | None:
     """How much each code speaks for being one's own where these begin the lists of a single round.
 
     Own ones are the more popular. None where lists are sorted, or would have a beginning as clearly
     with their pieces in another order.
     """
-    order = np.argsort(seen.place, axis=1, kind="stable")
-    inside = np.arange(1, order.shape[1]) < seen.size[:, None]
-    if ((np.diff(order, axis=1) > 0) | ~inside).all(axis=1).mean() > 0.5:
+    if seen.sorted.mean() > 0.5:
         return None
     told, clear = _fitted(seen)
     there, size = np.isfinite(seen.place), np.maximum(seen.size, 1.0)[:, None]
