@@ -309,7 +309,8 @@ class _Classes:
         """What the tenths of its entries tell of each code, (n, D); ``often`` (n D,) it has one."""
         place, number = (told[each] for told, each in zip(self.told, seen.tenths, strict=True))
         number = number / (1.0 + (often[seen.key] - 1.0) * self.alike)
-        return np.bincount(seen.key, place + number, len(often)).reshape(seen.once.shape)
+        told = np.bincount(seen.key, place + number, len(often)).astype(np.float64)
+        return np.asarray(told.reshape(seen.once.shape))
 
     @classmethod
     def maximised(cls, seen: _Seen, mine: Floats, own: Floats, often: Floats) -> _Classes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +36,8 @@ def steps(*, samples: int = 100_000) -> Demonstration:
     """Ten steps the same way move a number far beyond noise that is made for one."""
 
     def side(violates: bool) -> DistinguishingGame:
-        covers = "step" if violates else "training"
-        system = UcFedRec(noise="gaussian", covers=covers, dimension=1, batch=1, rounds=1)
+        released = UcFedRec(noise="gaussian", dimension=1, batch=1, rounds=1)
+        system = released if violates else replace(released, covers="training")
         return DistinguishingGame(
             system=system,
             population=Population(n_users=2, n_items=2),

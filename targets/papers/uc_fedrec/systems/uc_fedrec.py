@@ -30,10 +30,10 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import (
-    MOMENTUM,
     SLOWER,
     Devices,
     Steps,
+    gains,
 )
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.settings import Budget, Positive, Probability, ProperShare, Whole
@@ -49,7 +49,7 @@ from fedrec_auditor.targets.systems.system import (
 )
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
-_BLOCK = 1 << 22  # numbers of item tables at once
+_BLOCK = 1 << 22  # numbers of all devices at once
 _FILTER = "filter."
 _HIDE, _TRAIN, _ITEM, _USER = range(4)
 """Purposes of a device's randomness."""
@@ -96,8 +96,7 @@ class UcFedRec(Unperturbed):
     @property
     def side(self) -> float:
         """How far a local training moves the model at most: its steps, with momentum, add up."""
-        gains = (1 - MOMENTUM ** np.arange(1, self.epochs + 1)) / (1 - MOMENTUM)
-        return self.learning_rate * self.clip * float(gains.sum())
+        return self.learning_rate * self.clip * float(gains(self.epochs).sum())
 
     @property
     def deviation(self) -> float:
@@ -196,7 +195,7 @@ class UcFedRec(Unperturbed):
         how = Steps(self.epochs, self.batch, self.negatives, self.learning_rate, self.clip)
         rows, listed, values = [np.zeros((0, d), np.float32)], [np.zeros((0, m), np.bool_)], []
         told = {name: [np.zeros((0, *part.shape), part.dtype)] for name, part in filters.items()}
-        for block in blocks(len(users), m * d, _BLOCK):
+        for block in blocks(len(users), m * self.epochs, _BLOCK):
             some = np.arange(block.start, block.stop)
             mine = streams.take(some).fold_in(_TRAIN)
             found = devices.take(some).train(
@@ -204,7 +203,7 @@ class UcFedRec(Unperturbed):
             )
             rows.append(found.rows)
             listed.append(found.touched)
-            values.append(found.tables[found.touched])
+            values.append(found.values)
             for name, part in found.filters.items():
                 told[name].append(part)
         touched = np.concatenate(listed)

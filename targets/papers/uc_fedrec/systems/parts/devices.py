@@ -33,12 +33,12 @@ class Steps:
 class Trained:
     """What a local training leaves of n devices.
 
-    User rows (n, d), item tables (n, M, d), which items were ``touched`` (n, M), and the filters,
-    by attribute (n, classes, d + 1).
+    User rows (n, d), the rows of items that were ``touched`` (n, M), one device after the other,
+    and the filters, by attribute (n, classes, d + 1).
     """
 
     rows: Floats
-    tables: Floats
+    values: Floats
     touched: Flags
     filters: dict[str, Floats]
 
@@ -65,51 +65,68 @@ class Devices:
     ) -> Trained:
         """Steps from the users' ``rows`` (n, d), the table ``items`` (M, d) and the ``filters``.
 
-        A device without an own item, or without another, has nothing to train on and sends what it
-        was sent. Memory: some tables of items a device.
+        A step moves the row of an item along the user's row: with c_s and p_s those of step s, and
+        as the momentum sums up, a table is V - rate sum_s g_s c_s p_s. A device without an own
+        item, or without another, has nothing to train on. Memory: ``epochs`` numbers a device and
+        item.
         """
-        n, m = self.own.shape
-        held = self.own.sum(axis=1)
-        able = (held > 0) & (held < m)
+        m, held, items = self.own.shape[1], self.own.sum(axis=1), np.asarray(items, np.float64)
+        able = ((held > 0) & (held < m))[:, None]
         order = np.argsort(~self.own, axis=1, kind="stable")  # own ones first
-        rows = rows.astype(np.float32)
-        tables = np.repeat(np.asarray(items, np.float32)[None], n, axis=0)
-        told = {name: np.repeat(part[None], n, axis=0) for name, part in filters.items()}
-        moving, pace = np.zeros_like(tables), np.zeros_like(rows)
+        told = {name: np.repeat(part[None], len(rows), axis=0) for name, part in filters.items()}
         learning = {name: np.zeros_like(part) for name, part in told.items()}
-        touched = np.zeros(self.own.shape, np.bool_)
-        device = np.arange(n)[:, None]
+        weights: list[Floats] = []
+        paths: list[Floats] = []
+        rows, pace = rows.astype(np.float64), np.zeros(rows.shape)
+        touched, device = np.zeros(self.own.shape, np.bool_), np.arange(len(rows))[:, None]
         for step in range(how.epochs):
             drawn = coins.fold_in(step).uniform(how.batch * (1 + how.negatives))
-            mine = (drawn[:, : how.batch] * held[:, None]).astype(np.int64)
-            rest = (drawn[:, how.batch :] * (m - held)[:, None]).astype(np.int64)
-            met = np.take_along_axis(order, np.repeat(mine, how.negatives, axis=1), axis=1)
-            other = np.take_along_axis(order, (held[:, None] + rest).clip(max=m - 1), axis=1)
-            apart = np.einsum("nd,nmd->nm", rows, tables)
-            wrong = -expit(apart[device, other] - apart[device, met]) / met.shape[1]
-            wrong *= able[:, None]
-            weight = _summed(met, wrong, m) - _summed(other, wrong, m)
-            for chosen in (met, other):
-                touched[device, chosen] = True
-            of_row = np.einsum("nm,nmd->nd", weight, tables)
+            mine = np.repeat(drawn[:, : how.batch] * held[:, None], how.negatives, axis=1)
+            rest = held[:, None] + drawn[:, how.batch :] * (m - held)[:, None]
+            met, other = (
+                np.take_along_axis(order, each.astype(np.int64).clip(max=m - 1), axis=1)
+                for each in (mine, rest)
+            )
+            touched[device, met] = touched[device, other] = True
+            moved = how.rate * gains(step)
+            apart = (rows @ items.T).astype(np.float32)
+            for far, weight, path in zip(moved, weights, paths, strict=True):
+                apart -= (far * (rows * path).sum(axis=1, keepdims=True)).astype(
+                    np.float32
+                ) * weight
+            wrong = expit(apart[device, other] - apart[device, met]) / met.shape[1] * able
+            weight = _summed(other, wrong, m) - _summed(met, wrong, m)
+            of_row = weight @ items
+            for far, before, path in zip(moved, weights, paths, strict=True):
+                of_row -= far * np.einsum("nm,nm->n", weight, before)[:, None] * path
             for name, part in told.items():
-                errors = softmax(_scores(part, rows), axis=1)
-                classes, hide = part.shape[1], self.hidden[name][:, None]
-                errors -= np.where(hide, 1 / classes, np.eye(classes)[self.codes[name]])
-                of_row += np.where(hide & able[:, None], _back(part, errors), 0.0)
+                errors, hide = softmax(_scores(part, rows), axis=1), self.hidden[name][:, None]
+                even = 1 / part.shape[1]
+                errors -= np.where(hide, even, np.eye(part.shape[1])[self.codes[name]])
+                of_row += _back(part, errors) * (hide & able)
                 change = errors[:, :, None] * np.insert(rows, rows.shape[1], 1, axis=1)[:, None]
-                change = np.where((able[:, None] & ~hide)[:, :, None], change, 0.0)
-                change *= _shortened(np.sqrt((change**2).sum(axis=(1, 2))), how.clip)[:, None, None]
+                change *= (able & ~hide)[:, :, None]
+                change *= _shortened((change**2).sum(axis=(1, 2)), how.clip)[:, None, None]
                 learning[name] = MOMENTUM * learning[name] + change
-                told[name] = (part - how.rate / SLOWER * learning[name]).astype(np.float32)
+                told[name] = part - how.rate / SLOWER * learning[name]
             squares = (weight**2).sum(axis=1) * (rows**2).sum(axis=1) + (of_row**2).sum(axis=1)
-            scale = _shortened(np.sqrt(squares), how.clip).astype(np.float32)
-            moving *= np.float32(MOMENTUM)
-            moving += (scale[:, None] * weight).astype(np.float32)[:, :, None] * rows[:, None]
-            pace = MOMENTUM * pace + scale[:, None] * of_row
-            tables -= np.float32(how.rate) * moving
-            rows = (rows - how.rate * pace).astype(np.float32)
-        return Trained(rows, tables, touched & able[:, None], told)
+            scale = _shortened(squares, how.clip)[:, None]
+            weights.append((scale * weight).astype(np.float32))
+            paths.append(rows)
+            pace = MOMENTUM * pace + scale * of_row
+            rows = rows - how.rate * pace
+        touched &= able
+        owner, item = np.nonzero(touched)
+        values = items[item]
+        for gain, weight, path in zip(gains(how.epochs), weights, paths, strict=True):
+            values -= how.rate * gain * weight[owner, item, None] * path[owner]
+        single = {name: part.astype(np.float32) for name, part in told.items()}
+        return Trained(rows.astype(np.float32), values.astype(np.float32), touched, single)
+
+
+def gains(steps: int) -> NDArray[np.float64]:
+    """How often the gradient of each step has been gone along after so many: with momentum."""
+    return np.asarray((1 - MOMENTUM ** np.arange(steps, 0, -1)) / (1 - MOMENTUM))
 
 
 def _summed(items: Ints, values: Floats, count: int) -> Floats:
@@ -129,6 +146,6 @@ def _back(part: Floats, errors: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.einsum("ncd,nc->nd", part[:, :, :-1], errors))
 
 
-def _shortened(length: NDArray[Any], most: float) -> NDArray[Any]:
-    """By what gradients of these lengths are multiplied, so that none is longer."""
-    return np.asarray(most / np.maximum(length, most))
+def _shortened(squares: NDArray[Any], most: float) -> NDArray[Any]:
+    """By what gradients of these squared lengths are multiplied, so that none is longer."""
+    return np.asarray(most / np.maximum(np.sqrt(squares), most))
