@@ -13,7 +13,9 @@ several times, the number of times is told apart as well: none, one, more.
 
 In which tenth of a list an entry stands, and in which tenth by the number beside it where there is
 one (a score), tells own ones from others: either has its chances, the same of all users, which are
-fitted with the rest. Of sorted lists the place is left out; it says which item it is.
+fitted with the rest. Of sorted lists the place is left out; it says which item it is. Numbers that
+an item has in several rounds are alike, whosever it is: with a correlation r within an item and a
+class, c of them count as c / (1 + (c - 1) r).
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
@@ -222,8 +224,8 @@ class _Seen:
     places that a code has among those of the list, by rounds, inf where one is without it; ``size``
     (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted. Lists that are
     ``turned`` are read from their end.
-    ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``cell`` (E,) its
-    tenths by place and by the number beside it.
+    ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``tenths`` (2, E)
+    are those by its place and by the number beside it, 0 where there is none.
     """
 
     rounds: Floats
@@ -233,7 +235,7 @@ class _Seen:
     size: Floats
     ascending: Floats
     key: NDArray[np.int64]
-    cell: NDArray[np.int64]
+    tenths: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -247,7 +249,8 @@ class _Seen:
         shape = len(users), len(codes)
         rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        keys, cells, beside = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], _beside(view, name)
+        keys, tenths = [np.zeros(0, np.int64)], [np.zeros((2, 0), np.int64)]
+        beside = _beside(view, name)
         for _, uploads, component in kept(view, name):
             numbers = component if beside is None else uploads.components[beside]
             for (whose, sent), (_, number) in zip(
@@ -270,9 +273,8 @@ class _Seen:
                 size[whose] = np.maximum(size[whose], count)
                 ascending[whose] += np.bincount(falls, minlength=len(sent)) == 0
                 keys.append(whose[row] * shape[1] + code)
-                cells.append(_TENTHS * (turn * _TENTHS // count[row]))
-                if beside is not None:
-                    cells[-1] += _tenths(number, row, column)
+                valued = np.zeros_like(turn) if beside is None else _tenths(number, row, column)
+                tenths.append(np.stack([turn * _TENTHS // count[row], valued]))
         return cls(
             rounds,
             once,
@@ -281,7 +283,7 @@ class _Seen:
             size,
             ascending,
             key=np.concatenate(keys),
-            cell=np.concatenate(cells),
+            tenths=np.concatenate(tenths, axis=1),
         )
 
     def of_users(self, some: NDArray[np.bool_]) -> _Seen:
@@ -290,18 +292,20 @@ class _Seen:
         kept = some[owner]
         key = (np.cumsum(some) - 1)[owner[kept]] * self.once.shape[1] + code[kept]
         parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return _Seen(**parts, key=key, cell=self.cell[kept])
+        return _Seen(**parts, key=key, tenths=self.tenths[:, kept])
 
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
     """How often one's own codes are listed in a round, and where: the same of all users.
 
-    Not at all, once, or more: ``own`` (3,). ``told`` are the log-ratios of the cells of an entry.
+    Not at all, once, or more: ``own`` (3,). ``told`` (2, 10) are the log-ratios of the tenths of an
+    entry, and ``alike`` is the correlation of the numbers of one item.
     """
 
     own: Floats
     told: Floats
+    alike: float
 
     @classmethod
     def fitted(cls, seen: _Seen, *, places: bool) -> _Classes:
@@ -312,18 +316,47 @@ class _Classes:
         """Log-likelihood ratios (n, D) of being one's own."""
         return _fit(seen, self, places)[1]
 
+    def where(self, seen: _Seen, often: Floats) -> Floats:
+        """What the tenths of its entries tell of each code, (n, D); ``often`` (n D,) it has one."""
+        place, number = (told[each] for told, each in zip(self.told, seen.tenths, strict=True))
+        number = number / (1.0 + (often[seen.key] - 1.0) * self.alike)
+        told = np.bincount(seen.key, place + number, len(often)).astype(np.float64)
+        return np.asarray(told.reshape(seen.once.shape))
+
+    @classmethod
+    def maximised(cls, seen: _Seen, mine: Floats, own: Floats, often: Floats) -> _Classes:
+        """By how probably each code is the user's own, ``mine`` (n, D), and how often it is listed.
+
+        ``own`` (3,) need not add up to 1.
+        """
+        each, told, apart = mine.ravel()[seen.key], [], np.zeros(0)
+        for tenth in seen.tenths:
+            shares = []
+            for weight in (each, 1 - each):
+                found = np.bincount(tenth, weight, _TENTHS) + 1.0
+                shares.append(found / found.sum())
+            told.append(np.log(shares[0]) - np.log(shares[1]))
+            means = [share @ np.arange(_TENTHS) for share in shares]
+            apart = tenth - np.where(each > 0.5, *means)
+        pairs = (often * (often - 1.0)).sum()
+        shared = (np.bincount(seen.key, apart, len(often)) ** 2).sum() - (apart**2).sum()
+        alike = shared / max(pairs, 1.0) / max(float((apart**2).mean()), _LEAST) if pairs else 0.0
+        return cls(own / own.sum(), np.stack(told), float(np.clip(alike, 0.0, 1.0)))
+
 
 def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
     """The classes, which may be ``known``, and the log-likelihood ratios (n, D) of one's own.
 
     Of ``parts`` (3, n, D) the first is one's own. The last step only reads.
     """
+    if not places:
+        seen = replace(seen, tenths=seen.tenths * np.array([[0], [1]]))
     counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
-    cell = seen.cell if places else seen.cell % _TENTHS
+    often = (seen.once + seen.more).ravel()
     shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
     own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
     own[1:] *= 0.98 / own[1:].sum()
-    classes = known or _Classes(own, np.zeros(_TENTHS**2))
+    classes = known or _Classes(own, np.zeros((2, _TENTHS)), 0.0)
     others = np.stack([shares, shares * np.array([[1.0], [_HARDLY], [_HARDLY]])])
     others /= others.sum(axis=1, keepdims=True)
     mine = (0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5)
@@ -332,7 +365,7 @@ def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, F
         every = np.broadcast_to(classes.own[:, None], shares.shape)
         rates = np.log(np.stack([every, *others]))
         parts = np.einsum("knd,ckn->cnd", counts, rates, optimize=True)
-        parts[0] += np.bincount(seen.key, classes.told[cell], parts[0].size).reshape(parts[0].shape)
+        parts[0] += classes.where(seen, often)
         if step == _STEPS:
             break
         parts += np.log(weight)[:, :, None]
@@ -341,10 +374,7 @@ def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, F
         parts /= parts.sum(axis=0)
         if known is None:
             own = np.einsum("knd,nd->k", counts, parts[0]) + _LEAST
-            each = parts[0].ravel()[seen.key]
-            inside, outside = (np.bincount(cell, p, _TENTHS**2) + 1.0 for p in (each, 1 - each))
-            told = np.log(inside / inside.sum()) - np.log(outside / outside.sum())
-            classes = _Classes(own / own.sum(), told)
+            classes = _Classes.maximised(seen, parts[0], own, often)
         others = np.einsum("knd,cnd->ckn", counts, parts[1:], optimize=True) + _LEAST
         others /= others.sum(axis=1, keepdims=True)
         weight = parts.mean(axis=2).clip(_LEAST)
