@@ -24,7 +24,11 @@ Four protocols are told apart by what is public of them:
 
 Which end is up: there are more negatives than own items where q > 1. Where q = 1, popularity tells:
 negatives are drawn evenly, own items are not, so a row is the likelier an own item the more devices
-changed it. Where noise changes every row, neither says much.
+changed it; and several messages of a user are read, for negatives are drawn anew. Where noise
+changes every row, neither says much.
+
+Where noise of a public ``scale`` falls on ``noisy_rows`` rows drawn by lot, a row that moved as far
+as noise moves one tells nothing, and all others are read as if there were none.
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
 
@@ -35,6 +39,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
+from scipy.stats import gamma
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import (
@@ -51,6 +56,7 @@ _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
 _KEPT = 8  # messages a user that are intersected
+_SEVERAL = 4  # messages a user where one says little of which end is up
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
@@ -80,10 +86,13 @@ class ItemRows(MessageReader):
 
         Rounds add up; where only own items move, what moved in any of them is one.
         """
-        negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
+        public = view.public.settings
+        negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
+        several = _KEPT if pseudo else _SEVERAL if negatives == 1 else 1
+        lot, scale = (public.get(n, 0.0) for n in ("noisy_rows", "scale"))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for sent, asked in _turns(view, users, _KEPT if pseudo else 1):
+        for sent, asked in _turns(view, users, several):
             counts = _counts(sent) if negatives == 1 else None
             gradients = sent.component.kind is Kind.GRADIENT
             places = np.searchsorted(users, asked)
@@ -96,6 +105,8 @@ class ItemRows(MessageReader):
                     chance = np.log(np.maximum(others / pseudo, 1.0))
                     ratio[whose] += np.where(touched, chance[:, None], -np.inf)
                     continue
+                noisy = _noisy(change, touched, lot, scale)
+                touched &= ~noisy
                 for some, first, kept in by_rows(touched):
                     rows = change[some[:, None], first]
                     if negatives > 1 and gradients:
@@ -110,6 +121,7 @@ class ItemRows(MessageReader):
                     if negatives > 1:
                         moving = _doubted(moving, kept, negatives, ratio.shape[1])
                     new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
+                    new[noisy[some]] = 0.0
                     mine = whose[some]
                     if negatives:
                         ratio[mine] += new
@@ -148,6 +160,23 @@ def moves_some_rows(view: View) -> bool:
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
     active = rows[rows.any(axis=1)]
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
+
+
+def _noisy(
+    change: NDArray[np.float32], touched: NDArray[np.bool_], count: float, scale: float
+) -> NDArray[np.bool_]:
+    """Which rows (n, M) moved so far that they are some of ``count`` that got Laplace noise.
+
+    The mean size of a row of noise, in scales, has a gamma distribution. Where more rows are as
+    large than are drawn, steps are no smaller than noise, and none is told.
+    """
+    items, width = change.shape[1:]
+    if not count:
+        return np.zeros(touched.shape, dtype=np.bool_)
+    least = scale * gamma.ppf(1e-3 / count, width) / width
+    large = touched & (np.abs(change).mean(axis=2) >= least)
+    few = np.count_nonzero(large, axis=1) <= min(count, items)
+    return np.asarray(large & few[:, None])
 
 
 def _doubted(

@@ -127,3 +127,22 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     assert found[1] < 0.4
     assert found[4] > 0.95
     assert ratio[met] == pytest.approx(4 * math.log(288 / 60), rel=0.02)
+
+
+def test_rows_of_which_a_lot_adds_noise_tell_nothing_and_cost_the_others_nothing() -> None:
+    """Negatives are drawn anew for each message; noise a hundred times a step falls anywhere."""
+    rng = np.random.default_rng(4)
+    own, rounds = rng.random((30, 80)) < rng.beta(0.3, 1.7, size=80), []
+    noisy = np.ones((30, 80), dtype=np.bool_)
+    for _ in range(3):
+        others = ~own & (rng.random((30, 80)) < 0.18)
+        steps = 1e-4 * (own.astype(float) - others)
+        moved = steps[:, :, None] * np.sign(rng.normal(size=(30, 1, 16)))
+        drawn = rng.random((30, 80)) < 0.1
+        noisy &= drawn
+        rounds.append(planted(moved + 0.02 * drawn[:, :, None] * rng.laplace(size=(30, 80, 16))))
+    settings = {"negatives": 1, "noisy_rows": 20, "scale": 0.02}
+    readers, found = told(view_of(*rounds, users=30, items=80, settings=settings))
+    assert readers == ["ItemRows"]
+    assert (found[noisy] == 0).all()
+    assert ((found > 0) == own)[~noisy].mean() > 0.98
