@@ -55,8 +55,8 @@ class FedNewsRec(System):
 
     In the code titles go through frozen word embeddings, a convolution and attention (920,801
     weights), the last ``history`` clicks through attention and a recurrent layer (1,602,002).
-    Here an item is ``words`` numbers that everybody can draw, and its genres where there are any,
-    through one layer, v = tanh(W x), and a user A times the mean v of these clicks.
+    Here an item is ``words`` numbers that everybody knows, the first of them its genres where there
+    are any, the others drawn, through one layer, v = tanh(W x), and a user A times the mean v of these clicks.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> FedNewsRec().weights(Population(n_users=943, n_items=1682))
@@ -64,7 +64,7 @@ class FedNewsRec(System):
     """
 
     dimension: Annotated[Whole, "entries of an item's and of a user's vector"] = 16
-    words: Annotated[Whole, "numbers by which items are known, beside genres"] = 64
+    words: Annotated[Whole, "numbers by which items are known, genres included"] = 64
     negatives: Annotated[Whole, "items that were not met, beside a click"] = 4
     history: Annotated[Whole, "clicks, the last ones, that make a user's vector"] = 50
     clip: Annotated[Positive, "the largest size of a number of a gradient"] = 0.05
@@ -94,16 +94,15 @@ class FedNewsRec(System):
         return 2.0 * self.clip / self.noise if self.noise else math.inf
 
     def weights(self, population: Population) -> int:
-        """Numbers of the model, without those of genres."""
+        """Numbers of the model."""
         return self.dimension * (self.words + self.dimension)
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """A few users a round, who send all weights."""
-        width = self._items(interactions).shape[1]
-        numbers = self.dimension * (width + self.dimension)
+        numbers = self.dimension * (self.words + self.dimension)
         return {
             "senders": min(self.cohort, interactions.n_users),
-            "width": width,
+            "width": self.words,
             "numbers": numbers,
             "bytes": 4 * numbers + 8,
             "passes": self.rounds * min(1.0, self.cohort / max(1, interactions.n_users)),
@@ -145,7 +144,7 @@ class FedNewsRec(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """A cohort a round, drawn by ``rng``."""
         items = self._items(interactions)
-        first = rng.standard_normal((self.dimension, items.shape[1])) / math.sqrt(items.shape[1])
+        first = rng.standard_normal((self.dimension, self.words)) / math.sqrt(self.words)
         model: Broadcast = {
             "news.W": first.astype(np.float32),
             "user.A": np.eye(self.dimension, dtype=np.float32),
@@ -176,7 +175,7 @@ class FedNewsRec(System):
         """All weights, "news.W" (d, x) and "user.A" (d, d), and the "count" of clicks."""
         items = self._items(calls.profiles)
         shapes = {
-            "news.W": (self.dimension, items.shape[1]),
+            "news.W": (self.dimension, self.words),
             "user.A": (self.dimension, self.dimension),
         }
         model = {name: received(calls.broadcast, name, shape) for name, shape in shapes.items()}
@@ -257,9 +256,11 @@ class FedNewsRec(System):
     def _items(self, interactions: Interactions) -> Floats:
         """What everybody knows of items, (M, x)."""
         streams = Streams(np.arange(interactions.n_items, dtype=np.uint64)).fold_in(0)
-        words = streams.normal(self.words) / math.sqrt(self.words)
-        genres = interactions.genres
-        return words if genres is None else np.concatenate([words, genres], axis=1)
+        known = streams.normal(self.words) / math.sqrt(self.words)
+        if interactions.genres is not None:
+            genres = interactions.genres[:, : self.words]
+            known[:, : genres.shape[1]] = genres
+        return known
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Products of the last model's vectors, (len(users), n_items)."""

@@ -26,8 +26,8 @@ _NUMBER, _USER = (
 
 
 def model(system: FedNewsRec, seed: int = 0) -> dict[str, np.ndarray]:
-    rng, width = np.random.default_rng(seed), system._items(_DATA).shape[1]
-    shapes = {"news.W": (system.dimension, width), "user.A": (system.dimension,) * 2}
+    rng = np.random.default_rng(seed)
+    shapes = {"news.W": (system.dimension, system.words), "user.A": (system.dimension,) * 2}
     return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
