@@ -56,7 +56,8 @@ class FedNewsRec(System):
     In the code titles go through frozen word embeddings, a convolution and attention (920,801
     weights), the last ``history`` clicks through attention and a recurrent layer (1,602,002).
     Here an item is ``words`` numbers that everybody knows, the first of them its genres where there
-    are any, the others drawn, through one layer, v = tanh(W x), and a user A times the mean v of these clicks.
+    are any, the others drawn, through one layer, v = tanh(W x), and a user A times the mean v of
+    these clicks.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> FedNewsRec().weights(Population(n_users=943, n_items=1682))
