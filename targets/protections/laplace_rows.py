@@ -18,7 +18,7 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.protections.base import Promise, Protection
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, NoisyChange
 from fedrec_auditor.targets.settings import Checked, Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -57,18 +57,6 @@ class DrawnRows:
         rows = (streams.fold_in(_ROWS).uniform(self.count) * items).astype(np.int64)
         noise = self.scale * streams.fold_in(_NOISE).laplace(self.count * width)
         return rows, noise.reshape(*rows.shape, width)
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyChange:
-    """What changed of ``base``, clipped and with noise on every number: a ``Randomizer``."""
-
-    base: NDArray[Any]
-    noise: ClippedNoise
-
-    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape) as they are sent."""
-        return np.asarray(self.base + self.noise(values - self.base, streams), values.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
