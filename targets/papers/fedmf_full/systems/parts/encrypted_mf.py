@@ -43,7 +43,7 @@ class EncryptedMf(Unperturbed):
     """
 
     dimension: Annotated[Whole, "entries of a vector"] = 100
-    learning_rate: Annotated[Positive, "size of a step"] = 1e-4
+    learning_rate: Annotated[Positive, "size of a step"] = 1e-3
     regularization: Annotated[NotNegative, "lambda of users and of items"] = 1e-4
     first: Annotated[Positive, "every entry of the first vectors"] = 0.01
     rounds: Annotated[Whole, "rounds of a training"] = 40
@@ -57,6 +57,11 @@ class EncryptedMf(Unperturbed):
             "Paillier encryption hides what it encrypts (IND-CPA, a key of 1,024 bits), and nobody "
             "who has the key gives it to the server",
         )
+
+    @property
+    def shown(self) -> Vantage:
+        """Sums: of single gradients everybody without the key sees ciphertexts."""
+        return Vantage.AGGREGATE
 
     @abstractmethod
     def hides(self, scope: Scope) -> bool:

@@ -1,0 +1,75 @@
+"""The released client is run at its commit only, in its own modules, with the audit's coins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmarks.released import CODE, check, device, main
+from fedrec_auditor.accountants.errors import InputError
+
+PARSE = """
+import sys
+args = type("Args", (), {"client_dim": 2, "user_layers": "[4,2]", "device": sys.argv[-1],
+    "local_epoch": 1, "local_lr": 0.1, "local_bs": 8, "local_model_type": "NCF",
+    "use_privacy": True})()
+"""
+CLIENT = """
+import random
+import numpy as np
+import torch
+from parse import args
+
+class FedRecClient:
+    def __init__(self, config, train, test):
+        assert (config.layers, config.device_id, config.num_items) == ([4, 2], "cpu", 6)
+        self.held, self.calls = train, 0
+
+    def train_(self, answer):
+        self.calls += 1
+        coins = [random.random(), float(np.random.rand()), float(torch.rand(1))]
+        return coins, [*self.held[:2], self.calls], 0.0, 1.0
+"""
+
+
+def asked(send: object, items: list[int], state: dict[str, object]) -> dict[str, np.ndarray]:
+    class Held(SimpleNamespace):
+        n_items = 6
+
+    history = Held(items=np.array(items, dtype=np.int64))
+    return send(history, None, np.random.default_rng(5), state)  # type: ignore[operator, no-any-return]
+
+
+def test_a_client_keeps_its_state_and_draws_from_the_audit(tmp_path: Path) -> None:
+    (tmp_path / "parse.py").write_text(PARSE)
+    (tmp_path / "client.py").write_text(CLIENT)
+    argv, path = sys.argv, list(sys.path)
+    send = device(tmp_path)
+    assert (sys.argv, sys.path) == (argv, path)
+    assert not {"client", "parse"} & set(sys.modules)
+    state: dict[str, object] = {}
+    first, second = asked(send, [4, 5, 3], state), asked(send, [4, 5, 3], state)
+    assert first["items"][:4].tolist() == [4, 5, 1, -1]
+    assert second["items"][:4].tolist() == [4, 5, 2, -1]
+    assert first["items"].shape == (30,)
+    assert np.array_equal(first["scores"], second["scores"])  # the same generator
+    for nothing in ([], list(range(6))):
+        assert (asked(send, nothing, {})["items"] == -1).all()
+
+
+def test_other_code_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Expected client\.py .*got no such file\. Clone"):
+        check(tmp_path)
+    for name in CODE:
+        (tmp_path / name).write_text("")
+    with pytest.raises(InputError, match="got e69de29"):
+        main(["ptf-fedrec", "--code", str(tmp_path)])
+
+
+def test_without_the_code_a_line_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptf-fedrec"]) == 0
+    assert capsys.readouterr().out.startswith("Not run: ")
