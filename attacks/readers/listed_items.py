@@ -68,33 +68,47 @@ class ListedItems(MessageReader):
 
     def reads(self, view: View) -> bool:
         """Whether there is a list, and something to read its codes by."""
-        return _name(view) is not None
+        return bool(_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See the module. Of several lists the first one's name by the alphabet is read."""
-        name = _name(view)
-        assert name is not None, "refused"
-        of_items = _of_items(view, name)
-        if of_items is None:
-            view.tell("Matches codes to items by how many users have each.")
-            return _matched(view, name, users)
-        codes, places = np.unique(of_items, return_inverse=True)
-        ratio = _Lists.of(view, name, codes).ratio(users)
-        places = places.reshape(of_items.shape)
-        told = np.stack([ratio[:, each] for each in places.T]).min(axis=0)
+        """See the module. Each of several lists tells of what anybody lists there, if it is known.
+
+        Of an item the list that tells most counts. Of lists that are matched one is read.
+        """
+        lists = _names(view)
+        assert lists, "refused"
+        told: Floats | None = None
+        for name in lists:
+            of_items = _of_items(view, name)
+            if of_items is None:
+                view.tell("Matches codes to items by how many users have each.")
+                return _matched(view, name, users)
+            ratio = _told(view, name, of_items, users)
+            if len(lists) > 1:
+                ratio[:, ~np.isin(of_items, _seen_codes(view, name)).all(axis=1)] = 0.0
+            stronger = told is None or abs(ratio) > abs(told)
+            told = np.where(stronger, ratio, 0.0 if told is None else told)
         return Evidence(users=users, log_ratio=told)
 
 
-def _name(view: View) -> str | None:
-    """The list that is read: of items, or else of codes; None if there is none."""
+def _names(view: View) -> list[str]:
+    """The lists that are read: those of items, or else of codes."""
     kinds = {name: last(view, name).kind for name in names(view)}
     known = view.public.rows is not None
     guessed = view.public.client is None and view.public.popularity is not None
     for wanted, able in ((Kind.ITEMS, True), (Kind.CODES, known or guessed)):
-        for name, kind in kinds.items():
-            if kind is wanted and able and len(last(view, name).shape) == 1:
-                return name
-    return None
+        found = [name for name, kind in kinds.items() if kind is wanted]
+        if able and (found := [name for name in found if len(last(view, name).shape) == 1]):
+            return found
+    return []
+
+
+def _told(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.int64]) -> Floats:
+    """Log-likelihood ratios of items (n, M) by one list: the least of those of an item's codes."""
+    codes, places = np.unique(of_items, return_inverse=True)
+    ratio = _Lists.of(view, name, codes).ratio(users)
+    places = places.reshape(of_items.shape)
+    return np.asarray(np.stack([ratio[:, each] for each in places.T]).min(axis=0))
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
