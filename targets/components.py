@@ -410,6 +410,48 @@ class Rows(Component):
 
 
 @dataclass(frozen=True, slots=True)
+class Listed(Component):
+    """Lists of different lengths: client i's is ``entries[indptr[i] : indptr[i + 1]]``.
+
+    Each is filled up to ``width`` with ``fill``. Memory is that of the entries.
+    """
+
+    indptr: Ints
+    entries: NDArray[Any]
+    width: int
+    kind: Kind = field()  # of no default, where the class has a property
+    fill: float = NOTHING
+
+    rate = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(width,)."""
+        return (self.width,)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def dense(self, clients: Ints) -> NDArray[Any]:
+        """The lists of these clients, (len(clients), width)."""
+        out = np.full((len(clients), self.width), self.fill, dtype=self.entries.dtype)
+        rows, entries = _entries(self.indptr, clients)
+        out[rows, entries - self.indptr[clients][rows]] = self.entries[entries]
+        return out
+
+    def largest(self) -> float:
+        """The largest size of its entries."""
+        return max(abs(self.fill), _largest(self.entries))
+
+    def take(self, clients: Ints) -> Listed:
+        """The lists of these clients."""
+        rows, entries = _entries(self.indptr, clients)
+        sizes = np.bincount(rows, minlength=len(clients))
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return replace(self, indptr=indptr, entries=self.entries[entries])
+
+
+@dataclass(frozen=True, slots=True)
 class Overlaid(Component):
     """Tables of which each client has changed some rows: ``rows`` instead of those of ``table``."""
 

@@ -30,6 +30,8 @@ Source: derived here; sign tests on gradients of a cross entropy go back to Zhao
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
@@ -58,7 +60,8 @@ _FAR = 30.0  # typical distances from the line
 class ItemRows(MessageReader):
     """Messages that move some rows of an item table and leave the others as they are.
 
-    Of the first and last rounds, see ``uploads.kept``. Cost: some 10 d^2 a moved row.
+    Of the first and last rounds, see ``uploads.kept``, and of who sends in none of these the last
+    message. Cost: some 10 d^2 a moved row.
     """
 
     reference = (
@@ -80,10 +83,12 @@ class ItemRows(MessageReader):
         negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for sent in item_messages(view, per_user=_KEPT if pseudo else 1):
+        for sent, asked in _turns(view, users, _KEPT if pseudo else 1):
             counts = _counts(sent) if negatives == 1 else None
             gradients = sent.component.kind is Kind.GRADIENT
-            for whose, change, moved in sent.changes_of(users):
+            places = np.searchsorted(users, asked)
+            for mine, change, moved in sent.changes_of(asked):
+                whose = places[mine]
                 touched = np.asarray(moved.any(axis=2))
                 if pseudo:
                     sizes = np.count_nonzero(touched, axis=1)
@@ -112,6 +117,22 @@ class ItemRows(MessageReader):
                         ratio[mine] = np.where(read[mine], np.maximum(ratio[mine], new), new)
                         read[mine] = True
         return Evidence(users=users, log_ratio=ratio)
+
+
+def _turns(
+    view: View, users: NDArray[np.int64], per_user: int
+) -> Iterator[tuple[ModelMessages, NDArray[np.int64]]]:
+    """The rounds that are kept, with all ``users``; then others, with those not heard so far."""
+    left = users
+    for sent in item_messages(view, per_user=per_user):
+        yield sent, users
+        left = left[~np.isin(left, sent.users)]
+    every = item_messages(view, per_user=len(view.rounds)) if len(left) else ()
+    for sent in reversed(every):
+        heard = np.isin(left, sent.users)
+        if heard.any():
+            yield sent, left[heard]
+            left = left[~heard]
 
 
 def moves_some_rows(view: View) -> bool:

@@ -3,18 +3,23 @@
 A device may list others' items beside its own. Its own come up in every round, others if they are
 drawn again. Of user u an item or code is listed in c of R rounds; that has probability
 
-    w Binomial(c; R, a) + (1 - w) Binomial(c; R, b),
+    w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d),
 
-a of one's own and b of others, w the share that is one's own: a is the same of all users, b and w
-are u's. They are fitted by expectation and maximisation. In a single round a is taken to be 1, and
-b is how often the tenth that is listed least comes up, which hardly anybody has. Where items are
-listed several times, the number of times is told apart as well: none, one, more.
+a of one's own, b and d of others (some that a device draws from again and again, and those that it
+hardly knows), w and v the shares of the first two: a is the same of all users, the rest is u's.
+They are fitted by expectation and maximisation. In a single round a is taken to be 1, and b is how
+often the tenth that is listed least comes up, which hardly anybody has. Where items are listed
+several times, the number of times is told apart as well: none, one, more.
+
+In which tenth of a list an entry stands, and in which tenth by the number beside it where there is
+one (a score), tells own ones from others: either has its chances, the same of all users, which are
+fitted with the rest. Of sorted lists the place is left out; it says which item it is. Numbers that
+an item has in several rounds are alike, whosever it is: with a correlation r within an item and a
+class, c of them count as c / (1 + (c - 1) r).
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
-it, it is read as it is, and so is such an end where own items stand last. How many others there
-are, as many for all or so many for each own one, these lists show of those that were seen once
-(``_Rule``). In a single round popularity shows the place (``_popular``).
+it, it is read as it is. In a single round popularity shows the place (``_popular``).
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -27,6 +32,7 @@ Kamara and Wright, Inference attacks on property-preserving encrypted databases,
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +41,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, senders
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import NOTHING, Kind, View
 
 Floats = NDArray[np.float64]
@@ -49,10 +56,12 @@ _DIGITS = 6
 _PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
 _EXACT = 0.05  # of the number of own items
+_TENTHS = 10
+_HARDLY = 0.02  # as often as a code is on average, where fitting begins
 
 
 class ListedItems(MessageReader):
-    """Lists of items, or of their codes: how often each comes up, and in which place.
+    """Lists of items, or of their codes: how often each comes up, in which place, and beside what.
 
     Codes that nobody knows are matched to items by frequency, where it is known how popular these
     are and the senders' code is not at hand, those that come up most. Memory: some arrays of users
@@ -127,10 +136,9 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
     lists = _Lists.of(view, name, codes, seen_only=True)
-    step = max(1, _BLOCK // max(1, len(lists.codes)))
     shares = np.zeros(len(lists.codes))
-    for start in range(0, len(everybody), step):
-        shares += lists.chance(everybody[start : start + step]).sum(axis=0)
+    for block in blocks(len(everybody), len(lists.codes), _BLOCK):
+        shares += lists.chance(everybody[block]).sum(axis=0)
     likely, doubt = _by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
     overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
     chance = (1 - doubt) * (lists.chance(users) @ likely) + doubt * overall
@@ -187,14 +195,51 @@ def _seen_codes(view: View, name: str) -> NDArray[np.int64]:
     return np.sort(codes[most[counts[most] > 0]])
 
 
+def _distinct(
+    sent: NDArray[Any], codes: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Of lists ``sent`` (k, W) every code once, by lists and in their order, without unknown ones.
+
+    Its list, its first column, which of ``codes`` it is, and how often it is there.
+    """
+    row, column = np.nonzero(sent != NOTHING)
+    code = np.searchsorted(codes, sent[row, column]).clip(max=len(codes) - 1)
+    known = codes[code] == sent[row, column]
+    row, column, code = row[known], column[known], code[known]
+    first, times = np.unique(row * len(codes) + code, return_index=True, return_counts=True)[1:]
+    order = np.argsort(first)
+    first = first[order]
+    return row[first], column[first], code[first], times[order]
+
+
+def _tenths(
+    numbers: NDArray[Any], row: NDArray[np.intp], column: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """In which tenth of its row each number is that stands at ``row`` (ascending), ``column``."""
+    order = np.lexsort((numbers[row, column], row))
+    count = np.bincount(row)
+    rank = np.empty(len(row), np.intp)
+    rank[order] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return np.asarray(rank * _TENTHS // count[row])
+
+
+def _beside(view: View, name: str) -> str | None:
+    """What has a number for each entry of the list; None if nothing has."""
+    shape = last(view, name).shape
+    alike = (n for n in names(view) if last(view, n).shape == shape and n != name)
+    return next((n for n in alike if last(view, n).kind is Kind.RATINGS), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What users (n,) list of codes (D,) in so many ``rounds`` (n, 1).
 
     In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
     places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has; ``sorted`` (n,) whether all have their codes in order. Lists
-    that are ``turned`` are read from their end.
+    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted. Lists that are
+    ``turned`` are read from their end.
+    ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``tenths`` (2, E)
+    are those by its place and by the number beside it, 0 where there is none.
     """
 
     rounds: Floats
@@ -202,7 +247,9 @@ class _Seen:
     more: Floats
     place: Floats
     size: Floats
-    sorted: NDArray[np.bool_]
+    ascending: Floats
+    key: NDArray[np.int64]
+    tenths: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -214,49 +261,159 @@ class _Seen:
         turned: bool = False,
     ) -> _Seen:
         shape = len(users), len(codes)
-        rounds, size = np.zeros((shape[0], 1)), np.zeros(shape[0])
+        rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        in_order = np.ones(shape[0], np.bool_)
+        keys, tenths = [np.zeros(0, np.int64)], [np.zeros((2, 0), np.int64)]
+        beside = _beside(view, name)
         for _, uploads, component in kept(view, name):
-            for whose, entries in entries_of(users, uploads.users, component):
-                sent = entries.astype(np.int64)
-                at = np.searchsorted(codes, sent).clip(max=len(codes) - 1)
-                row, column = np.nonzero(codes[at] == sent)
-                times, first = (
-                    np.zeros((len(sent), shape[1])),
-                    np.full((len(sent), shape[1]), np.inf),
-                )
-                np.add.at(times, (row, at[row, column]), 1.0)
-                np.minimum.at(first, (row, at[row, column]), -column if turned else column)
-                count = (times > 0).sum(axis=1)
-                listed = first.argsort(axis=1)
-                behind = np.arange(1, shape[1]) >= count[:, None]
-                ahead = np.diff(listed, axis=1) > 0
-                in_order[whose] &= ((ahead ^ turned) | behind).all(axis=1)
-                order = np.where(np.isfinite(first), listed.argsort(axis=1), np.inf)
+            numbers = component if beside is None else uploads.components[beside]
+            for (whose, sent), (_, number) in zip(
+                entries_of(users, uploads.users, component),
+                entries_of(users, uploads.users, numbers),
+                strict=True,
+            ):
+                row, column, code, times = _distinct(sent, codes)
+                count = np.bincount(row, minlength=len(sent))
+                turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+                if turned:
+                    turn = count[row] - 1 - turn
+                there = np.full((len(sent), shape[1]), np.inf)
+                there[row, code] = turn
+                falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
                 rounds[whose] += 1
-                once[whose] += times == 1
-                more[whose] += times > 1
-                place[whose] = np.maximum(place[whose], order)
+                once[whose[row], code] += times == 1
+                more[whose[row], code] += times > 1
+                place[whose] = np.maximum(place[whose], there)
                 size[whose] = np.maximum(size[whose], count)
-        return cls(rounds, once, more, place, size, in_order)
+                ascending[whose] += np.bincount(falls, minlength=len(sent)) == 0
+                keys.append(whose[row] * shape[1] + code)
+                valued = np.zeros_like(turn) if beside is None else _tenths(number, row, column)
+                tenths.append(np.stack([turn * _TENTHS // count[row], valued]))
+        return cls(
+            rounds,
+            once,
+            more,
+            place,
+            size,
+            ascending,
+            key=np.concatenate(keys),
+            tenths=np.concatenate(tenths, axis=1),
+        )
+
+    def of_users(self, some: NDArray[np.bool_]) -> _Seen:
+        """That of some of the users."""
+        owner, code = np.divmod(self.key, self.once.shape[1])
+        kept = some[owner]
+        key = (np.cumsum(some) - 1)[owner[kept]] * self.once.shape[1] + code[kept]
+        parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
+        return _Seen(**parts, key=key, tenths=self.tenths[:, kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """How often one's own codes are listed in a round, and where: the same of all users.
+
+    Not at all, once, or more: ``own`` (3,). ``told`` (2, 10) are the log-ratios of the tenths of an
+    entry, and ``alike`` is the correlation of the numbers of one item.
+    """
+
+    own: Floats
+    told: Floats
+    alike: float
+
+    @classmethod
+    def fitted(cls, seen: _Seen, *, places: bool) -> _Classes:
+        """Of all that is ``seen``, by the place in lists or not."""
+        return _fit(seen, None, places)[0]
+
+    def ratio(self, seen: _Seen, *, places: bool) -> Floats:
+        """Log-likelihood ratios (n, D) of being one's own."""
+        return _fit(seen, self, places)[1]
+
+    def where(self, seen: _Seen, often: Floats) -> Floats:
+        """What the tenths of its entries tell of each code, (n, D); ``often`` (n D,) it has one."""
+        place, number = (told[each] for told, each in zip(self.told, seen.tenths, strict=True))
+        number = number / (1.0 + (often[seen.key] - 1.0) * self.alike)
+        told = np.bincount(seen.key, place + number, len(often)).astype(np.float64)
+        return np.asarray(told.reshape(seen.once.shape))
+
+    @classmethod
+    def maximised(cls, seen: _Seen, mine: Floats, own: Floats, often: Floats) -> _Classes:
+        """By how probably each code is the user's own, ``mine`` (n, D), and how often it is listed.
+
+        ``own`` (3,) need not add up to 1.
+        """
+        each, told, apart = mine.ravel()[seen.key], [], np.zeros(0)
+        for tenth in seen.tenths:
+            shares = []
+            for weight in (each, 1 - each):
+                found = np.bincount(tenth, weight, _TENTHS) + 1.0
+                shares.append(found / found.sum())
+            told.append(np.log(shares[0]) - np.log(shares[1]))
+            means = [share @ np.arange(_TENTHS) for share in shares]
+            apart = tenth - np.where(each > 0.5, *means)
+        pairs = (often * (often - 1.0)).sum()
+        shared = (np.bincount(seen.key, apart, len(often)) ** 2).sum() - (apart**2).sum()
+        alike = shared / max(pairs, 1.0) / max(float((apart**2).mean()), _LEAST) if pairs else 0.0
+        return cls(own / own.sum(), np.stack(told), float(np.clip(alike, 0.0, 1.0)))
+
+
+def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
+    """The classes, which may be ``known``, and the log-likelihood ratios (n, D) of one's own.
+
+    Of ``parts`` (3, n, D) the first is one's own. The last step only reads.
+    """
+    if not places:
+        seen = replace(seen, tenths=seen.tenths * np.array([[0], [1]]))
+    counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
+    often = (seen.once + seen.more).ravel()
+    shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
+    own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
+    own[1:] *= 0.98 / own[1:].sum()
+    classes = known or _Classes(own, np.zeros((2, _TENTHS)), 0.0)
+    others = np.stack([shares, shares * np.array([[1.0], [_HARDLY], [_HARDLY]])])
+    others /= others.sum(axis=1, keepdims=True)
+    mine = (0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5)
+    weight = np.stack([mine, 0.5 * (1 - mine), 0.5 * (1 - mine)])
+    for step in range(_STEPS + 1):
+        every = np.broadcast_to(classes.own[:, None], shares.shape)
+        rates = np.log(np.stack([every, *others]))
+        parts = np.einsum("knd,ckn->cnd", counts, rates, optimize=True)
+        parts[0] += classes.where(seen, often)
+        if step == _STEPS:
+            break
+        parts += np.log(weight)[:, :, None]
+        parts -= parts.max(axis=0)
+        np.exp(parts, out=parts)
+        parts /= parts.sum(axis=0)
+        if known is None:
+            own = np.einsum("knd,nd->k", counts, parts[0]) + _LEAST
+            classes = _Classes.maximised(seen, parts[0], own, often)
+        others = np.einsum("knd,cnd->ckn", counts, parts[1:], optimize=True) + _LEAST
+        others /= others.sum(axis=1, keepdims=True)
+        weight = parts.mean(axis=2).clip(_LEAST)
+        weight /= weight.sum(axis=0)
+    share = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
+    return classes, (parts[0] - logsumexp(parts[1:] + share, axis=0)).clip(-SURE, SURE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
     """How lists of ``codes`` (D,) are made, as ``some`` of the senders show.
 
-    ``own`` (3,) is how often one's own come up (``_classes``), ``others`` how often one that is
-    nobody's does, of a list of length 1. With a ``rule`` own ones are the beginning of lists, or
-    their end, if these are ``turned``; of a single round ``popular`` (D,) is how much popularity
-    speaks for a code there, and ``usual`` the log-odds of being there.
+    ``classes`` are those of several rounds, None of a single one; by ``places`` if lists are not
+    sorted. ``others`` is how often a code that is nobody's comes up, of a list of length 1.
+    With a ``rule`` own ones are the beginning of lists, or their end, if these are ``turned``; of a
+    single round ``popular`` (D,) is how much popularity speaks for a code there, and ``usual`` the
+    log-odds of being there.
     """
 
     view: View
     name: str
     codes: NDArray[np.int64]
     some: NDArray[np.int64]
-    own: Floats
+    classes: _Classes | None
+    places: bool
     others: float
     rule: _Rule | None
     turned: bool
@@ -276,28 +433,34 @@ class _Lists:
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(seen.rounds[:, 0] @ seen.size)))
-        own, rule, turned = np.array([_LEAST, 1.0, 1.0]), None, False
+        classes, rule, turned = None, None, False
         popular, usual = None, 0.0
+        places = not _sorted(seen)
         if often.any():
-            own = _classes(_of(seen, often), None)[0]
-            rule = _Rule.of(_of(seen, often))
+            classes = _Classes.fitted(seen.of_users(often), places=places)
+            rule = _Rule.of(seen.of_users(often))
             if rule is None:
                 rule = _Rule.of(_Seen.of(view, name, codes, some[often], turned=True))
                 turned = rule is not None
         elif others and (popular := _popular(seen)) is not None:
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
-        return cls(view, name, codes, some, own, others, rule, turned, popular, usual)
+        return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
         """Log-likelihood ratios (n, D) of what ``users`` list."""
+        some = blocks(len(users), len(self.codes), _BLOCK)
+        none = np.zeros((0, len(self.codes)))
+        return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
+
+    def _ratio(self, users: NDArray[np.int64]) -> Floats:
         seen = _Seen.of(self.view, self.name, self.codes, users, self.turned)
         often = (seen.rounds > 1)[:, 0]
         chance = (self.others * seen.size[:, None]).clip(_LEAST, 1.0)
         times = seen.once + 2 * seen.more
         ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -SURE)
-        if often.any():
-            ratio[often] = _classes(_of(seen, often), self.own)[1]
+        if self.classes is not None and often.any():
+            ratio[often] = self.classes.ratio(seen.of_users(often), places=self.places)
         if self.rule is not None:
             size = self.rule.sizes(seen)[:, None]
             ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
@@ -313,32 +476,9 @@ class _Lists:
         return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
 
 
-def _of(seen: _Seen, users: NDArray[np.bool_]) -> _Seen:
-    return _Seen(*(getattr(seen, field.name)[users] for field in fields(seen)))
-
-
-def _classes(seen: _Seen, known: Floats | None) -> tuple[Floats, Floats]:
-    """How often one's own codes are listed in a round, not at all, once, or more, (3,).
-
-    And the log-likelihood ratios (n, D) of being one's own. The former may be ``known``.
-    """
-    counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
-    shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
-    own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
-    own[1:] *= 0.98 / own[1:].sum()
-    own, others = own if known is None else known, shares / shares.sum(axis=0)
-    odds = logit((0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5))
-    for _ in range(_STEPS):
-        ratio = np.einsum("knd,kn->nd", counts, np.log(own[:, None] / others))
-        mine = expit(ratio + odds[:, None])
-        if known is None:
-            own = np.einsum("knd,nd->k", counts, mine) + _LEAST
-            own /= own.sum()
-        others = np.einsum("knd,nd->kn", counts, 1 - mine) + _LEAST
-        others /= others.sum(axis=0)
-        odds = logit(mine.mean(axis=1).clip(_LEAST, 1 - _LEAST))
-    ratio = np.einsum("knd,kn->nd", counts, np.log(own[:, None] / others))
-    return own, ratio.clip(-SURE, SURE)
+def _sorted(seen: _Seen) -> bool:
+    """Whether most lists have their codes in ascending order."""
+    return bool(seen.ascending.sum() > 0.5 * seen.rounds.sum())
 
 
 def _beginning(seen: _Seen) -> Floats:
@@ -374,7 +514,7 @@ class _Rule:
         """
         size = _beginning(seen)
         some = size > 0
-        if some.mean() <= 0.5 or seen.sorted.mean() > 0.5:
+        if some.mean() <= 0.5 or _sorted(seen):
             return None
         own, others = size[some], seen.size[some] - size[some]
         rules = (cls(float(np.median(others)), 0.0), cls(0.0, float(np.median(others / own))))
@@ -396,7 +536,7 @@ def _popular(seen: _Seen) -> Floats | None:
     Own ones are the more popular. None where lists are sorted, or would have a beginning as clearly
     with their pieces in another order.
     """
-    if seen.sorted.mean() > 0.5:
+    if _sorted(seen):
         return None
     told, clear = _fitted(seen)
     there, size = np.isfinite(seen.place), np.maximum(seen.size, 1.0)[:, None]
