@@ -237,38 +237,6 @@ class Bits(Component):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Component):
-    """Lists of different lengths: ``entries``, a sparse (n, L), has each code plus 1 in its place.
-
-    Places behind the end of a list are -1. Memory is that of the entries.
-    """
-
-    entries: sparse.csr_array
-    kind: Kind = field()  # of no default, where the class has a property
-
-    parts, rate = ("entries",), None
-
-    @classmethod
-    def of(cls, owners: Ints, codes: Ints, shape: tuple[int, int], kind: Kind) -> Self:
-        """The ``codes`` of ``owners`` (k,), ascending, in this order, in ``shape`` (n, L)."""
-        indptr = np.searchsorted(owners, np.arange(shape[0] + 1))
-        places = np.arange(len(owners)) - indptr[owners]
-        return cls(sparse.csr_array((codes + 1, places, indptr), shape=shape), kind)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(L,)."""
-        return (self.entries.shape[1],)
-
-    def __len__(self) -> int:
-        return int(self.entries.shape[0])
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """The lists of these clients, (len(clients), L)."""
-        return np.asarray(self.entries[clients].toarray() + NOTHING)
-
-
-@dataclass(frozen=True, slots=True)
 class RankOne(Component):
     """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
 

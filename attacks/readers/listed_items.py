@@ -19,7 +19,9 @@ class, c of them count as c / (1 + (c - 1) r).
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
-it, it is read as it is. In a single round popularity shows the place (``_popular``).
+it, it is read as it is, and so is such an end where own items stand last. How many others there
+are, as many for all or so many for each own one, these lists show of those that were seen once
+(``_Rule``). In a single round popularity shows the place (``_popular``).
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -86,17 +88,19 @@ class ListedItems(MessageReader):
         """
         lists = _names(view)
         assert lists, "refused"
-        told: Floats | None = None
+        told = np.zeros((len(users), view.public.n_items))
         for name in lists:
             of_items = _of_items(view, name)
             if of_items is None:
                 view.tell("Matches codes to items by how many users have each.")
                 return _matched(view, name, users)
-            ratio = _told(view, name, of_items, users)
+            some = np.arange(len(of_items))
             if len(lists) > 1:
-                ratio[:, ~np.isin(of_items, _seen_codes(view, name)).all(axis=1)] = 0.0
-            stronger = told is None or abs(ratio) > abs(told)
-            told = np.where(stronger, ratio, 0.0 if told is None else told)
+                some = some[np.isin(of_items, _seen_codes(view, name)).all(axis=1)]
+            if not len(some):
+                continue
+            ratio = _told(view, name, of_items[some], users)
+            told[:, some] = np.where(abs(ratio) > abs(told[:, some]), ratio, told[:, some])
         return Evidence(users=users, log_ratio=told)
 
 
@@ -463,7 +467,7 @@ class _Lists:
             ratio[often] = self.classes.ratio(seen.of_users(often), places=self.places)
         if self.rule is not None:
             size = self.rule.sizes(seen)[:, None]
-            ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
+            ratio = np.where(size >= 0, np.where(seen.place < size, SURE, -SURE), ratio)
         elif self.popular is not None:
             own = _likely_beginning(seen, self.popular).clip(_LEAST, 1 - _LEAST)
             ratio = np.where(np.isfinite(seen.place), ratio + logit(own) - self.usual, -SURE)
@@ -525,8 +529,8 @@ class _Rule:
         return np.rint((size - self.fixed) / (1.0 + self.each))
 
     def sizes(self, seen: _Seen) -> Floats:
-        """How many codes begin the lists of each user, (n,); 0 where that is not known."""
-        shown, told = _beginning(seen), np.nan_to_num(self._own(seen.size)).clip(min=0.0)
+        """How many codes begin the lists of each user, (n,); NaN where that is not known."""
+        shown, told = _beginning(seen), self._own(seen.size).clip(min=0.0)
         return np.asarray(np.where(shown > 0, shown, told))
 
 

@@ -18,7 +18,6 @@ from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, Listed,
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
@@ -74,7 +73,7 @@ class FedGcdr(System):
     negatives: Annotated[Whole, "other items listed for each own one"] = 4
     rounds: Annotated[Whole, "rounds of the target's training"] = 150
     sources: Annotated[Whole, "rounds of each domain by itself, before"] = 5
-    learning_rate: Annotated[Positive, "size of a local step"] = 2.0
+    learning_rate: Annotated[Positive, "size of a local step"] = 50.0
     init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
 
     privacy = Knob(budgets=("epsilon",), off=1e6)
@@ -105,7 +104,7 @@ class FedGcdr(System):
         if scope.unit is Unit.REPORT:
             one = VectorGaussian(sigma=self.sigma, clip=self.clip, dimension=self.dimension)
             if scope.adjacency is Adjacency.ADD_REMOVE:
-                one = Clipped(Gaussian(sigma=self.sigma, low=0.0, high=self.clip))
+                one = Gaussian(sigma=self.sigma, low=0.0, high=self.clip)
         again = self.noise == "fresh" or scope.unit is not Unit.REPORT
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.rounds) if training and again else one
@@ -259,7 +258,8 @@ class FedGcdr(System):
             tables.append((pairs, -rate * change))
             bias[:, k], moved[:, k] = -rate * of_h, -rate * inner
             width = (1 + self.negatives) * len(range(k, n_items, self.domains))
-            messages[f"list.{k}"] = Listed.of(owners, ids, (n, width), Kind.ITEMS)
+            ends = np.append(0, np.cumsum((1 + self.negatives) * counts))
+            messages[f"list.{k}"] = Listed(ends, ids, width, Kind.ITEMS)
             if heard.shape[1]:
                 gate = -rate * inner[:, None] * heard
                 messages["kt"] = Dense(gate.astype(np.float32), Kind.CHANGE, 1.0)
