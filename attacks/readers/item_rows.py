@@ -50,6 +50,7 @@ from fedrec_auditor.attacks.parts.model_messages import (
 )
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
@@ -61,6 +62,8 @@ _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not mov
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
+_PAIRS = 2**24  # senders times items at once
+_OFTEN = 10.0  # times that a row is sent on average: by chance e^-10 of them are not
 
 
 class ItemRows(MessageReader):
@@ -94,6 +97,7 @@ class ItemRows(MessageReader):
         read = np.zeros((len(users), 1), dtype=np.bool_)
         for sent, asked in _turns(view, users, several):
             counts = _counts(sent) if negatives == 1 else None
+            silent = _silent(sent) if negatives else np.zeros(ratio.shape[1], np.bool_)
             gradients = sent.component.kind is Kind.GRADIENT
             places = np.searchsorted(users, asked)
             for mine, change, moved in sent.changes_of(asked):
@@ -122,6 +126,7 @@ class ItemRows(MessageReader):
                         moving = _doubted(moving, kept, negatives, ratio.shape[1])
                     new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
                     new[noisy[some]] = 0.0
+                    new[:, silent] = 0.0
                     mine = whose[some]
                     if negatives:
                         ratio[mine] += new
@@ -210,6 +215,18 @@ def _counts(table: ModelMessages) -> NDArray[np.float64]:
     for _, _, moved in table.changes():
         counts += moved.any(axis=2).sum(axis=0)
     return counts
+
+
+def _silent(table: ModelMessages) -> NDArray[np.bool_]:
+    """Rows (M,) that nobody sends where all would be sent by chance: the round is not about them.
+
+    Negatives are drawn evenly among the items that a round is about. Of models all rows are sent.
+    """
+    counts = np.zeros(table.component.shape[0])
+    for some in blocks(len(table.component), len(counts), _PAIRS):
+        clients = np.arange(some.start, some.stop)
+        counts += np.count_nonzero(table.component.sent(clients), axis=0)
+    return np.asarray((counts == 0) & (counts.mean() > _OFTEN))
 
 
 def _places(

@@ -19,7 +19,9 @@ class, c of them count as c / (1 + (c - 1) r).
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
-it, it is read as it is. In a single round popularity shows the place (``_popular``).
+it, it is read as it is, and so is such an end where own items stand last. How many others there
+are, as many for all or so many for each own one, these lists show of those that were seen once
+(``_Rule``). In a single round popularity shows the place (``_popular``).
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -77,33 +79,49 @@ class ListedItems(MessageReader):
 
     def reads(self, view: View) -> bool:
         """Whether there is a list, and something to read its codes by."""
-        return _name(view) is not None
+        return bool(_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See the module. Of several lists the first one's name by the alphabet is read."""
-        name = _name(view)
-        assert name is not None, "refused"
-        of_items = _of_items(view, name)
-        if of_items is None:
-            view.tell("Matches codes to items by how many users have each.")
-            return _matched(view, name, users)
-        codes, places = np.unique(of_items, return_inverse=True)
-        ratio = _Lists.of(view, name, codes).ratio(users)
-        places = places.reshape(of_items.shape)
-        told = np.stack([ratio[:, each] for each in places.T]).min(axis=0)
+        """See the module. Each of several lists tells of what anybody lists there, if it is known.
+
+        Of an item the list that tells most counts. Of lists that are matched one is read.
+        """
+        lists = _names(view)
+        assert lists, "refused"
+        told = np.zeros((len(users), view.public.n_items))
+        for name in lists:
+            of_items = _of_items(view, name)
+            if of_items is None:
+                view.tell("Matches codes to items by how many users have each.")
+                return _matched(view, name, users)
+            some = np.arange(len(of_items))
+            if len(lists) > 1:
+                some = some[np.isin(of_items, _seen_codes(view, name)).all(axis=1)]
+            if not len(some):
+                continue
+            ratio = _told(view, name, of_items[some], users)
+            told[:, some] = np.where(abs(ratio) > abs(told[:, some]), ratio, told[:, some])
         return Evidence(users=users, log_ratio=told)
 
 
-def _name(view: View) -> str | None:
-    """The list that is read: of items, or else of codes; None if there is none."""
+def _names(view: View) -> list[str]:
+    """The lists that are read: those of items, or else of codes."""
     kinds = {name: last(view, name).kind for name in names(view)}
     known = view.public.rows is not None
     guessed = view.public.client is None and view.public.popularity is not None
     for wanted, able in ((Kind.ITEMS, True), (Kind.CODES, known or guessed)):
-        for name, kind in kinds.items():
-            if kind is wanted and able and len(last(view, name).shape) == 1:
-                return name
-    return None
+        found = [name for name, kind in kinds.items() if kind is wanted]
+        if able and (found := [name for name in found if len(last(view, name).shape) == 1]):
+            return found
+    return []
+
+
+def _told(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.int64]) -> Floats:
+    """Log-likelihood ratios of items (n, M) by one list: the least of those of an item's codes."""
+    codes, places = np.unique(of_items, return_inverse=True)
+    ratio = _Lists.of(view, name, codes).ratio(users)
+    places = places.reshape(of_items.shape)
+    return np.asarray(np.stack([ratio[:, each] for each in places.T]).min(axis=0))
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
@@ -449,7 +467,7 @@ class _Lists:
             ratio[often] = self.classes.ratio(seen.of_users(often), places=self.places)
         if self.rule is not None:
             size = self.rule.sizes(seen)[:, None]
-            ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
+            ratio = np.where(size >= 0, np.where(seen.place < size, SURE, -SURE), ratio)
         elif self.popular is not None:
             own = _likely_beginning(seen, self.popular).clip(_LEAST, 1 - _LEAST)
             ratio = np.where(np.isfinite(seen.place), ratio + logit(own) - self.usual, -SURE)
@@ -511,8 +529,8 @@ class _Rule:
         return np.rint((size - self.fixed) / (1.0 + self.each))
 
     def sizes(self, seen: _Seen) -> Floats:
-        """How many codes begin the lists of each user, (n,); 0 where that is not known."""
-        shown, told = _beginning(seen), np.nan_to_num(self._own(seen.size)).clip(min=0.0)
+        """How many codes begin the lists of each user, (n,); NaN where that is not known."""
+        shown, told = _beginning(seen), self._own(seen.size).clip(min=0.0)
         return np.asarray(np.where(shown > 0, shown, told))
 
 

@@ -156,6 +156,18 @@ def test_who_was_seen_once_is_read_by_what_others_lists_are_made_of(lister: List
     assert float(metrics.set_f1(guess, HELD)[once & short].mean()) >= 0.99
 
 
+def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
+    """Items of even places are listed in one list, of odd ones in another, in rounds of its own."""
+    rng, rounds = np.random.default_rng(2), []
+    for number in range(4):
+        part, lists = np.arange(ITEMS) % 2 == number % 2, []
+        for held in HELD:
+            own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
+            lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
+        rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Kind.ITEMS)}))
+    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) >= 0.99
+
+
 @pytest.mark.parametrize("width", [1, 2])
 def test_codes_are_read_by_the_public_function(width: int) -> None:
     codes = CODES[:, :width]
