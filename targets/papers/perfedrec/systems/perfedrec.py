@@ -11,9 +11,9 @@ from fedrec_auditor.accountants.statements.scope import Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Dense, Floats, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.learners.base import Clients, Learner
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.papers.perfedrec.systems.parts.dropped_edges import DroppedEdges
 from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.protections.laplace_rows import LaplaceRows
 from fedrec_auditor.targets.settings import Positive, Whole
@@ -22,7 +22,7 @@ from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
-_LEARNER, _PROTECTION = DroppedEdges(), LaplaceRows()
+_LEARNER, _PROTECTION = LightGcn(edge_dropout=0.1), LaplaceRows()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,16 +11,18 @@ from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.papers.perfedrec.systems.parts.dropped_edges import DroppedEdges
 from fedrec_auditor.targets.papers.perfedrec.systems.perfedrec import PerFedRec
 from fedrec_auditor.targets.protections.laplace_rows import LaplaceRows
 from fedrec_auditor.targets.systems.base import Population
 from tests.attacks.made import reconstructed, told
 
 _DATA = Synthetic(n_users=60, n_items=300, profile=12).load()
-_SMALL = PerFedRec(learner=DroppedEdges(dimension=8), protection=LaplaceRows(noisy_rows=20))
+_SMALL = PerFedRec(
+    learner=LightGcn(dimension=8, edge_dropout=0.1), protection=LaplaceRows(noisy_rows=20)
+)
 _REPAIRED = PerFedRec(sends_user=False, protection=LaplaceRows(every_row=True))
 _MANY = Population(n_users=943, n_items=1682)
 
@@ -55,7 +57,7 @@ def test_noise_on_drawn_rows_hides_no_history() -> None:
 
 
 def test_noise_on_all_numbers_hides_it() -> None:
-    run = replace(_REPAIRED, learner=DroppedEdges(dimension=8), rounds=3).run(
+    run = replace(_REPAIRED, learner=LightGcn(dimension=8, edge_dropout=0.1), rounds=3).run(
         _DATA, np.random.default_rng(0)
     )
     readers, found = told(run.transcript.view(Vantage.SERVER))
