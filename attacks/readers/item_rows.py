@@ -28,7 +28,8 @@ changed it; and several messages of a user are read, for negatives are drawn ane
 changes every row, neither says much.
 
 Where noise of a public ``scale`` falls on ``noisy_rows`` rows drawn by lot, a row that moved as far
-as noise moves one tells nothing, and all others are read as if there were none.
+as noise moves one tells nothing, and all others are read as if there were none. With a public
+``edge_dropout`` so many own items may stay at most: a row that did not move proves nothing.
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
 
@@ -92,7 +93,8 @@ class ItemRows(MessageReader):
         public = view.public.settings
         negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
         several = _KEPT if pseudo else _SEVERAL if negatives == 1 else 1
-        lot, scale = (public.get(n, 0.0) for n in ("noisy_rows", "scale"))
+        lot, scale, dropped = (public.get(n, 0.0) for n in ("noisy_rows", "scale", "edge_dropout"))
+        still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
         for sent, asked in _turns(view, users, several):
@@ -124,7 +126,7 @@ class ItemRows(MessageReader):
                     moving = SURE * _MOVED * place
                     if negatives > 1:
                         moving = _doubted(moving, kept, negatives, ratio.shape[1])
-                    new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
+                    new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
                     new[noisy[some]] = 0.0
                     new[:, silent] = 0.0
                     mine = whose[some]

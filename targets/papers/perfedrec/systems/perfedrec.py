@@ -22,7 +22,7 @@ from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
-_LEARNER, _PROTECTION = LightGcn(), LaplaceRows()
+_LEARNER, _PROTECTION = LightGcn(edge_dropout=0.1), LaplaceRows()
 
 
 @dataclass(frozen=True, kw_only=True)
