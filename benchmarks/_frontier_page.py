@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from benchmarks._frontier_rows import FAMILIES, TRAININGS, Family, Setting
+from benchmarks._frontier_rows import FAMILIES, FIRST, STUDY, TRAININGS, Family, Setting
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.figures import Drawing
 from fedrec_auditor.reports.usefulness import ERRORS
@@ -17,20 +17,31 @@ _HUES = ("#1f4e8c", "#b3261e", "#2e7d32", "#8e5a00", "#6a1b9a", "#00788a", "#c21
 _WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 57.0
 _LEAST, _MOST = 0.01, 1e5
 """Ends of the axis of epsilon: what lies beyond sits there."""
+_LARGE = """\
+## At the printed noise, MovieLens 1M
+
+{systems} systems, whose trainings there take minutes.
+
+![The same on MovieLens 1M](frontier-ml-1m.svg)
+
+{says}
+
+"""
 LARGE = 100.0
 """An epsilon at which nothing is left to promise."""
 
 
-def figure(rows: Sequence[Setting]) -> Drawing:
-    """A row of panels a family: utility against what attacks gain, and against epsilon."""
+def figure(data: str, rows: Sequence[Setting]) -> Drawing:
+    """A row of panels a family on ``data``: utility against attacks, and against epsilon."""
     drawn = _legend()
+    rows = [row for row in rows if row.data == data]
     rows = [row for row in rows if not math.isnan(_better(row, row.utility) + row.random)]
     families = [f for f in FAMILIES if any(row.family == f.name for row in rows)]
     for number, family in enumerate(families):
         mine = [row for row in rows if row.family == family.name]
         drawn += _panels(family, mine, _HEAD + number * _ROW)
     return Drawing(
-        name="frontier",
+        name="frontier" if data == FIRST else f"frontier-{data}",
         kind="frontier",
         title="What protection costs and what it buys, system by system",
         caption="",
@@ -207,7 +218,20 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
 
 
 def page(rows: Sequence[Setting]) -> str:
-    """The page of the site: the figure, and what it says of the printed settings."""
+    """The page of the site: the figures, and what they say of the printed settings."""
+    first, large = ([row for row in rows if row.data == data] for data in STUDY)
+    printed = [row for row in first if row.noise == 1.0]
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        trainings=TRAININGS,
+        says=_says(first),
+        others=_LARGE.format(systems=_systems(large), says=_says(large)) if large else "",
+        systems=_systems(first),
+        cut=", ".join(dict.fromkeys(f"{f.title.lower()}" for f in FAMILIES if _is_cut(f, printed))),
+    )
+
+
+def _says(rows: Sequence[Setting]) -> str:
+    """What the rows of one data set say of the printed settings, a list."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     known = [row for row in printed if told(row, rows)]
     measured = [row for row in known if learned(row, rows) and seen(row, rows)]
@@ -262,12 +286,12 @@ def page(rows: Sequence[Setting]) -> str:
             f"of these are above {LARGE:g}**; the least is {_epsilon(proved[0][0])} "
             f"(`{proved[0][1]}`)."
         )
-    return _TEMPLATE.read_text(encoding="utf-8").format(
-        trainings=TRAININGS,
-        says="\n".join(says),
-        systems=len({row.system for row in rows}),
-        cut=", ".join(dict.fromkeys(f"{f.title.lower()}" for f in FAMILIES if _is_cut(f, printed))),
-    )
+    return "\n".join(says)
+
+
+def _systems(rows: Sequence[Setting]) -> int:
+    """How many systems there are."""
+    return len({row.system for row in rows})
 
 
 def _is_cut(family: Family, rows: Sequence[Setting]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,10 @@ from fedrec_auditor.reports import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3
+PRINTED = ("1",)
+STUDY: Mapping[str, tuple[str, ...]] = {"ml-100k": ("0.0625", "1", "16"), "ml-1m": PRINTED}
+"""The data sets of the page, and the noises of each, times the printed."""
+FIRST, *_ = STUDY
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class Family:
     """Systems whose utility is measured alike, so that they can stand in one panel.
 
     Where the printed settings recommend badly, ``learns`` is true for all of them. ``quick`` audits
-    train for twenty rounds at most.
+    train for twenty rounds at most. What would take hours has the printed noise alone (``slow``),
+    and what takes minutes on the first data set only is on the others as well (``large``).
     """
 
     name: str
@@ -29,6 +34,8 @@ class Family:
     targets: tuple[str, ...]
     learns: bool = False
     quick: bool = True
+    large: bool = False
+    slow: bool = False
 
 
 FAMILIES = (
@@ -36,20 +43,28 @@ FAMILIES = (
         "dplcf",
         "Neighbours and factors of perturbed histories",
         ("lcf-ub", "lcf-sp", "lcf-ap", "dplcf-sp", "dplcf-ap", "bpr-mf", "gmf"),
+        large=True,
     ),
-    Family("fmf-ldp", "Factors of implicit feedback", ("fcf", "mf-np", "fmf-ldp", "random")),
+    Family(
+        "fmf-ldp",
+        "Factors of implicit feedback",
+        ("fcf", "mf-np", "fmf-ldp", "random"),
+        large=True,
+    ),
     Family(
         "fedrec",
         "Graph convolution on devices",
         ("fedrec", "fedrec-apm", "fedrec-gn", "fixrec-min", "fixrec-max", "fednews"),
         learns=True,
         quick=False,
+        slow=True,
     ),
     Family(
         "fedmf",
         "Factors on devices",
         ("fedmf", "fedmf-ldp", "fedmf-apm", "f-dpmf"),
         learns=True,
+        large=True,
     ),
     Family(
         "fedncf",
@@ -102,13 +117,14 @@ FAMILIES = (
         "privrec",
         "Users whom training never saw",
         ("privrec", "privrec-cen", "dp-privrec", "fofl-self", "nn-self", "fcf-meta"),
+        slow=True,
     ),
 )
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A system at one setting: its utility, and what it leaks; nan or "" where there is none.
+    """A system at one setting on ``data``: utility and leaks; nan or "" where there is none.
 
     ``noise`` is times the printed, 0 without, nan of systems without a knob. ``relative`` is
     utility over the twin's without noise, larger being better, ``ahead`` utility less that of
@@ -118,6 +134,7 @@ class Setting:
     server, with what they rest on. ``rounds`` says where trainings were cut, such as "20 of 40".
     """
 
+    data: str
     family: str
     system: str
     twin: str
@@ -151,11 +168,14 @@ class Setting:
 
 
 def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
-    """The rows as CSV; families that are not among ``rows`` stay as they are in ``path``."""
-    fresh = {row.family for row in rows}
-    kept = [row for row in read(path) if row.family not in fresh] if path.exists() else []
-    order = [family.name for family in FAMILIES]
-    every = sorted([*kept, *rows], key=lambda row: order.index(row.family))
+    """The rows as CSV; families on data that are not among ``rows`` stay as they are."""
+    fresh = {(row.data, row.family) for row in rows}
+    known = read(path) if path.exists() else ()
+    kept = [row for row in known if (row.data, row.family) not in fresh]
+    data, families = [*STUDY], [family.name for family in FAMILIES]
+    every = sorted(
+        [*kept, *rows], key=lambda row: (data.index(row.data), families.index(row.family))
+    )
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(field.name for field in fields(Setting))

@@ -1,11 +1,12 @@
 """What protection costs and what it buys: all systems in one figure.
 
-    python -m benchmarks.frontier [FAMILY ...] [--data ml-100k] [--out frontier] [--noise 1 ...]
+    python -m benchmarks.frontier [FAMILY ...] [--data ml-100k ml-1m] [--out frontier] [--noise 1]
 
 sweeps the systems of each family over the noise that they declare, three trainings a setting,
 beside the same systems without protection. A killed run goes on where it was. It writes a row for
-each setting to frontier.csv, the figure and the page docs/frontier.md; with ``--quick``, one
-training as printed on synthetic data, it prints the rows.
+each setting to frontier.csv, the figures and the page docs/frontier.md; with ``--quick``, one
+training as printed on synthetic data, it prints the rows. Data are named, or the paths of folders
+that are called so.
 """
 
 from __future__ import annotations
@@ -15,11 +16,23 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from benchmarks._frontier_page import figure, page
-from benchmarks._frontier_rows import FAMILIES, RESULTS, TRAININGS, Family, Setting, read, write
+from benchmarks._frontier_rows import (
+    FAMILIES,
+    FIRST,
+    PRINTED,
+    RESULTS,
+    STUDY,
+    TRAININGS,
+    Family,
+    Setting,
+    read,
+    write,
+)
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -42,9 +55,6 @@ ATTACKS = (
 """Attacks on what users met and who they are: who took part, or how often, is not drawn."""
 METRICS = frozenset({"AUC", "F1"})
 """Metrics that are drawn: of all users, on a scale from 0 to 1."""
-DATA = "ml-100k"
-"""The data of the page; rows of others are printed."""
-NOISE = ("0.0625", "1", "16")
 WHOLE = frozenset({"user", "server", "training"})
 """What epsilon is drawn for: all of a user, over a whole training, against the server."""
 
@@ -70,6 +80,7 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
 
 def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
     """The rows of a sweep, one a setting."""
+    data = Path(found.plan["data"]).name
     twins = {each.twin for each in found.variants if each.twin is not None}
     for place, variant in enumerate(found.variants):
         rows = [row for row in found.overall if row.variant == place]
@@ -89,6 +100,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
         noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
         twin = "" if variant.twin is None else found.variants[variant.twin].target
         yield Setting(
+            data=data,
             family=family.name,
             system=variant.target,
             twin=twin,
@@ -165,35 +177,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     names = [family.name for family in FAMILIES]
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names))
-    parser.add_argument("--data", default=DATA)
+    parser.add_argument("--data", nargs="+", default=[*STUDY], metavar="NAME or PATH")
     parser.add_argument("--out", type=Path, default=Path("frontier"))
-    parser.add_argument("--noise", nargs="+", default=NOISE, metavar="FACTOR")
+    parser.add_argument("--noise", nargs="+", metavar="FACTOR")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args(arguments)
     if unknown := sorted(set(given.families) - set(names)):
         parser.error(f"Expected families among {', '.join(names)}, got {', '.join(unknown)}.")
-    quick = {"data": "synthetic", "noise": ("1",), "seeds": 1}
-    full = {"data": given.data, "noise": given.noise, "seeds": TRAININGS}
-    for family in FAMILIES:
-        if given.families and family.name not in given.families:
+    if given.quick:
+        given.data, given.noise = ["synthetic"], ["1"]
+    if other := [data for data in given.data if Path(data).name not in {*STUDY, "synthetic"}]:
+        parser.error(f"Expected data called {' or '.join(STUDY)}, got {', '.join(other)}.")
+    for data, family in product(given.data, FAMILIES):
+        name = Path(data).name
+        wanted = (
+            family.name in given.families
+            if given.families
+            else family.large or name in (FIRST, "synthetic")
+        )
+        if not wanted:
             continue
-        how = quick if given.quick else full
-        found = swept(family, out=given.out / str(how["data"]), **how)
+        found = swept(
+            family,
+            data=data,
+            out=given.out / name,
+            noise=given.noise or (PRINTED if family.slow else STUDY[name]),
+            seeds=1 if given.quick else TRAININGS,
+        )
         print(*found.errors, sep="\n", file=sys.stderr)  # their settings have no interval
         rows = list(settings_of(family, found))
-        if how["data"] == DATA:
-            write(rows)
-            publish(read())
-        else:
+        if given.quick:
             for row in rows:
                 print(*(f"{key}={value}" for key, value in asdict(row).items()))
+        else:
+            write(rows)
+            publish(read())
     return 0
 
 
 def publish(rows: Sequence[Setting]) -> None:
-    """Write the figure and the page."""
+    """Write the figures and the page."""
     docs = RESULTS.parents[1] / "docs"
-    contents = {"frontier.svg": standalone(figure(rows)), "frontier.md": page(rows)}
+    drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
+    contents = {f"{each.name}.svg": standalone(each) for each in drawn} | {
+        "frontier.md": page(rows)
+    }
     store.write_all({docs / name: text.encode() for name, text in contents.items()})
 
 

@@ -8,6 +8,7 @@ writes one page that needs no network: every claim with its verdict, filtered, s
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,23 +18,39 @@ from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports import store, templating
 from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.catalogue_words import command_words
 from fedrec_auditor.reports.words import legal
+from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"
-FILTERS = ("verdict", "kind", "unit", "vantage")
+UNCLAIMED = Path(__file__).with_name("unclaimed.toml")
+FILTERS = ("verdict", "kind", "mechanism", "unit", "vantage")
 """By what the page is filtered."""
 NONE = "none"
-"""The unit and vantage of a statement that is about no epsilon."""
+"""The unit and vantage of a statement that is about no epsilon; the noise that nothing bounds."""
+EVENTS = {
+    "GaussianDpEvent": "Gaussian",
+    "PureDpEvent": "Laplace",
+    "RandomizedResponseDpEvent": "randomized response",
+    "BitFlipDpEvent": "randomized response",
+    "ShuffledDpEvent": "randomized response",
+}
+"""Kinds of noise of the systems here, by what accountants charge of them."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim: ``key`` is its permanent link, ``kind`` where it is made, ``holds`` what is so."""
+    """A claim: ``key`` is its permanent link, ``kind`` where it is made, ``holds`` what is so.
+
+    ``why`` says what that rests on, ``command`` asks again.
+    """
 
     key: str
     kind: str
+    mechanism: str
     source: str
     name: str
     statement: str
@@ -42,6 +59,8 @@ class Entry:
     verdict: str
     unit: str
     vantage: str
+    why: str
+    command: str
 
 
 def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
@@ -50,6 +69,7 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
         yield Entry(
             key=f"claim-{row.number}",
             kind="released code" if row.paper.code else "paper",
+            mechanism=_mechanism(row),
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,
@@ -58,6 +78,8 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
             verdict=str(row.verdict or row.arithmetic),
             unit=NONE if row.scope is None else str(row.scope.unit),
             vantage=NONE if row.scope is None else str(row.scope.vantage),
+            why=f"{row.reason} Source: {row.source}.",
+            command=command_words(row),
         )
 
 
@@ -71,6 +93,7 @@ def of_code() -> Iterator[Entry]:
         yield Entry(
             key=place.replace(":", "-"),
             kind="released code" if released else kind,
+            mechanism=finding.mechanism,
             source=row.package,
             name=row.name,
             statement=f"{finding.claim}. {row.setting}".rstrip(". ") + ".",
@@ -79,7 +102,53 @@ def of_code() -> Iterator[Entry]:
             verdict=row.verdict,
             unit="report",
             vantage="server",
+            why=" ".join(finding.remark.split()),
+            command=finding.command,
         )
+
+
+def unclaimed() -> dict[str, dict[str, str]]:
+    """Released code that claims no epsilon, by name."""
+    read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED.read_text(encoding="utf-8"))
+    return {
+        name: {key: " ".join(text.split()) for key, text in row.items()}
+        for name, row in read.items()
+    }
+
+
+def of_unclaimed() -> Iterator[Entry]:
+    """What released code without a claim sends."""
+    for name, row in unclaimed().items():
+        yield Entry(
+            key=f"released-{name}",
+            kind="released code",
+            mechanism=NONE,
+            source=row["repository"],
+            name=name,
+            statement=row["claim"],
+            claimed="no epsilon",
+            holds=f"Sent: {row['sends']}. It shows {row['shows']}.",
+            verdict=str(Verdict.NO_CLAIM),
+            unit=NONE,
+            vantage="server",
+            why=f"Read at this commit, not run. To repair it: {row['repair']}.",
+            command="",
+        )
+
+
+def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
+    """All claims, those of the catalogue as they were ``judged``."""
+    return [*of_papers(judged), *of_code(), *of_unclaimed()]
+
+
+def _mechanism(row: CatalogueRow) -> str:
+    """By what accountants charge, in the scope of a statement and in those of all claims."""
+    target = make_target(row.target, Plan(settings={row.target: row.settings}))
+    population = Population(n_users=row.n_users, n_items=row.n_items)
+    scopes = [claim.scope for claim in target.scoped_claims(population)]
+    scopes += [] if row.scope is None else [row.scope]
+    charged = " ".join(repr(target.event(scope, population)) for scope in scopes)
+    return next((kind for event, kind in EVENTS.items() if event in charged), NONE)
 
 
 def page(claims: Sequence[Entry]) -> str:
@@ -96,7 +165,7 @@ def page(claims: Sequence[Entry]) -> str:
 def main() -> int:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomically(file, page([*of_papers(judge(entries())), *of_code()]).encode())
+    store.write_atomically(file, page(everything(judge(entries()))).encode())
     print(file)
     return 0
 

@@ -14,7 +14,6 @@ import json
 import posixpath
 import re
 import sys
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,7 @@ from mkdocs.structure.files import File, Files
 
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports import markdown, reproductions
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_document import catalogue_document
+from fedrec_auditor.reports import reproductions
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # of benchmarks
@@ -67,7 +64,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     register = import_module("benchmarks.register")
-    claims = [*register.of_papers(_judged()), *register.of_code()]
+    claims = register.everything(judge(entries()))
     files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 
@@ -123,17 +120,6 @@ def _sections(page: str) -> str:
     return page[page.index("\n## ") :]
 
 
-@cache
-def _judged() -> tuple[CatalogueRow, ...]:
-    """The catalogue, judged once a site."""
-    return judge(entries())
-
-
-def _claims() -> str:
-    """Every entry of the catalogue, judged."""
-    return _sections(markdown.write(catalogue_document(_judged(), ())))
-
-
 def _reproductions() -> str:
     """Every figure that was measured again."""
     stored = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
@@ -172,7 +158,6 @@ def _suites() -> str:
 
 
 PRINTED = {
-    "docs/claims.md": _claims,
     "docs/reproductions.md": _reproductions,
     "docs/found-in-the-wild.md": _wild,
     "docs/python.md": _public,

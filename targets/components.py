@@ -38,6 +38,7 @@ class Kind(StrEnum):
     RATINGS = "ratings"  # a rating each
     ITEMS = "items"  # a list of items by their places in the catalogue, -1 for none
     CODES = "codes"  # a list of what stands for items, -1 for nothing
+    VECTOR = "vector"  # what the sender has for itself from round to round, as a user's vector
 
 
 LISTS = (Kind.ITEMS, Kind.CODES)

@@ -51,7 +51,8 @@ _ROUNDING = 2.0**-52
 class Pld(LeafAccountant):
     """Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial distribution.
+    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial distribution;
+    what tells all or nothing: the chance that it does.
     Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8). Anything else:
     the dominating pairs of the leaves (``pairs``, ``sampled_pairs``), composed on a grid from
     above (``composition``), within 1e-3 of epsilon up to a million uses, looser beyond. Poisson
@@ -82,7 +83,11 @@ class Pld(LeafAccountant):
         if delta == 0.0 or most == 0.0:
             return most
         leaf, count = uses[0]
-        if len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
+        if len(uses) == 1 and (revealed := _told(leaf)):
+            once = count == 1 or revealed == 1.0
+            all_told = revealed if once else -math.expm1(count * math.log1p(-revealed))
+            found = 0.0 if all_told <= delta else math.inf
+        elif len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
             found = _responses(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             found = _gaussian(_joint_mu(uses), delta)
@@ -99,6 +104,16 @@ def _largest(leaf: dp.DpEvent) -> float:
         replaced = isinstance(leaf, dp.ReplacedSamplingDpEvent)
         return sampled_epsilon(_largest(leaf.event), sampling_rate(leaf), replaced=replaced)
     return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
+
+
+def _told(leaf: dp.DpEvent) -> float:
+    """The probability that one use tells all, where it tells nothing otherwise; else 0."""
+    if isinstance(leaf, dp.RevealedSamplingDpEvent):
+        return sampling_rate(leaf) * _told(leaf.event)
+    if not isinstance(leaf, THREE_POINT_EVENTS):
+        return 0.0
+    pair = ThreePointLoss.of(leaf)
+    return pair.likely if math.isinf(pair.loss) else 0.0
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
@@ -121,9 +136,6 @@ def _gaussian(mu: float, delta: float) -> float:
 def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """Exactly the epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
     pair = ThreePointLoss.of(leaf)
-    if math.isinf(pair.loss):
-        revealed = -math.expm1(count * math.log1p(-pair.likely)) if pair.likely < 1 else 1.0
-        return 0.0 if revealed <= delta else math.inf
     if pair.uninformative > _ROUNDING:
         return epsilon_above(((dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)

@@ -84,12 +84,18 @@ class Reader(Protocol):
 
 
 def together(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
-    """What ``readers`` that read this view tell: of each kind of evidence what the first has."""
+    """What ``readers`` that read this view tell: of each kind of evidence what the first has.
+
+    Of log-likelihood ratios each entry is the one that says most: a device's list and its table
+    are made of one history, and what both tell would count twice if they were added.
+    """
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}
     for name in (field.name for field in fields(Evidence) if field.name != "users"):
-        told = (getattr(answer, name) for answer in answers)
-        parts[name] = next((part for part in told if part is not None), None)
+        told = [part for answer in answers if (part := getattr(answer, name)) is not None]
+        parts[name] = told[0] if told else None
+        for other in told[1:] if name == "log_ratio" else ():
+            parts[name] = np.where(abs(parts[name]) >= abs(other), parts[name], other)
     return Evidence(users=users, **parts)
 
 

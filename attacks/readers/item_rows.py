@@ -24,7 +24,12 @@ Four protocols are told apart by what is public of them:
 
 Which end is up: there are more negatives than own items where q > 1. Where q = 1, popularity tells:
 negatives are drawn evenly, own items are not, so a row is the likelier an own item the more devices
-changed it. Where noise changes every row, neither says much.
+changed it; and several messages of a user are read, for negatives are drawn anew. Where noise
+changes every row, neither says much.
+
+Where noise of a public ``scale`` falls on ``noisy_rows`` rows drawn by lot, a row that moved as far
+as noise moves one tells nothing, and all others are read as if there were none. With a public
+``edge_dropout`` so many own items may stay at most: a row that did not move proves nothing.
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
 
@@ -35,6 +40,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
+from scipy.stats import gamma
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import (
@@ -45,16 +51,20 @@ from fedrec_auditor.attacks.parts.model_messages import (
 )
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
 _KEPT = 8  # messages a user that are intersected
+_SEVERAL = 4  # messages a user where one says little of which end is up
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
+_PAIRS = 2**24  # senders times items at once
+_OFTEN = 10.0  # times that a row is sent on average: by chance e^-10 of them are not
 
 
 class ItemRows(MessageReader):
@@ -80,11 +90,16 @@ class ItemRows(MessageReader):
 
         Rounds add up; where only own items move, what moved in any of them is one.
         """
-        negatives, pseudo = (view.public.settings.get(n, 0) for n in ("negatives", "pseudo"))
+        public = view.public.settings
+        negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
+        several = _KEPT if pseudo else _SEVERAL if negatives == 1 else 1
+        lot, scale, dropped = (public.get(n, 0.0) for n in ("noisy_rows", "scale", "edge_dropout"))
+        still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for sent, asked in _turns(view, users, _KEPT if pseudo else 1):
+        for sent, asked in _turns(view, users, several):
             counts = _counts(sent) if negatives == 1 else None
+            silent = _silent(sent) if negatives else np.zeros(ratio.shape[1], np.bool_)
             gradients = sent.component.kind is Kind.GRADIENT
             places = np.searchsorted(users, asked)
             for mine, change, moved in sent.changes_of(asked):
@@ -96,6 +111,8 @@ class ItemRows(MessageReader):
                     chance = np.log(np.maximum(others / pseudo, 1.0))
                     ratio[whose] += np.where(touched, chance[:, None], -np.inf)
                     continue
+                noisy = _noisy(change, touched, lot, scale)
+                touched &= ~noisy
                 for some, first, kept in by_rows(touched):
                     rows = change[some[:, None], first]
                     if negatives > 1 and gradients:
@@ -109,7 +126,9 @@ class ItemRows(MessageReader):
                     moving = SURE * _MOVED * place
                     if negatives > 1:
                         moving = _doubted(moving, kept, negatives, ratio.shape[1])
-                    new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
+                    new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
+                    new[noisy[some]] = 0.0
+                    new[:, silent] = 0.0
                     mine = whose[some]
                     if negatives:
                         ratio[mine] += new
@@ -150,6 +169,23 @@ def moves_some_rows(view: View) -> bool:
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
 
 
+def _noisy(
+    change: NDArray[np.float32], touched: NDArray[np.bool_], count: float, scale: float
+) -> NDArray[np.bool_]:
+    """Which rows (n, M) moved so far that they are some of ``count`` that got Laplace noise.
+
+    The mean size of a row of noise, in scales, has a gamma distribution. Where more rows are as
+    large than are drawn, steps are no smaller than noise, and none is told.
+    """
+    items, width = change.shape[1:]
+    if not count:
+        return np.zeros(touched.shape, dtype=np.bool_)
+    least = scale * gamma.ppf(1e-3 / count, width) / width
+    large = touched & (np.abs(change).mean(axis=2) >= least)
+    few = np.count_nonzero(large, axis=1) <= min(count, items)
+    return np.asarray(large & few[:, None])
+
+
 def _doubted(
     ratio: NDArray[np.float32], kept: NDArray[np.bool_], negatives: float, items: int
 ) -> NDArray[np.float32]:
@@ -181,6 +217,18 @@ def _counts(table: ModelMessages) -> NDArray[np.float64]:
     for _, _, moved in table.changes():
         counts += moved.any(axis=2).sum(axis=0)
     return counts
+
+
+def _silent(table: ModelMessages) -> NDArray[np.bool_]:
+    """Rows (M,) that nobody sends where all would be sent by chance: the round is not about them.
+
+    Negatives are drawn evenly among the items that a round is about. Of models all rows are sent.
+    """
+    counts = np.zeros(table.component.shape[0])
+    for some in blocks(len(table.component), len(counts), _PAIRS):
+        clients = np.arange(some.start, some.stop)
+        counts += np.count_nonzero(table.component.sent(clients), axis=0)
+    return np.asarray((counts == 0) & (counts.mean() > _OFTEN))
 
 
 def _places(

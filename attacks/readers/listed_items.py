@@ -19,7 +19,9 @@ class, c of them count as c / (1 + (c - 1) r).
 
 Where one's own items stand first, the first n of a list are the same set in every round at n, the
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
-it, it is read as it is. In a single round popularity shows the place (``_popular``).
+it, it is read as it is, and so is such an end where own items stand last. How many others there
+are, as many for all or so many for each own one, these lists show of those that were seen once
+(``_Rule``). In a single round popularity shows the place (``_popular``).
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -55,6 +57,7 @@ _LUCK = 3.0  # deviations
 _DIGITS = 6
 _PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
+_EXACT = 0.05  # of the number of own items
 _TENTHS = 10
 _HARDLY = 0.02  # as often as a code is on average, where fitting begins
 
@@ -76,33 +79,49 @@ class ListedItems(MessageReader):
 
     def reads(self, view: View) -> bool:
         """Whether there is a list, and something to read its codes by."""
-        return _name(view) is not None
+        return bool(_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See the module. Of several lists the first one's name by the alphabet is read."""
-        name = _name(view)
-        assert name is not None, "refused"
-        of_items = _of_items(view, name)
-        if of_items is None:
-            view.tell("Matches codes to items by how many users have each.")
-            return _matched(view, name, users)
-        codes, places = np.unique(of_items, return_inverse=True)
-        ratio = _Lists.of(view, name, codes).ratio(users)
-        places = places.reshape(of_items.shape)
-        told = np.stack([ratio[:, each] for each in places.T]).min(axis=0)
+        """See the module. Each of several lists tells of what anybody lists there, if it is known.
+
+        Of an item the list that tells most counts. Of lists that are matched one is read.
+        """
+        lists = _names(view)
+        assert lists, "refused"
+        told = np.zeros((len(users), view.public.n_items))
+        for name in lists:
+            of_items = _of_items(view, name)
+            if of_items is None:
+                view.tell("Matches codes to items by how many users have each.")
+                return _matched(view, name, users)
+            some = np.arange(len(of_items))
+            if len(lists) > 1:
+                some = some[np.isin(of_items, _seen_codes(view, name)).all(axis=1)]
+            if not len(some):
+                continue
+            ratio = _told(view, name, of_items[some], users)
+            told[:, some] = np.where(abs(ratio) > abs(told[:, some]), ratio, told[:, some])
         return Evidence(users=users, log_ratio=told)
 
 
-def _name(view: View) -> str | None:
-    """The list that is read: of items, or else of codes; None if there is none."""
+def _names(view: View) -> list[str]:
+    """The lists that are read: those of items, or else of codes."""
     kinds = {name: last(view, name).kind for name in names(view)}
     known = view.public.rows is not None
     guessed = view.public.client is None and view.public.popularity is not None
     for wanted, able in ((Kind.ITEMS, True), (Kind.CODES, known or guessed)):
-        for name, kind in kinds.items():
-            if kind is wanted and able and len(last(view, name).shape) == 1:
-                return name
-    return None
+        found = [name for name, kind in kinds.items() if kind is wanted]
+        if able and (found := [name for name in found if len(last(view, name).shape) == 1]):
+            return found
+    return []
+
+
+def _told(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.int64]) -> Floats:
+    """Log-likelihood ratios of items (n, M) by one list: the least of those of an item's codes."""
+    codes, places = np.unique(of_items, return_inverse=True)
+    ratio = _Lists.of(view, name, codes).ratio(users)
+    places = places.reshape(of_items.shape)
+    return np.asarray(np.stack([ratio[:, each] for each in places.T]).min(axis=0))
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
@@ -221,7 +240,8 @@ class _Seen:
 
     In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
     places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted.
+    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted. Lists that are
+    ``turned`` are read from their end.
     ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``tenths`` (2, E)
     are those by its place and by the number beside it, 0 where there is none.
     """
@@ -236,7 +256,14 @@ class _Seen:
     tenths: NDArray[np.int64]
 
     @classmethod
-    def of(cls, view: View, name: str, codes: NDArray[np.int64], users: NDArray[np.int64]) -> _Seen:
+    def of(
+        cls,
+        view: View,
+        name: str,
+        codes: NDArray[np.int64],
+        users: NDArray[np.int64],
+        turned: bool = False,
+    ) -> _Seen:
         shape = len(users), len(codes)
         rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -252,6 +279,8 @@ class _Seen:
                 row, column, code, times = _distinct(sent, codes)
                 count = np.bincount(row, minlength=len(sent))
                 turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+                if turned:
+                    turn = count[row] - 1 - turn
                 there = np.full((len(sent), shape[1]), np.inf)
                 there[row, code] = turn
                 falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
@@ -378,8 +407,9 @@ class _Lists:
 
     ``classes`` are those of several rounds, None of a single one; by ``places`` if lists are not
     sorted. ``others`` is how often a code that is nobody's comes up, of a list of length 1.
-    ``first`` says that own ones are the beginning of lists; of a single round ``popular`` (D,) is
-    how much popularity speaks for a code there, and ``usual`` the log-odds of being there.
+    With a ``rule`` own ones are the beginning of lists, or their end, if these are ``turned``; of a
+    single round ``popular`` (D,) is how much popularity speaks for a code there, and ``usual`` the
+    log-odds of being there.
     """
 
     view: View
@@ -389,7 +419,8 @@ class _Lists:
     classes: _Classes | None
     places: bool
     others: float
-    first: bool
+    rule: _Rule | None
+    turned: bool
     popular: Floats | None
     usual: float
 
@@ -406,15 +437,19 @@ class _Lists:
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(seen.rounds[:, 0] @ seen.size)))
-        classes, first, popular, usual = None, False, None, 0.0
+        classes, rule, turned = None, None, False
+        popular, usual = None, 0.0
         places = not _sorted(seen)
         if often.any():
             classes = _Classes.fitted(seen.of_users(often), places=places)
-            first = bool((_beginning(seen)[often] > 0).mean() > 0.5)
+            rule = _Rule.of(seen.of_users(often))
+            if rule is None:
+                rule = _Rule.of(_Seen.of(view, name, codes, some[often], turned=True))
+                turned = rule is not None
         elif others and (popular := _popular(seen)) is not None:
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
-        return cls(view, name, codes, some, classes, places, others, first, popular, usual)
+        return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
         """Log-likelihood ratios (n, D) of what ``users`` list."""
@@ -423,16 +458,16 @@ class _Lists:
         return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
 
     def _ratio(self, users: NDArray[np.int64]) -> Floats:
-        seen = _Seen.of(self.view, self.name, self.codes, users)
+        seen = _Seen.of(self.view, self.name, self.codes, users, self.turned)
         often = (seen.rounds > 1)[:, 0]
         chance = (self.others * seen.size[:, None]).clip(_LEAST, 1.0)
         times = seen.once + 2 * seen.more
         ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -SURE)
         if self.classes is not None and often.any():
             ratio[often] = self.classes.ratio(seen.of_users(often), places=self.places)
-        if self.first:
-            size = _beginning(seen)[:, None]
-            ratio = np.where(size > 0, np.where(seen.place < size, SURE, -SURE), ratio)
+        if self.rule is not None:
+            size = self.rule.sizes(seen)[:, None]
+            ratio = np.where(size >= 0, np.where(seen.place < size, SURE, -SURE), ratio)
         elif self.popular is not None:
             own = _likely_beginning(seen, self.popular).clip(_LEAST, 1 - _LEAST)
             ratio = np.where(np.isfinite(seen.place), ratio + logit(own) - self.usual, -SURE)
@@ -463,6 +498,40 @@ def _beginning(seen: _Seen) -> Floats:
     closed = same[np.arange(len(size)), (size - 2).clip(min=0)]
     closed |= same[np.arange(len(size)), (size - 1).clip(min=0)] & (size < places.shape[1])
     return np.where(closed, 0.0, last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How many others a list has beside one's own: ``fixed``, and ``each`` for each own one.
+
+    NaN where the lists that were seen several times do not show it.
+    """
+
+    fixed: float
+    each: float
+
+    @classmethod
+    def of(cls, seen: _Seen) -> _Rule | None:
+        """As users show of whom there are several lists; None where most have no beginning.
+
+        Lists that are sorted begin alike by chance.
+        """
+        size = _beginning(seen)
+        some = size > 0
+        if some.mean() <= 0.5 or _sorted(seen):
+            return None
+        own, others = size[some], seen.size[some] - size[some]
+        rules = (cls(float(np.median(others)), 0.0), cls(0.0, float(np.median(others / own))))
+        wrong = [float(np.median(abs(rule._own(own + others) - own) / own)) for rule in rules]
+        return rules[int(np.argmin(wrong))] if min(wrong) < _EXACT else cls(np.nan, np.nan)
+
+    def _own(self, size: Floats) -> Floats:
+        return np.rint((size - self.fixed) / (1.0 + self.each))
+
+    def sizes(self, seen: _Seen) -> Floats:
+        """How many codes begin the lists of each user, (n,); NaN where that is not known."""
+        shown, told = _beginning(seen), self._own(seen.size).clip(min=0.0)
+        return np.asarray(np.where(shown > 0, shown, told))
 
 
 def _popular(seen: _Seen) -> Floats | None:

@@ -61,8 +61,8 @@ def wrap_system(
         Without it uploads are averaged.
     rounds, share : the length of a training, and the share of users that send in a round.
     claim : what is promised, one or several.
-    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings", "items", "codes"),
-        of all parts or by the name of a part; without it this is found out by trying.
+    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings", "items", "codes",
+        "vector"), of all parts or by the name of a part; without it this is found out by trying.
     route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
     public : numbers that an adversary knows of the system, such as {"negatives": 4}.
     proof : a dp-accounting event of what one round releases, of the claims' unit and to their

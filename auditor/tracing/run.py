@@ -148,6 +148,7 @@ def _cover(
     }
     while least > 0 or pieces or left:
         least -= 1
+        before = len(pieces), dict(left)
         limits: Cells = dict(path.limits)
         missed = []
         for cells in pieces:
@@ -164,6 +165,8 @@ def _cover(
                 left[source] = cell & ~limits[source]
             if not left[source]:
                 del left[source]
+        if least < 0 and before == (len(pieces), left):
+            raise NotTraced("the answer has a draw of another run")
         known = path.draw(draws, limits) or path.draw(draws, path.limits)
         if known is None:
             raise NotTraced("a path is too rare to be replayed")

@@ -10,12 +10,24 @@ from typing import Any
 from benchmarks.others.case import CONFIDENCE, Case
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 
+MECHANISMS = (
+    "accountant",
+    "exponential",
+    "Gaussian",
+    "geometric",
+    "Laplace",
+    "other",
+    "randomized response",
+)
+"""Kinds of what is verified; hashes and sketches that are flipped are randomized response."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Case):
     """A mechanism of a public package at the epsilon that the package gives it.
 
-    ``key`` is its name in ``module``, that of the package here. ``exact`` is the epsilon that it
+    ``key`` is its name in ``module``, that of the package here; ``mechanism`` is one of
+    ``MECHANISMS``. ``exact`` is the epsilon that it
     has at the claimed delta, for the inputs named. ``claim`` says in which place of the package the
     epsilon is claimed and how it is read, ``remark`` what the code does, and from where the exact
     epsilon follows, ``holds_if`` the milder reading or use under which the claim holds, ``answer``
@@ -25,6 +37,7 @@ class Finding(Case):
 
     module: str
     key: str
+    mechanism: str
     exact: float
     claim: str
     holds_if: str = ""

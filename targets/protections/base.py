@@ -78,6 +78,10 @@ class Protection(Protocol):
         """The pure epsilon of a whole upload; infinite where there is none."""
         return math.inf
 
+    def stirred(self, n_items: int) -> float:
+        """The chance that an item's row moves of which training left every number alone."""
+        return 0.0
+
     def attribute(self) -> dp.DpEvent | None:
         """What one attribute of the user spends in a whole training, where it is less than all."""
         return None

@@ -46,7 +46,7 @@ class RecordingWriter:
     n_items : number of items of the catalogue.
     algorithm : what the system is called: letters, digits, dots and hyphens.
     kinds : what messages are ("model", "change", "gradient", "bits", "ratings", "reports", "items",
-        "codes"), of all components or by their names.
+        "codes", "vector"), of all components or by their names.
     rates, shapes, magnitudes : by component: the public learning rate behind it; its shape, needed
         of partial tables and of reports; the size of a report.
     manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/

@@ -243,7 +243,10 @@ class Composition(System):
         if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None
         others = population.n_items - 1
-        return BitFlip(1.0, self.negatives / others) if others > self.negatives else None
+        if others <= self.negatives:
+            return None
+        drawn, stirred = self.negatives / others, self.protection.stirred(population.n_items)
+        return BitFlip(1.0, drawn + (1.0 - drawn) * stirred)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Noise of an entry, or else of a whole upload, on the way it takes, once a round.

@@ -125,3 +125,11 @@ def test_one_column_is_taken_where_one_tells_and_all_where_all_do() -> None:
     many, told = np.arange(150), columns.sum(axis=1) + rng.normal(size=400)
     assert np.corrcoef(predicted(columns, many, told[many])[150:], told[150:])[0, 1] > 0.95
     assert not predicted(np.ones((400, 3)), known, told[known]).any()
+
+
+def test_what_ranks_all_that_is_known_is_believed_beside_what_nearly_does() -> None:
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 60, size=300).astype(float)
+    near = np.log(sizes)[:, None] + 0.05 * rng.normal(size=(300, 40))
+    found = predicted(np.column_stack([near, sizes**3]), np.arange(30), sizes[:30])
+    assert (np.argsort(found, kind="stable") == np.argsort(sizes, kind="stable")).all()

@@ -40,6 +40,7 @@ from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
+from fedrec_auditor.targets.mechanisms.ternary import Ternary
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 
@@ -199,6 +200,10 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "one-coordinate": (
         Case(OneCoordinate(2.5, 3), _VECTORS, _REPORTS),
         Case(OneCoordinate(0.1, 3), _VECTORS, _REPORTS),
+    ),
+    "ternary": tuple(
+        Case(Ternary(0.5, 3.0, share), np.array([-0.5, 0.0, 0.2, 0.5]), np.array([-3.0, 0.0, 3.0]))
+        for share in (0.0, 0.5, 1.0)
     ),
     "laplace": (
         Case(

@@ -302,6 +302,7 @@ def test_a_page_says_what_was_refuted_and_what_was_not() -> None:
             name=f"bit_{epsilon:g}",
             module="benchmarks.wild.dp_accounting",
             key="bit",
+            mechanism="randomized response",
             call=Density(sample=sample, log_prob=log_prob),
             epsilon=epsilon,
             inputs=(0, 1),

@@ -16,6 +16,7 @@ from fedrec_auditor.reports.picture_files import standalone
 from tests.docs.blocks import ROOT
 
 BARE = Setting(
+    data="ml-100k",
     family="fedmf",
     system="fedmf",
     twin="",
@@ -126,7 +127,11 @@ def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) ->
     kept = path.read_bytes()
     write([changed(BARE, family="dplcf", system="lcf-ub")], path)
     assert [row.family for row in read(path)] == ["dplcf", "fedmf", "fedmf"]
-    write(read(path)[1:], tmp_path / "again.csv")
+    write([changed(data="ml-1m")], path)
+    assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
+    write([changed(BARE, family="dplcf", system="lcf-ub")], path)
+    assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
+    write(read(path)[1:3], tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == kept
 
 
@@ -144,8 +149,10 @@ def test_every_system_of_a_paper_is_in_one_family() -> None:
 
 def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
     assert (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8") == page(read())
-    drawn = (ROOT / "docs" / "frontier.svg").read_text(encoding="utf-8")
-    assert drawn == standalone(figure(read()))
+    for data in dict.fromkeys(row.data for row in read()):
+        drawn = figure(data, read())
+        kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
+        assert kept == standalone(drawn)
 
 
 def test_the_page_is_short() -> None:

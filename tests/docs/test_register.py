@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.register import FILTERS, Entry, of_code, of_papers, page
+from benchmarks.register import FILTERS, NONE, Entry, everything, page, unclaimed
+from benchmarks.wild.finding import MECHANISMS
 from benchmarks.wild.rows import stored
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, framed
@@ -33,12 +34,16 @@ document.body.textContent = JSON.stringify(found);
 
 @pytest.fixture(scope="module")
 def claims(judged: tuple[CatalogueRow, ...]) -> list[Entry]:
-    return [*of_papers(judged), *of_code()]
+    return everything(judged)
 
 
 def test_every_claim_is_there_once(claims: list[Entry], judged: tuple[CatalogueRow, ...]) -> None:
-    assert len({claim.key for claim in claims}) == len(claims) == len(judged) + len(stored())
+    count = len(judged) + len(stored()) + len(unclaimed())
+    assert len({claim.key for claim in claims}) == len(claims) == count
     assert all(getattr(claim, name) for claim in claims for name in FILTERS)
+    asked = [claim for claim in claims if claim.claimed != "no epsilon"]
+    assert all(claim.command for claim in asked)
+    assert {claim.mechanism for claim in claims} == {*MECHANISMS, NONE}
 
 
 def test_a_reader_finds_a_claim(claims: list[Entry], tmp_path: Path) -> None:

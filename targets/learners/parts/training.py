@@ -196,7 +196,7 @@ def _train_fused(work: Work, epochs: range, compute: Compute) -> None:
             work.deep,
             work.squared,
             np.float32(local.learning_rate),
-            local.batch,
+            min(local.batch, int(sizes.max())),  # what a step holds is laid out for so many
             *((work.moments, work.row_moments, epochs.start) if adam else ()),
         )
 

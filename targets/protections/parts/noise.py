@@ -93,6 +93,18 @@ class ClippedNoise:
                 out[part] = noise
 
 
+@dataclass(frozen=True, slots=True)
+class NoisyChange:
+    """What changed of ``base``, clipped and with noise on every number: a ``Randomizer``."""
+
+    base: NDArray[Any]
+    noise: ClippedNoise
+
+    def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
+        """Messages (n, *shape) as they are sent."""
+        return np.asarray(self.base + self.noise(values - self.base, streams), values.dtype)
+
+
 class Noisy(Checked, Protection):
     """A protection that sends every component through a ``ClippedNoise`` of its group."""
 

@@ -13,6 +13,7 @@ from dp_accounting import (
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
     SelfComposedDpEvent,
     ZCDpEvent,
 )
@@ -122,6 +123,19 @@ def test_no_noise_is_told_with_the_rate_of_its_use() -> None:
     assert math.isinf(epsilon(Pld(), event, 0.09))
     assert epsilon(Pld(), event, 0.11) == 0
     assert math.isinf(epsilon(Rdp(), event, 0.11))
+
+
+@pytest.mark.parametrize("rate", [1 / 6, 0.1, 1 / 3])
+def test_what_tells_all_or_nothing_needs_its_chance_as_delta_and_no_more(rate: float) -> None:
+    event = RevealedSamplingDpEvent(rate, RandomizedResponseDpEvent(0.0, 2))
+    assert epsilon(Pld(), event, rate) == 0.0
+    assert math.isinf(epsilon(Pld(), event, rate * (1 - 1e-12)))
+    told = 1.0 - (1.0 - rate) ** 3
+    thrice = SelfComposedDpEvent(event, 3)
+    assert epsilon(Pld(), thrice, told * (1 + 1e-12)) == 0.0
+    assert math.isinf(epsilon(Pld(), thrice, told * (1 - 1e-12)))
+    always = RevealedSamplingDpEvent(1.0, RandomizedResponseDpEvent(0.0, 2))
+    assert math.isinf(epsilon(Pld(), SelfComposedDpEvent(always, 2), 0.9))
 
 
 def test_what_cannot_be_read_inside_is_refused_by_name() -> None:

@@ -12,7 +12,7 @@ from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Kind, Randomized
+from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
@@ -127,3 +127,49 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     assert found[1] < 0.4
     assert found[4] > 0.95
     assert ratio[met] == pytest.approx(4 * math.log(288 / 60), rel=0.02)
+
+
+def test_rows_of_which_a_lot_adds_noise_tell_nothing_and_cost_the_others_nothing() -> None:
+    """Negatives are drawn anew for each message; noise a hundred times a step falls anywhere."""
+    rng = np.random.default_rng(4)
+    own, rounds = rng.random((30, 80)) < rng.beta(0.3, 1.7, size=80), []
+    noisy = np.ones((30, 80), dtype=np.bool_)
+    for _ in range(3):
+        others = ~own & (rng.random((30, 80)) < 0.18)
+        steps = 1e-4 * (own.astype(float) - others)
+        moved = steps[:, :, None] * np.sign(rng.normal(size=(30, 1, 16)))
+        drawn = rng.random((30, 80)) < 0.1
+        noisy &= drawn
+        rounds.append(planted(moved + 0.02 * drawn[:, :, None] * rng.laplace(size=(30, 80, 16))))
+    settings = {"negatives": 1, "noisy_rows": 20, "scale": 0.02}
+    readers, found = told(view_of(*rounds, users=30, items=80, settings=settings))
+    assert readers == ["ItemRows"]
+    assert (found[noisy] == 0).all()
+    assert ((found > 0) == own)[~noisy].mean() > 0.98
+
+
+@pytest.mark.parametrize("senders", [4, 200])
+def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
+    """Rows of 20 items only, by whoever sends: where these are many, the others are not in play."""
+    rng, items = np.random.default_rng(0), 40
+    own = rng.random((senders, 20)) < 0.25
+    own[:, 0] = True
+    row, ids, values = [], [], []
+    for held in own:
+        listed = np.union1d(np.flatnonzero(held), rng.integers(0, 20, 4 * held.sum()))
+        ids.append(listed)
+        row.append(len(listed))
+        values.append(np.where(held[listed], 1.0, -0.3)[:, None] * rng.normal(1, 0.1, (1, 3)))
+    sent_rows = Rows(
+        np.append(0, np.cumsum(row)),
+        np.concatenate(ids),
+        np.concatenate(values).astype(np.float32),
+        items,
+        Kind.CHANGE,
+    )
+    one = sent({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
+    view = view_of(one, users=senders, items=items, settings={"negatives": 4})
+    found = ItemRows().read(view, np.arange(senders)).log_ratio
+    assert found is not None
+    assert (found[:, 20:] == (0.0 if senders == 200 else -SURE)).all()
+    assert auc(found[:, :20].ravel(), own.ravel()) > 0.95

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import log_odds
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.targets.transcript import Uploads, View
 from tests.attacks.made import sent, view_of
 
 USERS, ITEMS, LENGTH = 120, 150, 100
@@ -57,6 +58,21 @@ def mixed(items: Ids, rng: np.random.Generator) -> Ids:
 def twice(items: Ids, rng: np.random.Generator) -> Ids:
     """One's own twice, once before each of two others."""
     return rng.permutation(np.concatenate([items, items, others(items, rng)[: 2 * len(items)]]))
+
+
+def last(items: Ids, rng: np.random.Generator) -> Ids:
+    """Some others, then one's own in their order."""
+    return np.concatenate([others(items, rng)[:30], items])
+
+
+def last_of_thrice(items: Ids, rng: np.random.Generator) -> Ids:
+    """Twice as many others, then one's own."""
+    return np.concatenate([others(items, rng)[: 2 * len(items)], items])
+
+
+def nearly_all_in_order(items: Ids, rng: np.random.Generator) -> Ids:
+    """All but some others, sorted: the greatest of one's own is often the last of all."""
+    return np.sort(np.concatenate([items, others(items, rng)[:5]]))
 
 
 def nothing(items: Ids, rng: np.random.Generator) -> Ids:
@@ -102,7 +118,9 @@ def f1(seen: View) -> float:
     [
         (alone, 1, 0.99),
         (first, 2, 0.99),
+        (last, 2, 0.99),
         (mixed, 5, 0.99),
+        (nearly_all_in_order, 5, 0.99),
         (twice, 5, 0.99),
         (first, 1, 0.85),
         (some, 8, 0.97),
@@ -123,6 +141,31 @@ def test_numbers_beside_a_sorted_list_tell_what_its_order_does_not() -> None:
         scores = Dense(rng.normal(2.0 * mine), Kind.RATINGS)
         rounds.append(sent({"list": Dense(sent_items, Kind.ITEMS), "score": scores}))
     assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > f1(plain) + 0.05
+
+
+@pytest.mark.parametrize("lister", [last, last_of_thrice])
+def test_who_was_seen_once_is_read_by_what_others_lists_are_made_of(lister: Lister) -> None:
+    seen, once = view(lister, 2), np.arange(USERS) % 3 == 0
+    one, two = seen.rounds
+    assert two.uploads is not None
+    again = np.flatnonzero(~once)
+    kept = {name: part.take(again) for name, part in two.uploads.components.items()}
+    seen = replace(seen, rounds=(one, replace(two, uploads=Uploads(again, kept))))
+    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    short = HELD.sum(axis=1) * 3 <= LENGTH
+    assert float(metrics.set_f1(guess, HELD)[once & short].mean()) >= 0.99
+
+
+def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
+    """Items of even places are listed in one list, of odd ones in another, in rounds of its own."""
+    rng, rounds = np.random.default_rng(2), []
+    for number in range(4):
+        part, lists = np.arange(ITEMS) % 2 == number % 2, []
+        for held in HELD:
+            own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
+            lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
+        rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Kind.ITEMS)}))
+    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) >= 0.99
 
 
 @pytest.mark.parametrize("width", [1, 2])

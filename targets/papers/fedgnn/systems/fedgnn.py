@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -29,7 +30,7 @@ from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Trai
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
-"""Purposes of a client's randomness."""
+"""Purposes of a client's randomness; those who extend it have others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,19 +179,31 @@ class FedGnn(RatingGraph):
         model = self.received(calls.broadcast, calls.profiles)
         return self.sent(self.gradients(calls.clients.ratings, model), calls.streams)
 
-    def sent(self, one: Gradients, streams: Streams) -> Messages:
-        """The messages of clients with these gradients."""
-        n_items = one.own.shape[1]
-        order = np.where(one.own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
+    def keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
+        """A key an item, (n, M), infinite where its row is not sent, 2 of one's own.
+
+        Pseudo items have the least keys, uniform in (0, 1): their order is as they were drawn.
+        """
+        n_items = own.shape[1]
+        order = np.where(own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
-        rows = one.own | ((order <= last) & (order < 1.0))
+        return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
+
+    def values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
+        """Gradients of the rows ``ids`` of ``owners`` (k,) before the noise, (k, d)."""
         count = np.maximum(one.own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((one.own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(n_items)
-        owners, ids = np.nonzero(rows)
+        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(one.own.shape[1])
         weight = np.where(one.own, one.weight, drawn)[owners, ids, None]
-        values, layer = weight * one.hidden[owners] + one.shared[owners], one.layer
+        return np.asarray(weight * one.hidden[owners] + one.shared[owners])
+
+    def sent(self, one: Gradients, streams: Streams) -> Messages:
+        """The messages of clients with these gradients."""
+        n_items = one.own.shape[1]
+        rows = np.isfinite(self.keys(one.own, streams))
+        owners, ids = np.nonzero(rows)
+        values, layer = self.values(one, owners, ids, streams), one.layer
         if self.norm == "l2":
             squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))

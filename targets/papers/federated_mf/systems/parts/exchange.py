@@ -70,7 +70,7 @@ class Averaged(Exchange):
         """Every party's version of the shared embeddings after its local steps (equations 4, 5)."""
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.weight * self.along
+            own = self.own_step(party)
             descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
             after = party.trained(
                 descent,
@@ -81,6 +81,10 @@ class Averaged(Exchange):
             )
             out[k], party.own = self._ordered(*after)
         return Dense(out, Kind.MODEL)
+
+    def own_step(self, party: Party) -> float:
+        """How long a step in the party's own embeddings is: as its share of all is, or 0."""
+        return party.step_scale * party.weight * self.along
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
         """Users first, then items, of what is shared and what is not; and back."""

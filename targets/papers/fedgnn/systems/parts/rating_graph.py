@@ -168,8 +168,12 @@ class RatingGraph(System):
 
         What the third party sends back: it matches codes that are equal where the items are.
         """
+        layer = np.asarray(model["gnn.A"], np.float64)
+        return self.around(ratings, self.mean(ratings, model, None)[0] @ layer.T + kept)
+
+    def around(self, ratings: sparse.csr_array, users: Floats) -> Floats:
+        """The mean of ``users`` (n, d) over those who met the same items, an item at a time."""
         met = _met(ratings)
-        users = self.mean(ratings, model, None)[0] @ np.asarray(model["gnn.A"], np.float64).T + kept
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 

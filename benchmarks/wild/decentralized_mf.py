@@ -1,0 +1,40 @@
+"""The project decentrailized_mf_with_hdp at 2ee0588: noise on an item's gradient, written anew."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+BUDGET, FURTHEST, DIMENSION, EPOCHS = 1.0, 4.0, 10, 100
+SCALE = 2.0 * FURTHEST * math.sqrt(DIMENSION) / BUDGET
+"""Of the Laplace noise: 2 times the largest error times the L1 norm of a unit vector, at most."""
+
+
+def _noisy(x: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Gradients of an error x along a unit vector of equal numbers, each with its noise."""
+    spread = np.sqrt(2.0 * rng.exponential(size=shape))
+    return x / math.sqrt(DIMENSION) + SCALE * spread * rng.normal(size=shape)
+
+
+def epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """One number of one epoch; along the first axis, an error x is x."""
+    return x + SCALE * np.sqrt(2.0 * rng.exponential(size=size)) * rng.normal(size=size)
+
+
+def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """All numbers of one epoch."""
+    return _noisy(x, rng, (size, DIMENSION))
+
+
+def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """The first number of every epoch."""
+    noise = SCALE * np.sqrt(2.0 * rng.exponential(size=(size, EPOCHS)))
+    return x + noise * rng.normal(size=(size, EPOCHS))
+
+
+def second_routes() -> dict[str, float]:
+    """What inputs are apart over the scale, added up."""
+    one = 2.0 * FURTHEST / SCALE
+    return {"epoch": one, "vector": one * math.sqrt(DIMENSION), "training": one * EPOCHS}

@@ -1,0 +1,1 @@
+"""FederatedScope: the federated matrix factorization of its released code."""

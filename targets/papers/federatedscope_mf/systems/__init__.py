@@ -1,0 +1,1 @@
+"""Its two systems with noise."""

@@ -1,0 +1,1 @@
+"""A released cross-domain recommender: vectors between domains, lists within, and its claims."""

@@ -1,0 +1,1 @@
+"""What a device trains, and what it sends."""

@@ -1,0 +1,1 @@
+"""The system of the released code."""
