@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedrec_auditor.targets.declarations.entry import Pair
-from fedrec_auditor.targets.papers.ptf_fedrec.systems.parts.devices import Devices, Lists
+from fedrec_auditor.targets.papers.ptf_fedrec.systems.parts.devices import ListingDevices, Lists
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.streams import Streams
 
 _DEVICES, _OWN, _ITEMS, _ROUNDS = 200, 60, 1682, 20
 
 
-def _devices() -> tuple[Devices, np.random.Generator]:
+def _devices() -> tuple[ListingDevices, np.random.Generator]:
     """Devices with so many items each, drawn at random."""
     rng = np.random.default_rng(0)
     own = np.argsort(rng.random((_DEVICES, _ITEMS)), axis=1) < _OWN
-    return Devices.of(own, PtfFedRec().negatives, Streams.spawn(rng, _DEVICES)), rng
+    return ListingDevices.of(own, PtfFedRec().negatives, Streams.spawn(rng, _DEVICES)), rng
 
 
 def _head(lists: Lists) -> np.ndarray:

@@ -17,8 +17,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.parts.devices import (
-    Devices,
     Flags,
+    ListingDevices,
     Lists,
     Order,
 )
@@ -40,8 +40,8 @@ class PtfFedRec(Unperturbed):
 
     A device knows its own items, ``negatives`` others for each, drawn once, and what the server
     told it since. It trains, and lists some own items and 1 to 4 times as many others with their
-    predicted scores, of which the best are exchanged (``Devices.lists``); in the code's ``order``
-    own ones come first. The server trains on what it got in this round alone, and tells each device
+    predicted scores, of which the best are exchanged (``ListingDevices.lists``). In the code's
+    ``order`` own ones come first. The server trains on this round's lists, and tells each device
     of ``told`` items, half of them those listed most, half those that it scores best, at most as
     many as the device has. The device's model is a logit an item, the server's a product of
     vectors. Source: client.py, server.py and parse.py at bb884e9.
@@ -102,7 +102,7 @@ class PtfFedRec(Unperturbed):
         """The rounds of main.py; everybody takes part in each."""
         n, m = interactions.n_users, interactions.n_items
         own = interactions.ratings.toarray() != 0
-        devices = Devices.of(own, self.negatives, Streams.spawn(rng, n))
+        devices = ListingDevices.of(own, self.negatives, Streams.spawn(rng, n))
         shapes = {"user": (n, self.dimension), "item": (m, self.dimension)}
         model: Broadcast = {
             name: rng.normal(scale=0.1, size=shape).astype(np.float32)
@@ -126,11 +126,11 @@ class PtfFedRec(Unperturbed):
         for block in blocks(len(streams), profiles.n_items, _BLOCK):
             some = np.arange(block.start, block.stop)
             mine, own = streams.take(some), profiles.ratings[some].toarray() != 0
-            begun = Devices.of(own, self.negatives, mine)
+            begun = ListingDevices.of(own, self.negatives, mine)
             parts.append(self.listed(begun, mine.fold_in(_LIST)))
         return self.wire(Lists.joined(parts), profiles.n_items)
 
-    def listed(self, devices: Devices, streams: Streams) -> Lists:
+    def listed(self, devices: ListingDevices, streams: Streams) -> Lists:
         """What devices list after they have trained."""
         devices.learn(self.epochs, self.learning_rate)
         return devices.lists(self.least, self.swapped, self.order, streams)

@@ -31,7 +31,7 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import (
     SLOWER,
-    Devices,
+    ConsentingDevices,
     Steps,
     gains,
 )
@@ -160,11 +160,11 @@ class UcFedRec(Unperturbed):
         devices = self.devices(profiles, calls.streams)
         return self.sent(devices, np.zeros(len(calls.owners), np.int64), model, calls.streams)
 
-    def devices(self, interactions: Interactions, streams: Streams) -> Devices:
+    def devices(self, interactions: Interactions, streams: Streams) -> ConsentingDevices:
         """What devices hold, and what their users hide; with noise there are no filters."""
         names = sorted(interactions.attributes) if self.noise == "off" else []
         chosen = streams.fold_in(_HIDE).uniform(max(1, len(names)))
-        return Devices(
+        return ConsentingDevices(
             interactions.ratings.toarray() != 0,
             {name: interactions.attributes[name].codes for name in names},
             {name: chosen[:, place] < self.hidden for place, name in enumerate(names)},
@@ -184,7 +184,7 @@ class UcFedRec(Unperturbed):
         return model
 
     def sent(
-        self, devices: Devices, users: Ints, model: Broadcast, streams: Streams
+        self, devices: ConsentingDevices, users: Ints, model: Broadcast, streams: Streams
     ) -> dict[str, Component]:
         """What devices of these ``users`` send: models, and "items", which they trained on.
 
@@ -230,7 +230,7 @@ class UcFedRec(Unperturbed):
             tables[_FILTER + name] = Dense(np.concatenate(parts), Kind.MODEL, rate)
         return {**tables, "items": Listed(indptr, ids, m, Kind.ITEMS)}
 
-    def step(self, model: Broadcast, uploads: Uploads, devices: Devices) -> Broadcast:
+    def step(self, model: Broadcast, uploads: Uploads, devices: ConsentingDevices) -> Broadcast:
         """Means of rows over those who trained them, of filters over those who consent."""
         sent, users = uploads.components, uploads.users
         every = np.arange(len(users))

@@ -9,7 +9,7 @@ from scipy.special import expit
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.ptf_fedrec.systems.parts.devices import Devices, Lists
+from fedrec_auditor.targets.papers.ptf_fedrec.systems.parts.devices import ListingDevices, Lists
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
@@ -17,12 +17,12 @@ from fedrec_auditor.targets.systems.base import Population
 DEVICES, ITEMS = 40, 90
 
 
-def made(order: str = "own-first") -> tuple[Devices, Lists]:
+def made(order: str = "own-first") -> tuple[ListingDevices, Lists]:
     rng = np.random.default_rng(3)
     own = rng.random((DEVICES, ITEMS)) < rng.uniform(0.02, 0.5, (DEVICES, 1))
     own[0], own[1], own[:, 5] = False, True, True
     own[0] = False
-    devices = Devices.of(own, 4, Streams.spawn(rng, DEVICES))
+    devices = ListingDevices.of(own, 4, Streams.spawn(rng, DEVICES))
     devices.learn(3, 0.1)
     return devices, devices.lists(0.1, 0.3, order, Streams.spawn(rng, DEVICES))
 

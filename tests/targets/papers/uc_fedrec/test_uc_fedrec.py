@@ -10,7 +10,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.targets.papers.uc_fedrec.demonstrations import DEMONSTRATIONS
-from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import Devices, Steps
+from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import ConsentingDevices, Steps
 from fedrec_auditor.targets.papers.uc_fedrec.systems.uc_fedrec import UcFedRec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
@@ -72,7 +72,7 @@ def test_steps_are_those_of_the_loop() -> None:
     codes = {"a": np.array([0, 1, 1, 0]), "b": np.array([4, 2, 0, 1])}
     hidden = {"a": np.array([True, False] * 2), "b": np.array([False, True] * 2)}
     coins = Streams.spawn(rng, 4)
-    found = Devices(own, codes, hidden).train(
+    found = ConsentingDevices(own, codes, hidden).train(
         rows, items, filters, Steps(EPOCHS, BATCH, 1, RATE, CLIP), coins
     )
     start = 0

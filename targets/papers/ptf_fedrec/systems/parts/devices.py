@@ -51,7 +51,7 @@ class Lists:
 
 
 @dataclass(slots=True)
-class Devices:
+class ListingDevices:
     """What devices hold of all items, (n, M) each.
 
     Which are their ``own``; in how many examples (``count``) an item is, and the sum of their
@@ -64,7 +64,7 @@ class Devices:
     logit: Floats
 
     @classmethod
-    def of(cls, own: Flags, negatives: int, streams: Streams) -> Devices:
+    def of(cls, own: Flags, negatives: int, streams: Streams) -> ListingDevices:
         """Own items with the label 1, and for each ``negatives`` others, drawn once, with 0.
 
         Predictions begin near the share of own items: a network has it after some steps.

@@ -30,7 +30,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedDevices:
     """What a local training leaves of n devices.
 
     User rows (n, d), the rows of items that were ``touched`` (n, M), one device after the other,
@@ -44,7 +44,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class ConsentingDevices:
     """Which items n devices hold, ``own`` (n, M), and of each attribute their user's category.
 
     ``codes`` (n,) by attribute, and whether it is ``hidden`` (n,).
@@ -54,15 +54,15 @@ class Devices:
     codes: Mapping[str, Ints]
     hidden: Mapping[str, Flags]
 
-    def take(self, some: Ints) -> Devices:
+    def take(self, some: Ints) -> ConsentingDevices:
         """These devices."""
         codes = {name: part[some] for name, part in self.codes.items()}
         hidden = {name: part[some] for name, part in self.hidden.items()}
-        return Devices(self.own[some], codes, hidden)
+        return ConsentingDevices(self.own[some], codes, hidden)
 
     def train(
         self, rows: Floats, items: Floats, filters: Mapping[str, Floats], how: Steps, coins: Streams
-    ) -> Trained:
+    ) -> TrainedDevices:
         """Steps from the users' ``rows`` (n, d), the table ``items`` (M, d) and the ``filters``.
 
         A step moves the row of an item along the user's row: with c_s and p_s those of step s, and
@@ -121,7 +121,7 @@ class Devices:
         for gain, weight, path in zip(gains(how.epochs), weights, paths, strict=True):
             values -= how.rate * gain * weight[owner, item, None] * path[owner]
         single = {name: part.astype(np.float32) for name, part in told.items()}
-        return Trained(rows.astype(np.float32), values.astype(np.float32), touched, single)
+        return TrainedDevices(rows.astype(np.float32), values.astype(np.float32), touched, single)
 
 
 def gains(steps: int) -> NDArray[np.float64]:
