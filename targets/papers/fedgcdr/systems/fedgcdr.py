@@ -39,6 +39,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 _NEGATIVES, _NOISE = range(2)
 """Purposes of a client's randomness."""
+_FLOOR = 1e-8  # Adam's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,8 @@ class FedGcdr(System):
     negatives: Annotated[Whole, "other items listed for each own one"] = 4
     rounds: Annotated[Whole, "rounds of the target's training"] = 150
     sources: Annotated[Whole, "rounds of each domain by itself, before"] = 5
-    learning_rate: Annotated[Positive, "size of a local step"] = 50.0
+    learning_rate: Annotated[Positive, "size of a local step of the target, by Adam"] = 0.005
+    first_rate: Annotated[Positive, "the same, of each domain by itself"] = 0.05
     init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
 
     privacy = Knob(budgets=("epsilon",), off=1e6)
@@ -230,12 +232,13 @@ class FedGcdr(System):
         heard: Floats,
         streams: Streams,
     ) -> tuple[Messages, Floats]:
-        """A step of every device on the cross entropy of its list, in each of ``domains``.
+        """A step by Adam of every device on the cross entropy of its list, in each of ``domains``.
 
-        Messages, and how users' rows moved (n, D, d).
+        Messages, and how users' rows moved (n, D, d). Moments begin at 0 each time.
         """
         n, n_items = own[0].shape
-        rate, moved = self.learning_rate, np.zeros_like(rows)
+        rate = self.learning_rate if heard.shape[1] else self.first_rate
+        moved = np.zeros_like(rows)
         bias, output = np.zeros_like(rows), np.zeros_like(rows)
         messages: Messages = {}
         tables = []
@@ -255,13 +258,13 @@ class FedGcdr(System):
             of_h = sparse.csr_array((weight, (users, items)), shape=(n, n_items)) @ model["item"]
             inner = of_h / (1 + counts + given.shape[1])[:, None]
             change = weight[:, None] * h[users] + (met > 0)[:, None] * inner[users]
-            tables.append((pairs, -rate * change))
-            bias[:, k], moved[:, k] = -rate * of_h, -rate * inner
+            tables.append((pairs, -rate * _unit(change)))
+            bias[:, k], moved[:, k] = -rate * _unit(of_h), -rate * _unit(inner)
             width = (1 + self.negatives) * len(range(k, n_items, self.domains))
             ends = np.append(0, np.cumsum((1 + self.negatives) * counts))
             messages[f"list.{k}"] = Listed(ends, ids, width, Kind.ITEMS)
             if heard.shape[1]:
-                gate = -rate * inner[:, None] * heard
+                gate = -rate * _unit(inner[:, None] * heard)
                 messages["kt"] = Dense(gate.astype(np.float32), Kind.CHANGE, 1.0)
         pairs, change = (np.concatenate(parts) for parts in zip(*tables, strict=True))
         order = np.argsort(pairs)
@@ -311,6 +314,11 @@ class FedGcdr(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """By each domain's own model, (len(users), n_items)."""
         return np.asarray(model.arrays["scores"][users])
+
+
+def _unit(gradient: Floats) -> Floats:
+    """Adam's first step of size 1."""
+    return np.asarray(gradient / (abs(gradient) + _FLOOR))
 
 
 def _rows(pairs: Ints, values: Floats, n: int, count: int, kind: Kind) -> Rows:
