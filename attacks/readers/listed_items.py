@@ -21,7 +21,8 @@ Where one's own items stand first, the first n of a list are the same set in eve
 number of one's own, whatever the order. Where most lists have such a beginning and differ behind
 it, it is read as it is, and so is such an end where own items stand last. How many others there
 are, as many for all or so many for each own one, these lists show of those that were seen once
-(``_Rule``). In a single round popularity shows the place (``_popular``).
+(``_Rule``). In a single round popularity shows the place (``_popular``),
+and of the two ends one's own are where codes differ more in how often they come up.
 
 Codes are those of items by ``Public.rows``, or else they are matched: of codes sorted by how many
 users have them, and items by how popular they are, the k-th belong together. Those with ties are as
@@ -447,6 +448,9 @@ class _Lists:
                 rule = _Rule.of(_Seen.of(view, name, codes, some[often], turned=True))
                 turned = rule is not None
         elif others and (popular := _popular(seen)) is not None:
+            if _are_last(seen, popular):
+                seen, popular = _Seen.of(view, name, codes, some, turned=True), -popular
+                turned = True
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
         return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
@@ -549,6 +553,14 @@ def _popular(seen: _Seen) -> Floats | None:
     mixed = np.lexsort((seen.place, np.where(there, keys, np.inf)), axis=1).argsort(axis=1)
     gain = clear - _fitted(replace(seen, place=np.where(there, mixed, np.inf)))[1]
     return told if gain.mean() > _LUCK * gain.std() / np.sqrt(len(gain)) else None
+
+
+def _are_last(seen: _Seen, told: Floats) -> bool:
+    """Whether one's own stand behind the others: how often each comes up differs more there."""
+    begin = _likely_beginning(seen, told)
+    parts = begin, np.isfinite(seen.place) - begin
+    head, rest = (part.sum(axis=0).std() / max(part.sum(axis=0).mean(), _LEAST) for part in parts)
+    return bool(rest > head)
 
 
 def _fitted(seen: _Seen) -> tuple[Floats, Floats]:

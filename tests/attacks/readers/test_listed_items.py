@@ -65,6 +65,11 @@ def last(items: Ids, rng: np.random.Generator) -> Ids:
     return np.concatenate([others(items, rng)[:30], items])
 
 
+def last_of_all(items: Ids, rng: np.random.Generator) -> Ids:
+    """One's own in any order behind others, from the start of a list."""
+    return np.concatenate([others(items, rng), rng.permutation(items)])[-LENGTH:]
+
+
 def last_of_thrice(items: Ids, rng: np.random.Generator) -> Ids:
     """Twice as many others, then one's own."""
     return np.concatenate([others(items, rng)[: 2 * len(items)], items])
@@ -123,6 +128,7 @@ def f1(seen: View) -> float:
         (nearly_all_in_order, 5, 0.99),
         (twice, 5, 0.99),
         (first, 1, 0.85),
+        (last_of_all, 1, 0.85),
         (some, 8, 0.97),
     ],
 )

@@ -18,7 +18,7 @@ PROTECTED = [name for name in TARGETS.names() if TARGETS.member(name)().unprotec
 MANY = Population(n_users=943, n_items=1682)
 SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self "
-    "perfedrec privrec"
+    "perfedrec privrec ptf-fedrec uc-fedrec vertical-gnn"
 )
 SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
 """Nothing of a user leaves it."""

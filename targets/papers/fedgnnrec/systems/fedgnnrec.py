@@ -48,7 +48,7 @@ class FedGnnRec(FedGnn):
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnnRec().scoped_claims(Population(n_users=943, n_items=1682))]
-    [2.0, 2.0]
+    [2.0, 2.0, 2.0]
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 16

@@ -36,6 +36,7 @@ class PerFedRec(Federated):
     100K is drawn as often as one of MovieLens 1M in the 400 of the code. There is one model for
     all where the code has one a cluster of users, too; it changes nothing of what a device sends.
 
+    >>> import numpy as np
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> data = Synthetic(n_users=20, n_items=200, profile=4).load()
     >>> run = PerFedRec(rounds=1).run(data, np.random.default_rng(0))
