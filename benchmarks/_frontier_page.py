@@ -20,7 +20,7 @@ _LEAST, _MOST = 0.01, 1e5
 _LARGE = """\
 ## At the printed noise, MovieLens 1M
 
-{systems} systems, whose trainings there take minutes.
+{systems} systems, whose trainings there take minutes; attacks on interactions alone.
 
 ![The same on MovieLens 1M](frontier-ml-1m.svg)
 

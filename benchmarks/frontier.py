@@ -53,6 +53,8 @@ ATTACKS = (
     "interaction-reconstruction",
 )
 """Attacks on what users met and who they are: who took part, or how often, is not drawn."""
+ON_INTERACTIONS = ("interaction-membership", "interaction-reconstruction")
+"""The attacks on many users, of whom those on attributes take minutes a training."""
 METRICS = frozenset({"AUC", "F1"})
 """Metrics that are drawn: of all users, on a scale from 0 to 1."""
 WHOLE = frozenset({"user", "server", "training"})
@@ -65,7 +67,7 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
     plan = Plan(
         targets=family.targets,
         data=data,
-        attacks=ATTACKS,
+        attacks=ATTACKS if _is_small(data) else ON_INTERACTIONS,
         games=("local",),
         quick=family.quick,
         settings=settings,
@@ -76,6 +78,11 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
         return run_sweep(
             plan, axes, seeds, make_resources(), out=out / family.name, observe=observe
         )
+
+
+def _is_small(data: str) -> bool:
+    """Whether everything is trained and attacked on these data."""
+    return Path(data).name in (FIRST, "synthetic")
 
 
 def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
@@ -191,9 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for data, family in product(given.data, FAMILIES):
         name = Path(data).name
         wanted = (
-            family.name in given.families
-            if given.families
-            else family.large or name in (FIRST, "synthetic")
+            family.name in given.families if given.families else family.large or _is_small(data)
         )
         if not wanted:
             continue
