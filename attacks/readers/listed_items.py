@@ -137,7 +137,8 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     popularity = view.public.popularity
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
-    codes = _seen_codes(view, name)
+    n_items = view.public.n_items
+    codes = _seen_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
     lists = _Lists.of(view, name, codes, seen_only=True)
@@ -184,8 +185,8 @@ def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
     )
 
 
-def _seen_codes(view: View, name: str) -> NDArray[np.int64]:
-    """All codes that are listed, ascending; of very many those that come up most."""
+def _seen_codes(view: View, name: str, most: int | None = None) -> NDArray[np.int64]:
+    """All codes that are listed, ascending; or those, ``most``, that come up most."""
     everybody = senders(view).astype(np.int64)
     codes, counts = np.zeros(0, np.int64), np.zeros(0)
     for _, uploads, component in kept(view, name):
@@ -195,9 +196,8 @@ def _seen_codes(view: View, name: str) -> NDArray[np.int64]:
             found = np.bincount(place, np.concatenate([counts, more]), len(codes))
             counts = np.asarray(found, np.float64)
     counts[codes == NOTHING] = 0.0
-    n_items = view.public.n_items
-    most = np.argsort(-counts, kind="stable")[: min(_CODES * n_items, _PAIRS // n_items)]
-    return np.sort(codes[most[counts[most] > 0]])
+    common = np.argsort(-counts, kind="stable")[:most]
+    return np.sort(codes[common[counts[common] > 0]])
 
 
 def _distinct(
@@ -535,7 +535,9 @@ class _Rule:
     def sizes(self, seen: _Seen) -> Floats:
         """How many codes begin the lists of each user, (n,); NaN where that is not known."""
         shown, told = _beginning(seen), self._own(seen.size).clip(min=0.0)
-        return np.asarray(np.where(shown > 0, shown, told))
+        return np.asarray(
+            np.where(shown > 0, np.fmin(shown, np.where(told > 0, told, shown)), told)
+        )
 
 
 def _popular(seen: _Seen) -> Floats | None:

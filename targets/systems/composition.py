@@ -238,7 +238,8 @@ class Composition(System):
     def touched(self, population: Population) -> Mechanism | None:
         """Whether an item's row left the broadcast: always if the item is held, else as a negative.
 
-        For a user of one other item; None where noise covers all rows, or all rows are negatives.
+        For a user of this item alone, or of another one alone; None where noise covers all rows,
+        or all rows are negatives.
         """
         if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None

@@ -83,6 +83,11 @@ class FedGcdr(System):
     evaluation = Evaluation(cutoffs=(5, 10))
 
     @property
+    def assumes(self) -> tuple[str, ...]:
+        """Whom the noise is for: the server of a source has the vector in plain."""
+        return ("The servers of sources do not share what they get with that of the target.",)
+
+    @property
     def sigma(self) -> float:
         """Deviation of the noise: the classical calibration, at sensitivity ``clip``."""
         return self.clip * math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon

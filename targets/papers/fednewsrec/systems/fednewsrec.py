@@ -111,7 +111,7 @@ class FedNewsRec(System):
         }
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The noise of a weight, or of all; the identity where there is none, or a count tells.
+        """The noise of a weight, or of all; the identity where there is none, or a count is sent.
 
         An interaction more is a click more. One in place of another shows in the weights alone.
         """
@@ -120,7 +120,7 @@ class FedNewsRec(System):
         found: Mechanism | None = None
         whole = scope.unit in (Unit.USER, Unit.REPORT)
         single = scope.unit in (Unit.INTERACTION, Unit.RATING) and not scope.is_value
-        if scope.unit is Unit.COORDINATE and self.noise:
+        if scope.unit is Unit.COORDINATE and self.noise and not self.sends_count:
             found = Clipped(Laplace(scale=self.noise, low=-self.side, high=self.side))
         elif scope.unit is Unit.COORDINATE or (whole and (self.sends_count or not self.noise)):
             found = Identity()
@@ -136,7 +136,7 @@ class FedNewsRec(System):
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """The noise of a weight, or of all if no count is sent; a user may be drawn each round."""
         one = scope.unit is Unit.COORDINATE
-        if scope.is_presence or not self.noise or (self.sends_count and not one):
+        if scope.is_presence or not self.noise or self.sends_count:
             return dp.NonPrivateDpEvent()
         spent = self.number * (1 if one else self.weights(population))
         times = self.rounds if scope.horizon is Horizon.TRAINING else 1

@@ -90,6 +90,13 @@ class VerticalGnn(System):
         layers = self.layers * self.dimension**2 + self.layers + 1
         return population.n_users * self.dimension + layers
 
+    def moved(self, unit: Unit, population: Population) -> int:
+        """Numbers that one ``unit`` may move: a user's ratings are with all parties."""
+        if unit is Unit.COORDINATE:
+            return 1
+        parties = min(self.parties, population.n_items)
+        return self.weights(population) * (parties if unit in (Unit.USER, Unit.ATTRIBUTE) else 1)
+
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Sums show whoever has an edge; of gradients one number, or all with opposite signs.
 
@@ -103,18 +110,18 @@ class VerticalGnn(System):
         if self.sums:
             found = Identity()
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            found = Clipped(Product(self.ternary, self.weights(population)))
+            found = Clipped(Product(self.ternary, self.moved(scope.unit, population)))
         elif scope.unit is not Unit.COORDINATE:
             return None
         training = scope.horizon is Horizon.TRAINING
         return Repeated(found, self.rounds) if training else found
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """All numbers of a gradient; who takes part, and sums, are not hidden."""
+        """All numbers that the unit moves; who takes part, and sums, are not hidden."""
         if self.sums or scope.is_presence:
             return dp.NonPrivateDpEvent()
-        numbers = 1 if scope.unit is Unit.COORDINATE else self.weights(population)
-        return dp.SelfComposedDpEvent(self.ternary.event(), numbers * self.uses(scope.horizon))
+        numbers = self.moved(scope.unit, population) * self.uses(scope.horizon)
+        return dp.SelfComposedDpEvent(self.ternary.event(), numbers)
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Tables of all users from every party."""

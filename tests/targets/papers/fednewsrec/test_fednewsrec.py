@@ -87,13 +87,15 @@ def test_the_server_weighs_messages_by_their_clicks() -> None:
 
 
 def test_a_weight_keeps_what_its_step_and_its_noise_promise() -> None:
-    noisy = FedNewsRec(noise=0.015)
+    noisy = FedNewsRec(noise=0.015, sends_count=False)
     law = noisy.mechanism(_NUMBER, _MANY)
     assert law is not None
     assert exact_lower_bound(law, _NUMBER).epsilon == pytest.approx(2.0)
     assert noisy.stated == pytest.approx(20 / 3)
-    assert isinstance(noisy.mechanism(_USER, _MANY), Identity)  # the count
-    whole = replace(noisy, sends_count=False).mechanism(_USER, _MANY)
+    counted = replace(noisy, sends_count=True)
+    assert isinstance(counted.mechanism(_USER, _MANY), Identity)
+    assert isinstance(counted.mechanism(_NUMBER, _MANY), Identity)
+    whole = noisy.mechanism(_USER, _MANY)
     assert whole is not None
     assert exact_lower_bound(whole, _USER).epsilon == pytest.approx(2.0 * 1280)
     assert isinstance(FedNewsRec(sends_count=False).mechanism(_NUMBER, _MANY), Identity)

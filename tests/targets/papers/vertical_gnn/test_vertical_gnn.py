@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.exact.lower_bound import delta_at
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.ternary import Ternary
-from fedrec_auditor.targets.papers.vertical_gnn import numbers
 from fedrec_auditor.targets.papers.vertical_gnn.systems.vertical_gnn import VerticalGnn
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import rated
 
 USERS, ITEMS, PARTIES = 14, 12, 3
 DATA = Synthetic(n_users=USERS, n_items=ITEMS, profile=3).load()
@@ -121,7 +124,20 @@ def test_delta_of_a_number_and_epsilon_of_the_repair() -> None:
         assert delta_at(Ternary(0.5, 3.0), epsilon) == pytest.approx(1 / 6)
     assert Ternary(0.5, 3.0, 0.5).epsilon == pytest.approx(math.log(2))
     assert Ternary(0.5, 3.0, 1.0).epsilon == pytest.approx(math.log(1.4))
-    assert numbers.shown(6) == pytest.approx(0.6651, abs=1e-4)
+
+
+def test_a_user_is_charged_for_the_messages_of_all_parties() -> None:
+    """All numbers of a round, for the user's ratings are with each of them."""
+    data = rated(12, 9)
+    system = VerticalGnn(sums=False, share=0.5, rounds=1)
+    (one,) = system.run(data, np.random.default_rng(0)).transcript.rounds
+    sent = sum(len(part) * math.prod(part.shape) for part in one.uploads.components.values())
+    scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    population = Population(n_users=12, n_items=9)
+    assert system.event(scope, population).count == sent
+    assert exact_lower_bound(system.mechanism(scope, population), scope).epsilon == pytest.approx(
+        sent * system.epsilon
+    )
 
 
 def test_statements_are_judged_as_derived() -> None:

@@ -70,6 +70,11 @@ class RatingGraph(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is charged is a user's own messages; a history also matches others' neighbours."""
+        return ("Others' messages tell nothing of a user who is one of their neighbours.",)
+
+    @property
     @abstractmethod
     def side(self) -> float:
         """Largest size of a number before its noise."""

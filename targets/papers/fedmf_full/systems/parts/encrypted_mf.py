@@ -54,8 +54,8 @@ class EncryptedMf(Unperturbed):
     def assumes(self) -> tuple[str, ...]:
         """What the proof against a server without the key rests on."""
         return (
-            "Paillier encryption hides what it encrypts (IND-CPA, a key of 1,024 bits), and nobody "
-            "who has the key gives it to the server",
+            "Paillier encryption hides what it encrypts from a server of bounded means (IND-CPA, a "
+            "key of 1,024 bits), and nobody who has the key gives it to the server",
         )
 
     @property
