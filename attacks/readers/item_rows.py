@@ -22,7 +22,8 @@ Four protocols are told apart by what is public of them:
    messages are intersected. What one leaves out was not met, and what is in it is the likelier an
    own item the fewer are drawn.
 
-Which end is up: there are more negatives than own items where q > 1. Where q = 1, popularity tells:
+Which end is up: there are more negatives than own items where q > 1. Where q = 1, the user's vector
+tells, if it is sent; or popularity:
 negatives are drawn evenly, own items are not, so a row is the likelier an own item the more devices
 changed it; and several messages of a user are read, for negatives are drawn anew. Where noise
 changes every row, neither says much.
@@ -44,9 +45,11 @@ from scipy.stats import gamma
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import (
+    OF_THE_MODEL,
     ModelMessages,
     by_rows,
     item_messages,
+    model_messages,
     spread,
 )
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
@@ -97,7 +100,7 @@ class ItemRows(MessageReader):
         still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
-        for sent, asked in _turns(view, users, several):
+        for sent, asked, beside in _turns(view, users, several):
             counts = _counts(sent) if negatives == 1 else None
             silent = _silent(sent) if negatives else np.zeros(ratio.shape[1], np.bool_)
             gradients = sent.component.kind is Kind.GRADIENT
@@ -114,12 +117,13 @@ class ItemRows(MessageReader):
                 noisy = _noisy(change, touched, lot, scale)
                 touched &= ~noisy
                 for some, first, kept in by_rows(touched):
-                    rows = change[some[:, None], first]
+                    rows = change[some[:, None], first] * kept[:, :, None]
+                    own = None if beside is None else _own_rows(beside, asked[mine[some]])
                     if negatives > 1 and gradients:
                         place = (2 * own_probability(rows) - 1).astype(np.float32)
                     else:
                         common = None if counts is None else counts[first]
-                        place = _places(rows, kept, common, drawn=negatives > 0)
+                        place = _places(rows, kept, common, own, drawn=negatives > 0)
                         place = place / (1 + np.abs(place))
                         if not negatives:  # whatever moves is an own item
                             place = 0.5 + 0.5 * place
@@ -129,29 +133,53 @@ class ItemRows(MessageReader):
                     new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
                     new[noisy[some]] = 0.0
                     new[:, silent] = 0.0
-                    mine = whose[some]
+                    theirs = whose[some]
                     if negatives:
-                        ratio[mine] += new
+                        ratio[theirs] += new
                     else:  # an own item need not be of every round's batches
-                        ratio[mine] = np.where(read[mine], np.maximum(ratio[mine], new), new)
-                        read[mine] = True
+                        known = np.where(read[theirs], np.maximum(ratio[theirs], new), new)
+                        ratio[theirs], read[theirs] = known, True
         return Evidence(users=users, log_ratio=ratio)
 
 
 def _turns(
     view: View, users: NDArray[np.int64], per_user: int
-) -> Iterator[tuple[ModelMessages, NDArray[np.int64]]]:
-    """The rounds that are kept, with all ``users``; then others, with those not heard so far."""
+) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
+    """The rounds that are kept, with all ``users``; then others, with those not heard so far.
+
+    And what is sent beside it that has a vector of the sender, if anything is.
+    """
     left = users
-    for sent in item_messages(view, per_user=per_user):
-        yield sent, users
+    for sent, beside in _with_vectors(view, per_user):
+        yield sent, users, beside
         left = left[~np.isin(left, sent.users)]
-    every = item_messages(view, per_user=len(view.rounds)) if len(left) else ()
-    for sent in reversed(every):
+    every = _with_vectors(view, len(view.rounds)) if len(left) else []
+    for sent, beside in reversed(every):
         heard = np.isin(left, sent.users)
         if heard.any():
-            yield sent, left[heard]
+            yield sent, left[heard], beside
             left = left[~heard]
+
+
+def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
+    """Messages of the item table, each with those that have the sender's own vector."""
+    tables = item_messages(view, per_user=per_user)
+    width = tables[0].component.shape[-1:] if tables else ()
+    for rounds in model_messages(view, {*OF_THE_MODEL, Kind.VECTOR}, per_user).values():
+        shape, kind = rounds[0].component.shape, rounds[0].component.kind
+        wanted = width if kind is Kind.VECTOR else (view.public.n_users, *width)
+        if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
+            return list(zip(tables, rounds, strict=True))
+    return [(table, None) for table in tables]
+
+
+def _own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The vectors (k, d) that these users have, as they sent them."""
+    order = np.argsort(beside.users)
+    places = order[np.searchsorted(beside.users, users, sorter=order)]
+    if len(beside.component.shape) == 1:
+        return np.asarray(beside.component.dense(places), dtype=np.float32)
+    return np.asarray(beside.component.picked(places, users[:, None])[:, 0], dtype=np.float32)
 
 
 def moves_some_rows(view: View) -> bool:
@@ -235,18 +263,26 @@ def _places(
     change: NDArray[np.float32],
     touched: NDArray[np.bool_],
     counts: NDArray[np.float64] | None,
+    vectors: NDArray[np.float32] | None = None,
     *,
     drawn: bool,
 ) -> NDArray[np.float32]:
     """How far each row moved the way own items move, in typical steps: (n, M, d) -> (n, M).
 
     ``drawn`` says that negatives move as well, ``counts`` (n, M) are there where they are as many.
+    Then own items move along ``vectors`` (n, d), those of users, where these are sent.
     """
     if not drawn:
         sizes = np.linalg.norm(change, axis=2)
         return np.asarray(sizes / _typical(sizes, touched))
-    along, apart = _line(change)
-    up = _majority(along, touched) if counts is None else _popular(along, touched, counts)
+    direction = line(change)
+    along, apart = _line(change, direction)
+    if counts is None:
+        up = _majority(along, touched)
+    elif vectors is not None:
+        up = np.where(np.einsum("nd,nd->n", direction, vectors) < 0, -1, 1).astype(np.float32)
+    else:
+        up = _popular(along, touched, counts)
     place = along * up[:, None] / _typical(np.abs(along), touched)
     if counts is None:  # else the line may be the own items'
         place += np.maximum(apart / _typical(apart, touched) - _FAR, 0)
@@ -259,10 +295,12 @@ def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[
     return np.asarray(np.nanmedian(kept, axis=1, keepdims=True) + 1e-30, dtype=np.float32)
 
 
-def _line(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _line(
+    change: NDArray[np.float32], direction: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Place on, and distance from, each user's line: (n, M) each, for changes (n, M, d)."""
     sizes, unit = _split(change)
-    cosine = (unit @ line(change)[:, :, None])[:, :, 0]
+    cosine = (unit @ direction[:, :, None])[:, :, 0]
     sine = np.sqrt(np.maximum(1 - cosine**2, 0))
     return sizes * cosine, sizes * sine
 

@@ -61,6 +61,13 @@ TARGETS = (
     "lfl-sgdmf",
     "nn-self",
     "fedgnn",
+    "fedgcdr",
+    "fedgnnrec",
+    "fednewsrec",
+    "gpfedrec",
+    "perfedrec",
+    "ptf-fedrec",
+    "uc-fedrec",
 )
 PLAYS = 4
 P_VALUE = 1e-4
@@ -80,6 +87,8 @@ def narrow(name: str, rounds: int = 2) -> Target:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
+    if name == "uc-fedrec":  # else a device draws all items of so few
+        target = replace(target, batch=8)
     short: Target = target.shortened(rounds)
     return short
 

@@ -278,7 +278,7 @@ def test_the_systems_of_a_paper_are_listed() -> None:
     assert listed.keys() == {"targets", "demonstrations"}
     assert "dp-privrec" in listed["targets"]
     assert "fcf" not in listed["targets"]
-    assert "Did you mean privrec?" in cli("list", "targets", "--paper", "privrek")[2]
+    assert "Did you mean dplcf?" in cli("list", "targets", "--paper", "dplfc")[2]
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].names())

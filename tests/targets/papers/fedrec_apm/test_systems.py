@@ -33,9 +33,7 @@ def hits(name: str) -> float:
 
 
 SYSTEMS = [
-    name
-    for name in FAMILIES["targets"].names()
-    if isinstance(FAMILIES["targets"].member(name)(), Federated)
+    name for name in FAMILIES["targets"].names() if "fedrec_apm" in FAMILIES["targets"].module(name)
 ]
 
 
