@@ -269,7 +269,7 @@ def _says(rows: Sequence[Setting]) -> str:
     useful = [row.system for row in printed if not blunt(row)]
     says.append(
         f"- **{len(useful)} of {len(printed)} are shown to do better than popularity, or two "
-        f"means**: {_names(useful)}."
+        f"means**{': ' if useful else ''}{_names(useful)}."
     )
     better = {row.system: cheaper(row, measured) for row in measured}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
