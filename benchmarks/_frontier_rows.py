@@ -43,7 +43,6 @@ FAMILIES = (
         "dplcf",
         "Neighbours and factors of perturbed histories",
         ("lcf-ub", "lcf-sp", "lcf-ap", "dplcf-sp", "dplcf-ap", "bpr-mf", "gmf"),
-        large=True,
     ),
     Family(
         "fmf-ldp",
@@ -64,7 +63,6 @@ FAMILIES = (
         "Factors on devices",
         ("fedmf", "fedmf-ldp", "fedmf-apm", "f-dpmf"),
         learns=True,
-        large=True,
     ),
     Family(
         "fedncf",
