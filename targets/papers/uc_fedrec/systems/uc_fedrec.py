@@ -28,7 +28,6 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import (
     SLOWER,
     ConsentingDevices,
@@ -119,15 +118,16 @@ class UcFedRec(Unperturbed):
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """The noise of one number, where there is any; else, and of the set, the identity.
 
-        None of an attribute, of which a filter tells if its user consents.
+        None of an attribute, of which a filter tells if its user consents, and of the noise of a
+        training, for which a user need not be drawn each round.
         """
         if self.noise == "off" or scope.unit is not Unit.COORDINATE:
             return super().mechanism(scope, population)
         if super().mechanism(scope, population) is None:
             return None
-        number = Clipped(Gaussian(sigma=self.deviation, low=-self.side, high=self.side))
-        training = scope.horizon is Horizon.TRAINING
-        return Repeated(number, self.rounds) if training else number
+        if scope.horizon is Horizon.TRAINING:
+            return None
+        return Clipped(Gaussian(sigma=self.deviation, low=-self.side, high=self.side))
 
     def sends(self, scope: Scope) -> bool:
         """Which items are met, not how they are rated."""
