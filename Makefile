@@ -50,7 +50,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.tightness
 	$(BIN)/python -m benchmarks.found_in_the_wild
 
-# What protection costs and buys: all systems, some hours; a killed run goes on.
+# What protection costs and buys: all systems, some hours; a killed run goes on. It needs MovieLens 1M, too.
 frontier: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.frontier --out frontier
 

@@ -33,8 +33,10 @@ from benchmarks._frontier_rows import (
     read,
     write,
 )
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import QUICK_ROUNDS
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
@@ -195,6 +197,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.data, given.noise = ["synthetic"], ["1"]
     if other := [data for data in given.data if Path(data).name not in {*STUDY, "synthetic"}]:
         parser.error(f"Expected data called {' or '.join(STUDY)}, got {', '.join(other)}.")
+    try:
+        for data in given.data:
+            load_data(data)  # what is missing is told before hours of the others
+    except InputError as error:
+        parser.error(str(error))
     for data, family in product(given.data, FAMILIES):
         name = Path(data).name
         wanted = (

@@ -28,6 +28,7 @@ import numpy as np
 import fedrec_auditor
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.words import support_words
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.wrapped.history import History
 
@@ -143,8 +144,11 @@ def audited(client: Any, **settings: Any) -> Record:
 def lines(name: str, record: Record) -> Iterator[str]:
     """What was measured of one of the two."""
     for finding in record.findings:
-        if finding.measured is not None:
-            yield f"{name}: epsilon of one message at least {finding.measured.epsilon:.2f}"
+        if (found := finding.measured) is not None:
+            yield (
+                f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
+                f"{found.scope} ({support_words(found)}; {found.source})"
+            )
     for row in record.attacks:
         yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
 

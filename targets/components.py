@@ -372,9 +372,7 @@ class Rows(Component):
 
     def take(self, clients: Ints) -> Rows:
         """The rows of these clients."""
-        rows, entries = _entries(self.indptr, clients)
-        sizes = np.bincount(rows, minlength=len(clients))
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        indptr, entries = _of_clients(self.indptr, clients)
         return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
 
 
@@ -414,9 +412,7 @@ class Listed(Component):
 
     def take(self, clients: Ints) -> Listed:
         """The lists of these clients."""
-        rows, entries = _entries(self.indptr, clients)
-        sizes = np.bincount(rows, minlength=len(clients))
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        indptr, entries = _of_clients(self.indptr, clients)
         return replace(self, indptr=indptr, entries=self.entries[entries])
 
 
@@ -601,6 +597,13 @@ def _of(part: Any, clients: Ints) -> Any:
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
+
+
+def _of_clients(indptr: Ints, clients: Ints) -> tuple[Ints, Ints]:
+    """Where the entries of these clients begin when taken together, and which they are."""
+    rows, entries = _entries(indptr, clients)
+    sizes = np.bincount(rows, minlength=len(clients))
+    return np.concatenate([[0], np.cumsum(sizes)]), entries
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -169,7 +169,9 @@ def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelM
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
         wanted = width if kind is Kind.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
-            return list(zip(tables, rounds, strict=True))
+            pairs = list(zip(tables, rounds, strict=True))
+            if all(np.array_equal(table.users, one.users) for table, one in pairs):
+                return list(pairs)
     return [(table, None) for table in tables]
 
 
