@@ -96,7 +96,7 @@ class GpFedRec(System):
 
     def pull(self, n_items: int) -> float:
         """Which part of the way to its neighbours' table a batch brings a device's."""
-        return self.rates(n_items).item * 2.0 * self.strength / (n_items * self.dimension)
+        return self.rates(n_items).pull
 
     def rates(self, n_items: int) -> Rates:
         """Sizes of steps: those on items are larger by their number."""
