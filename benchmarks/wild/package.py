@@ -106,7 +106,7 @@ class Package:
             sys.path.append(str(self.folder))
         missing = [name for name in blank if name not in sys.modules]
         for name in missing:
-            sys.modules[name] = _blank(name)
+            sys.modules[name] = blank_module(name)
         try:
             return importlib.import_module(module)
         except Exception as error:  # whatever a foreign module raises
@@ -159,7 +159,7 @@ class Absent:
         raise self._error
 
 
-def _blank(name: str) -> ModuleType:
+def blank_module(name: str) -> ModuleType:
     """A module without contents: a package, in whose folder others are found, or one of None."""
     parent = name.rpartition(".")[0]
     whole = not parent or hasattr(sys.modules.get(parent), "__path__")
@@ -169,6 +169,11 @@ def _blank(name: str) -> ModuleType:
     blank = ModuleType(name)
     vars(blank)["__getattr__"] = _nothing
     return blank
+
+
+def is_blank(module: ModuleType) -> bool:
+    """Whether there is nothing in a module but None."""
+    return vars(module).get("__getattr__") is _nothing
 
 
 def _nothing(name: str) -> None:

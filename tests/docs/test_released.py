@@ -1,7 +1,8 @@
-"""The released client is run at its commit only, in its own modules, with the audit's coins."""
+"""Released code is run at its commit only, in its own modules, with the audit's coins."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.released import CODE, check, device, main
+from benchmarks.released import lapglp, ptf_fedrec
+from benchmarks.released.__main__ import NAMES, main
+from benchmarks.released.checkout import Checkout
 from fedrec_auditor.accountants.errors import InputError
 
 PARSE = """
@@ -48,7 +51,7 @@ def test_a_client_keeps_its_state_and_draws_from_the_audit(tmp_path: Path) -> No
     (tmp_path / "parse.py").write_text(PARSE)
     (tmp_path / "client.py").write_text(CLIENT)
     argv, path = sys.argv, list(sys.path)
-    send = device(tmp_path)
+    send = ptf_fedrec.device(tmp_path)
     assert (sys.argv, sys.path) == (argv, path)
     assert not {"client", "parse"} & set(sys.modules)
     state: dict[str, object] = {}
@@ -61,15 +64,48 @@ def test_a_client_keeps_its_state_and_draws_from_the_audit(tmp_path: Path) -> No
         assert (asked(send, nothing, {})["items"] == -1).all()
 
 
-def test_other_code_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"Expected client\.py .*got no such file\. Clone"):
-        check(tmp_path)
-    for name in CODE:
-        (tmp_path / name).write_text("")
+LOSS = """
+import numpy as np
+import tqdm
+
+def rr_items_D(degrees, n_user, m_item, p_):
+    assert (degrees.shape, n_user, p_, tqdm.tqdm) == ((1, m_item), 1, 0.8, None)
+    return degrees if np.random.rand() < 2 else None
+"""
+
+
+def test_a_mechanism_is_measured_beside_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "LapGLP" / "algorithm" / "loss.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(LOSS)
+    known = dict(sys.modules)
+    load = Checkout.load
+    monkeypatch.setattr(Checkout, "load", lambda *given: load(*given, blank=["tqdm"]))
+    released, here = lapglp.audit(tmp_path)
+    assert released.startswith("released: degrees of items (p 0.8")
+    assert "VIOLATED" in released  # the bit itself
+    assert here.startswith("here: degrees of items (p 0.8")
+    assert "CONSISTENT" in here
+    assert {name: sys.modules[name] for name in known} == known
+    assert not {"LapGLP", "LapGLP.algorithm.loss"} & set(sys.modules)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_code_is_refused(tmp_path: Path, name: str) -> None:
+    code = importlib.import_module(f"benchmarks.released.{name}").CODE
+    with pytest.raises(InputError, match=r"Expected \S+ of .*got no such file\. Clone"):
+        code.check(tmp_path)
+    for file in code.files:
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
     with pytest.raises(InputError, match="got e69de29"):
-        main(["ptf-fedrec", "--code", str(tmp_path)])
+        main([name, "--code", str(tmp_path)])
 
 
-def test_without_the_code_a_line_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ptf-fedrec"]) == 0
+@pytest.mark.parametrize("name", NAMES)
+def test_without_the_code_a_line_says_why(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 0
     assert capsys.readouterr().out.startswith("Not run: ")

@@ -1,0 +1,90 @@
+"""A checkout of a public repository, of which a few files are run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from benchmarks.wild.package import blank_module, is_blank
+from fedrec_auditor.accountants.errors import InputError
+
+
+def blob(content: bytes) -> str:
+    """Git's name of a file with this content.
+
+    >>> blob(b"")
+    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The ``files`` of a repository that are run, each with git's name of its content."""
+
+    repository: str
+    commit: str
+    files: Mapping[str, str]
+
+    def check(self, folder: Path) -> None:
+        """InputError unless the folder has the files as they are at the commit."""
+        for name, expected in self.files.items():
+            path = folder / name
+            found = blob(path.read_bytes()) if path.is_file() else "no such file"
+            if found != expected:
+                raise InputError(
+                    f"Expected {name} of {self.repository} at {self.commit} ({expected}) in "
+                    f"{folder}, got {found}. Clone the repository and check that commit out."
+                )
+
+    def load(
+        self, folder: Path, *names: str, blank: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> list[ModuleType]:
+        """Import modules of the folder, which read ``options`` where they ask for a command line.
+
+        Modules that they import and do not need for what is run can be left ``blank``.
+        """
+        with _importable(folder, ["main.py", *options]):
+            sys.modules.update((name, blank_module(name)) for name in blank)
+            return [importlib.import_module(name) for name in names]
+
+
+@contextmanager
+def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
+    """Modules are found in ``folder`` first; those imported from there are forgotten afterwards."""
+    before = list(sys.path), sys.argv, dict(sys.modules)
+    sys.path.insert(0, str(folder))
+    sys.argv = argv
+    try:
+        yield
+    finally:
+        sys.path[:], sys.argv, known = before
+        fresh = {name: sys.modules[name] for name in sys.modules.keys() - known.keys()}
+        for name in [name for name, module in fresh.items() if _is_within(module, folder)]:
+            del sys.modules[name]
+        sys.modules.update(known)
+
+
+def _is_within(module: ModuleType, folder: Path) -> bool:
+    """Whether it comes from the folder, or is blank."""
+    places = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
+    return is_blank(module) or any(place and Path(place).is_relative_to(folder) for place in places)
+
+
+def seed_globals(rng: np.random.Generator) -> None:
+    """Have all generators that released code draws from begin with a number of ``rng``."""
+    import torch
+
+    seed = int(rng.integers(2**31))
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - what released code draws from
+    torch.manual_seed(seed)

@@ -1,0 +1,55 @@
+"""The project decentrailized_mf_with_hdp itself: what an item's gradient moves its factors by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.rows import compared
+from benchmarks.wild.decentralized_mf import BUDGET, DIMENSION, EPOCHS
+
+CODE = Checkout(
+    "wentao-hu/decentrailized_mf_with_hdp",
+    "2ee0588",
+    {"utils.py": "715e1a307368bd89d806be44857289dae9c6eb1b"},
+)
+SAMPLES = 3_000  # of 100 epochs each, which take milliseconds
+RATING = 3.0
+"""The middle of the ratings: what is sent of a rating x above it differs as that of an error x."""
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """Its rows."""
+    (utils,) = CODE.load(folder, "utils")
+
+    def sent(x: float, user: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+        """Epochs of one user with one rating, who has these factors: (size, dimension)."""
+        model = utils.MFModel(1, 1, DIMENSION, reg=0.0, stddev=0.0)
+        moved = np.empty((size, DIMENSION))
+        for epoch in range(size):
+            model.user_embedding[:], model.item_embedding[:] = user, 0.0
+            model.fit(BUDGET, [(0, 0, RATING + x / 2.0)], 1.0, [1])
+            moved[epoch] = model.item_embedding[0]
+        return moved
+
+    along = np.eye(DIMENSION)[0]
+    even = np.full(DIMENSION, DIMENSION**-0.5)
+
+    def epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return sent(x, along, size)[:, 0]
+
+    def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return sent(x, even, size)
+
+    def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return sent(x, along, size * EPOCHS)[:, 0].reshape(size, EPOCHS)
+
+    calls = {"epoch": epoch, "vector": vector, "training": training}
+    yield from compared("decentralized_mf", calls, SAMPLES)

@@ -1,0 +1,31 @@
+"""LapGLP's own report of degrees: the bits of one user, one item each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.rows import compared
+from benchmarks.wild.lapglp import KEPT
+
+CODE = Checkout(
+    "Limhady/LapGLP",
+    "5d94706",
+    {"LapGLP/algorithm/loss.py": "a2207996960ec76aaa49c802fae846b5d688e05e"},
+)
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """Its row."""
+    (loss,) = CODE.load(folder, "LapGLP.algorithm.loss")
+
+    def degree(x: int, rng: np.random.Generator, size: int) -> Any:
+        seed_globals(rng)
+        degrees = np.full((1, size), x)  # integers, as what is estimated is cut off to one
+        return loss.rr_items_D(degrees.astype(float), 1, size, KEPT)[0]
+
+    yield from compared("lapglp", {"degree": degree})

@@ -1,0 +1,115 @@
+"""PTF-FedRec's own client: what one message shows, and what attacks read of a training.
+
+A device is asked as its server asks it, but for what the server would answer between rounds. Cost:
+five minutes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import fedrec_auditor
+from benchmarks.released.checkout import Checkout, seed_globals
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.words import support_words
+from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
+from fedrec_auditor.targets.wrapped.history import History
+
+CODE = Checkout(
+    "hi-weiyuan/PTF-FedRec",
+    "bb884e9",
+    {
+        "client.py": "41bb69bdf298eb813c2d95c71f6bf3920d764eb9",
+        "evaluate.py": "0958a9c2a6bbc6487664729e1988d3f19b95ea1a",
+        "models.py": "b2614f601630304727229e44908c44bb16be5471",
+        "parse.py": "b5e887af15dcdb6a69c3400c7e7ca97c6fe5e6f2",
+    },
+)
+USERS, ITEMS, ROUNDS, RUNS = 40, 200, 20, 200
+ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
+"""Nobody's claim: of a function with one, the game says what a message shows."""
+_TIMES = 5  # own items that a list has entries at most
+
+
+def device(folder: Path) -> Callable[..., dict[str, Any]]:
+    """The released client as a function of a history: its lists, filled up to one length."""
+    client, parse = CODE.load(folder, "client", "parse", options=["--device", "cpu"])
+    args = parse.args
+
+    def send(
+        history: History, model: Any, rng: np.random.Generator, state: dict[str, Any]
+    ) -> dict[str, Any]:
+        items = np.full(_TIMES * history.n_items, -1)
+        scores = np.zeros(items.shape)
+        held = history.items.tolist()
+        if not held or len(held) == history.n_items:  # the released one draws forever
+            return {"items": items, "scores": scores}
+        seed_globals(rng)
+        if "device" not in state:
+            config = SimpleNamespace(
+                user_id=0,
+                num_users=1,
+                num_items=history.n_items,
+                latent_dim=args.client_dim,
+                layers=ast.literal_eval(args.user_layers),
+                device_id=args.device,
+                local_epoch=args.local_epoch,
+                lr=args.local_lr,
+                local_bs=args.local_bs,
+                model_type=args.local_model_type,
+                use_privacy=args.use_privacy,
+            )
+            state["device"] = client.FedRecClient(config, held, [])
+        confidence, listed, *_ = state["device"].train_(None)
+        items[: len(listed)], scores[: len(listed)] = listed, confidence
+        return {"items": items, "scores": scores}
+
+    return send
+
+
+def data() -> np.ndarray:
+    """Histories of a few popular and many other items."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(-2.5, 1.0, ITEMS) + rng.normal(0, 0.5, (USERS, 1))
+    return (rng.random((USERS, ITEMS)) < 1 / (1 + np.exp(-odds))).astype(float)
+
+
+def audited(client: Any, **settings: Any) -> Record:
+    """The local game, and the attacks on a training."""
+    return fedrec_auditor.audit_system(
+        client,
+        data=data(),
+        games=["local"],
+        attacks=["interaction-reconstruction", "interaction-membership"],
+        runs=RUNS,
+        jobs=1,
+        **settings,
+    )
+
+
+def lines(name: str, record: Record) -> Iterator[str]:
+    """What was measured of one of the two."""
+    for finding in record.findings:
+        if (found := finding.measured) is not None:
+            yield (
+                f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
+                f"{found.scope} ({support_words(found)}; {found.source})"
+            )
+    for row in record.attacks:
+        yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    kinds = {"items": "items", "scores": "ratings"}
+    sent = device(folder)
+    yield from lines(
+        "released", audited(sent, claim=ASKED, rounds=ROUNDS, kinds=kinds, upload_seconds=0.05)
+    )
+    yield from lines("here", audited(PtfFedRec(told=0)))

@@ -1,0 +1,88 @@
+"""The mechanisms of pytorch_recsys itself: what each of its paths to similarities reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.rows import compared
+from benchmarks.wild.pytorch_recsys import EPSILON, ITEMS
+
+CODE = Checkout(
+    "HenryNebula/pytorch_recsys",
+    "bb7c9e4",
+    {
+        "noise/ItemSimSparse.py": "0d1f7a463c9c40b2021c275038cc317e831a50a5",
+        "noise/ItemSim.py": "4a160cfa11c04c07b2ecc6bd5eebc9f4308cbaaa",
+    },
+)
+UNUSED = ("pybloom_live", "tqdm", "utility.fast_rank_topK", "utility.utils")
+ALL_NEIGHBOURS = -1
+
+
+class _MadeError(Exception):
+    """Raised with the reports when they are made, so that nothing is computed of them."""
+
+
+def _reports(module: ModuleType, flip: str, similarity: str, *inputs: Any, **settings: Any) -> Any:
+    """What the function ``flip`` of a module reports where ``similarity`` calls it."""
+    original = getattr(module, flip)
+
+    def flipped(*arguments: Any) -> None:
+        raise _MadeError(original(*arguments))
+
+    try:
+        setattr(module, flip, flipped)
+        getattr(module, similarity)(*inputs, **settings)
+    except _MadeError as made:
+        return made.args[0]
+    finally:
+        setattr(module, flip, original)
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """Its rows: of each way to similarities, what users report."""
+    sparse, paired = CODE.load(folder, "noise.ItemSimSparse", "noise.ItemSim", blank=UNUSED)
+
+    def path(flip: str, similarity: str, **settings: Any) -> Callable[..., NDArray[Any]]:
+        """Reports of users with one item."""
+
+        def call(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+            seed_globals(rng)
+            histories = csr_matrix(np.full((size, 1), x))
+            reports = _reports(
+                sparse, flip, similarity, histories, EPSILON, neighbors=ALL_NEIGHBOURS, **settings
+            )
+            return reports.toarray()[:, 0].astype(int)
+
+        return call
+
+    def dense(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        """Reports of one item, once for each other item."""
+        seed_globals(rng)
+        users = np.arange(size) if x else np.array([], dtype=int)
+        pairs = [
+            _reports(
+                paired,
+                "construct_fake_report_pairs",
+                "helper_sim",
+                ([users, users], size, EPSILON, None),
+            )
+            for _ in range(ITEMS - 1)
+        ]
+        return np.hstack([first for first, _ in pairs]).astype(int)
+
+    calls = {
+        "symmetric": path("flipping_helper", "fast_item_sim"),
+        "asymmetric": path("flipping_helper", "fast_item_sim_optimal"),
+        "plain_asymmetric": path("sparse_conditional_flipping", "noisy_item_sim", optimal=True),
+        "dense": dense,
+    }
+    yield from compared("pytorch_recsys", calls)

@@ -1,0 +1,33 @@
+"""The rows of a repository, measured of its own code beside what is written anew of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.wild.package import Package
+from benchmarks.wild.rows import Row, measured, stored
+
+
+def compared(
+    name: str, calls: Mapping[str, Callable[..., Any]], samples: int | None = None
+) -> Iterator[str]:
+    """What is measured of each row whose mechanism is among ``calls``, and what stands there.
+
+    ``samples`` are drawn for each input, or as many as of the row.
+    """
+    known = stored()
+    for finding in Package(name).findings():
+        if finding.key in calls:
+            theirs = replace(finding, call=calls[finding.key], samples=samples or finding.samples)
+            row = measured(theirs)
+            yield _line("released", row)
+            yield _line("here", known[finding.place])
+
+
+def _line(whose: str, row: Row) -> str:
+    return (
+        f"{whose}: {row.name} ({row.setting}): claims {row.claimed}, measured {row.measured}, "
+        f"{row.verdict} (draws: {row.draws}; failed: {row.failed})"
+    )
