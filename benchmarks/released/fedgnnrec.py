@@ -79,9 +79,7 @@ def audit(folder: Path) -> Iterator[str]:
     ends, bound = (-LARGE, LARGE), 2.0 * CLIP / SCALE
     for epsilon in (bound, 0.9 * bound):
         words = "a number of a gradient"
-        yield verified(
-            "released", words, number, epsilon=epsilon, inputs=ends, samples=SAMPLES
-        )
+        yield verified("released", words, number, epsilon=epsilon, inputs=ends, samples=SAMPLES)
         yield verified("here", words, Laplace(scale=SCALE, low=-CLIP, high=CLIP), epsilon=epsilon)
     rng = np.random.default_rng(0)
     played: dict[str, Any] = {

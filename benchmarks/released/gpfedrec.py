@@ -19,6 +19,7 @@ from numpy.random import Generator
 import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, of_record
+from fedrec_auditor.targets.papers.gpfedrec.numbers import moves
 from fedrec_auditor.targets.papers.gpfedrec.systems.gpfedrec import GpFedRec
 from fedrec_auditor.targets.wrapped.history import History
 
@@ -35,6 +36,8 @@ CODE = Checkout(
 )
 OURS = GpFedRec(rounds=1)
 USERS, ITEMS, RUNS = 40, 200, 200
+MANY, HELD = 1682, 60
+_SILENT = 1e-9  # a noise that is none
 OPTIONS: dict[str, Any] = {
     "alias": "",
     "num_users": 1,
@@ -46,10 +49,9 @@ OPTIONS: dict[str, Any] = {
     "lr": OURS.rate,
     "latent_dim": OURS.dimension,
     "layers": [64, 32, 16, 8],
-    "dp": OURS.noise,
     "use_cuda": False,
 }
-"""The defaults of train.py, but for dp, whose default torch refuses."""
+"""The defaults of train.py; that of dp, 0, is refused by torch."""
 
 
 @contextmanager
@@ -65,8 +67,8 @@ def _on_cpu() -> Iterator[None]:
         torch.Tensor.cuda = moved  # type: ignore[method-assign]
 
 
-def device(mlp: ModuleType) -> Callable[..., dict[str, Any]]:
-    """The first message of a device as a function of a history."""
+def device(mlp: ModuleType, noise: float) -> Callable[..., dict[str, Any]]:
+    """The first message of a device as a function of a history, with noise of this scale."""
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def device(mlp: ModuleType) -> Callable[..., dict[str, Any]]:
         items = np.concatenate([held, negatives]).tolist()
         met = [1.0] * len(held) + [0.0] * len(negatives)
         with redirect_stdout(StringIO()), _on_cpu():
-            engine = mlp.MLPEngine({**OPTIONS, "num_items": history.n_items})
+            engine = mlp.MLPEngine({**OPTIONS, "dp": noise, "num_items": history.n_items})
             engine.model.embedding_item.weight.data = torch.from_numpy(table.astype(np.float32))
             heard: dict[int, Any] = {}
             engine.aggregate_clients_params = heard.update
@@ -94,9 +96,25 @@ def first(n_items: int) -> dict[str, Any]:
     return {"item": np.random.default_rng(0).normal(size=(n_items, OURS.dimension))}
 
 
+def moved(send: Callable[..., dict[str, Any]]) -> float:
+    """How far the row of an own item moves, all numbers together: the median, in the noise."""
+    rng, table, steps = np.random.default_rng(0), first(MANY), []
+    for _ in range(20):
+        items = rng.choice(MANY, HELD, replace=False)
+        held = History(items=items, ratings=np.ones(HELD, np.float32), n_items=MANY)
+        steps.append((send(held, table, rng)["item"] - table["item"])[items])
+    return float(np.median(np.abs(np.concatenate(steps)).sum(axis=1))) / OURS.noise
+
+
 def audit(folder: Path) -> Iterator[str]:
     """The figures of both."""
     (mlp,) = CODE.load(folder, "mlp", blank=["pandas", "tensorboardX"])
+    theirs, ours = moved(device(mlp, _SILENT)), next(moves())[1]
+    yield (
+        f"released: an own row moves by {theirs:.1f} scales of a noise of {OURS.noise:g} in the "
+        f"first message (median of 20 users with {HELD} of {MANY:,} items; all numbers together); "
+        f"here by {ours:.1f}"
+    )
     played: dict[str, Any] = {
         "data": (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float),
         "games": ["local"],
@@ -105,7 +123,7 @@ def audit(folder: Path) -> Iterator[str]:
         "jobs": 1,
     }
     record = fedrec_auditor.audit_system(
-        device(mlp), model=first, claim=ASKED, kinds={"item": "model"}, **played
+        device(mlp, OURS.noise), model=first, claim=ASKED, kinds={"item": "model"}, **played
     )
     yield from of_record("released", record)
     yield from of_record("here", fedrec_auditor.audit_system(OURS, **played))
