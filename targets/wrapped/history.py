@@ -40,12 +40,14 @@ class History:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> History:
         """A copy whose arrays can be written into; quicker than a copy of any object."""
-        arrays = {
-            name: None if array is None else array.copy()
-            for name in ("items", "ratings", "timestamps", "genres")
-            for array in (getattr(self, name),)
-        }
-        return replace(self, **arrays, attributes=dict(self.attributes))
+        return replace(
+            self,
+            items=self.items.copy(),
+            ratings=self.ratings.copy(),
+            timestamps=None if self.timestamps is None else self.timestamps.copy(),
+            genres=None if self.genres is None else self.genres.copy(),
+            attributes=dict(self.attributes),
+        )
 
     def dense(self) -> NDArray[np.float32]:
         """Ratings of all items, (n_items,): 0 where there is none."""
