@@ -314,11 +314,14 @@ class _Lists:
         popular, usual = None, 0.0
         places = not _sorted(seen)
         if often.any():
-            classes = _Classes.fitted(seen.of_users(often), places=places)
-            rule = _Rule.of(seen.of_users(often))
+            again = seen.of_users(often)
+            rule = _Rule.of(again)
             if rule is None:
-                rule = _Rule.of(SeenLists.of(view, name, codes, some[often], turned=True))
+                back = SeenLists.of(view, name, codes, some[often], turned=True)
+                rule = _Rule.of(back)
                 turned = rule is not None
+                again = back if turned else again
+            classes = _Classes.fitted(again, places=places)
         elif others and (popular := _popular(seen)) is not None:
             if _are_last(seen, popular):
                 seen, popular = SeenLists.of(view, name, codes, some, turned=True), -popular
