@@ -118,7 +118,7 @@ class ItemRows(MessageReader):
                 touched &= ~noisy
                 for some, first, kept in by_rows(touched):
                     rows = change[some[:, None], first] * kept[:, :, None]
-                    own = None if beside is None else _own_rows(beside, asked[mine[some]])
+                    own = None if beside is None else own_rows(beside, asked[mine[some]])
                     if negatives > 1 and gradients:
                         place = (2 * own_probability(rows) - 1).astype(np.float32)
                     else:
@@ -150,10 +150,10 @@ def _turns(
     And what is sent beside it that has a vector of the sender, if anything is.
     """
     left = users
-    for sent, beside in _with_vectors(view, per_user):
+    for sent, beside in with_vectors(view, per_user):
         yield sent, users, beside
         left = left[~np.isin(left, sent.users)]
-    every = _with_vectors(view, len(view.rounds)) if len(left) else []
+    every = with_vectors(view, len(view.rounds)) if len(left) else []
     for sent, beside in reversed(every):
         heard = np.isin(left, sent.users)
         if heard.any():
@@ -161,7 +161,7 @@ def _turns(
             left = left[~heard]
 
 
-def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
+def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Messages of the item table, each with those that have the sender's own vector."""
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
@@ -175,7 +175,7 @@ def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelM
     return [(table, None) for table in tables]
 
 
-def _own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """The vectors (k, d) that these users have, as they sent them."""
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
