@@ -137,6 +137,27 @@ class Component(ABC):
         """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
         return SomeRows(self, slice(first, None))
 
+    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+        """Of lists, shape (width,), all that is not ``NOTHING``: its client, its column and itself.
+
+        (E,) each, by the places of ``clients`` and in the order of their lists.
+        """
+        parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
+        for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
+            sent = self.dense(clients[block])
+            row, column = np.nonzero(sent != NOTHING)
+            parts.append((row + block.start, column, sent[row, column]))
+        row, column, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return row, column, entries
+
+    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
+        """Of messages (width,) the entries (E,) of ``clients[row]``, ascending, at ``column``."""
+        parts = [self.dense(clients[:0]).ravel()]
+        for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
+            some = slice(*np.searchsorted(row, [block.start, block.stop]))
+            parts.append(self.dense(clients[block])[row[some] - block.start, column[some]])
+        return np.concatenate(parts)
+
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
         out = np.zeros((*rows.shape, *self.shape[1:]))
@@ -406,6 +427,21 @@ class Listed(Component):
         out = np.full((len(clients), self.width), self.fill, dtype=self.entries.dtype)
         rows, entries = _entries(self.indptr, clients)
         out[rows, entries - self.indptr[clients][rows]] = self.entries[entries]
+        return out
+
+    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+        """The entries of these clients, but for ``NOTHING``."""
+        row, entries = _entries(self.indptr, clients)
+        there = self.entries[entries] != NOTHING
+        row, entries = row[there], entries[there]
+        return row, entries - self.indptr[clients][row], self.entries[entries]
+
+    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
+        """Entries of these clients, ``fill`` behind the ends of their lists."""
+        start, end = self.indptr[clients][row], self.indptr[np.asarray(clients) + 1][row]
+        out = np.full(len(row), self.fill, dtype=self.entries.dtype)
+        there = start + column < end
+        out[there] = self.entries[(start + column)[there]]
         return out
 
     def largest(self) -> float:

@@ -140,10 +140,9 @@ class Wire(Component):
         self._kind, self._rate = stored.kind, stored.rate
         self._shape, self._count = stored.shape, len(stored)
 
-        def read(name: str, *of: Ints) -> NDArray[Any]:
-            assert name in ("dense", "sent", "picked", "total")
-            found: NDArray[Any] = getattr(stored, name)(*of)
-            return found
+        def read(name: str, *of: Ints) -> Any:
+            assert name in ("dense", "sent", "listed", "at", "picked", "total")
+            return getattr(stored, name)(*of)
 
         def made(name: str, of: Any) -> Wire:
             assert name in ("take", "tail")
@@ -187,15 +186,24 @@ class Wire(Component):
 
     def dense(self, clients: Ints) -> NDArray[Any]:
         """What the clients at these positions sent, (len(clients), *shape): a new array."""
-        return self._read("dense", clients)
+        return np.asarray(self._read("dense", clients))
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
         """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
-        return self._read("sent", clients)
+        return np.asarray(self._read("sent", clients))
+
+    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+        """What these clients list, all but ``NOTHING``: its client, its column and itself, (E,)."""
+        row, column, entries = self._read("listed", clients)
+        return row, column, entries
+
+    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
+        """Of messages (width,) the entries (E,) of ``clients[row]``, ascending, at ``column``."""
+        return np.asarray(self._read("at", clients, row, column))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
-        return self._read("picked", clients, rows)
+        return np.asarray(self._read("picked", clients, rows))
 
     def take(self, clients: Ints) -> Wire:
         """The messages of the clients at these positions only, in this order."""
@@ -207,7 +215,7 @@ class Wire(Component):
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, shape ``shape``, in float64."""
-        return self._read("total")
+        return np.asarray(self._read("total"))
 
     def tail(self, first: int) -> Wire:
         """The same messages from row ``first`` on."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages
 
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a normal distribution
 _STEPS = 30
 LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
+_CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
 _TINY = 1e-30
 
 
@@ -26,23 +28,30 @@ _TINY = 1e-30
 class Places:
     """Of messages sorted by sender, ``whose`` (T,) of users, each row's place in deviations (T, M).
 
-    ``signed`` says that users' directions point the same way, as far as can be told.
+    ``signed`` says that users' directions point the same way, as far as can be told; ``up`` that
+    they point along the users' own vectors.
     """
 
     whose: NDArray[np.int64]
     values: NDArray[np.float32]
     signed: bool
+    up: bool
 
     def of(self, users: NDArray[np.int64]) -> Places:
         """Those of ``users``."""
         mine = np.isin(self.whose, users)
-        return Places(self.whose[mine], self.values[mine], self.signed)
+        return Places(self.whose[mine], self.values[mine], self.signed, self.up)
 
 
 def places(
-    rounds: Sequence[ModelMessages], common: NDArray[np.int64], users: NDArray[np.int64]
+    rounds: Sequence[ModelMessages],
+    common: NDArray[np.int64],
+    users: NDArray[np.int64],
+    vectors: Floats | None = None,
 ) -> Places | None:
     """Of ``common`` and of other ``users`` (ascending), by what ``common`` ones tell together.
+
+    Directions point along ``vectors`` (n, d) of them all, ascending, where these are sent.
 
     None where they tell nothing: the places by even columns and by odd ones do not go together,
     beyond what a message's rows and an item's rows have in common. Two passes over the messages.
@@ -80,7 +89,23 @@ def places(
         both = along.sum(axis=1)
         main = np.linalg.eigh(both.T @ both)[1][:, -1]
         along *= _sign(both @ main)[:, None, None]
-    return _placed(rounds, asked, along / np.sqrt(noise), told, signed)
+    if vectors is not None:
+        along *= _ends(along.sum(axis=1), vectors, signed)[:, None, None]
+    found = _placed(rounds, asked, along / np.sqrt(noise), told)
+    return None if found is None else Places(*found, signed, vectors is not None)
+
+
+def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats:
+    """+1 where a user's direction (n, d) points along the user's vector (n, d), else -1.
+
+    Of vectors that are no nearer to it than by chance, if directions are ``signed``: as all do.
+    """
+    toward = np.einsum("nd,nd->n", along, vectors)
+    squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
+    apart = 1 - toward**2 / np.maximum(squares, _TINY)
+    width = vectors.shape[1]
+    sure = betainc(max(width - 1, 1) / 2, 0.5, apart.clip(0, 1)) < _CHANCE
+    return np.where(sure | (not signed), _sign(toward), _sign(toward.sum()))
 
 
 def _placed(
@@ -88,8 +113,7 @@ def _placed(
     asked: NDArray[np.int64],
     along: Floats,
     told: NDArray[np.bool_],
-    signed: bool,
-) -> Places | None:
+) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
     owners, parts = [], []
     for sent in rounds:
         for whose, change, _ in sent.changes_of(asked):
@@ -108,7 +132,7 @@ def _placed(
     place, whose = np.concatenate(parts, axis=1)[:, order], whose[order]
     if not _together(place[:, told[whose]]):
         return None
-    return Places(asked[whose], place.sum(axis=0), signed)
+    return asked[whose], place.sum(axis=0)
 
 
 def _together(place: NDArray[np.float32]) -> bool:

@@ -56,8 +56,8 @@ class Told:
 
 
 def learned(places: Places, negatives: float) -> StepMixture:
-    """What all these messages have in common, by the likelier end."""
-    ends = (1.0, -1.0) if negatives else (1.0,)
+    """What all these messages have in common, by the likelier end if that is not known."""
+    ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
     fits = [
         fitted(places, negatives, _first(places, negatives, end), learning=True) for end in ends
     ]

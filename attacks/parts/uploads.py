@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,33 @@ def entries_of(
     mine, places = located(senders, users)
     for rows, entries in blocks(taken(component, mine)):
         yield places[rows], entries
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists of ``users`` (n,), places among those asked for: entry (E,) by entry, without fillings.
+
+    ``row`` (E,), ascending, is whose each is among ``users``, ``entries`` (E,) what is listed, in
+    its order, and ``numbers`` (E,) what is sent beside it, none where nothing is.
+    """
+
+    users: NDArray[np.intp]
+    row: NDArray[np.intp]
+    entries: NDArray[np.int64]
+    numbers: NDArray[Any]
+
+
+def lists_of(
+    users: NDArray[np.int64],
+    senders: NDArray[np.integer[Any]],
+    component: Component,
+    beside: Component | None = None,
+) -> Lists:
+    """What ``users`` (ascending) listed, with the number ``beside`` each entry."""
+    mine, places = located(senders, users)
+    row, column, entries = component.listed(mine)
+    numbers = np.zeros(0) if beside is None else beside.at(mine, row, column)
+    return Lists(places, row, entries.astype(np.int64), numbers)
 
 
 def taken(component: Component, mine: NDArray[np.intp]) -> Component:

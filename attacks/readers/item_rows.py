@@ -30,7 +30,9 @@ changes every row, neither says much.
 
 Where noise of a public ``scale`` falls on ``noisy_rows`` rows drawn by lot, a row that moved as far
 as noise moves one tells nothing, and all others are read as if there were none. With a public
-``edge_dropout`` so many own items may stay at most: a row that did not move proves nothing.
+``edge_dropout`` so many own items may stay at most: a row that did not move proves nothing. Where
+a device draws own items with repetition, a public ``own_draws`` times and ``negatives`` times as
+many others, a row of either kind stays with a chance that follows from how many there are.
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
 
@@ -60,6 +62,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
+_LEAST = 1e-6  # of an item
 _KEPT = 8  # messages a user that are intersected
 _SEVERAL = 4  # messages a user where one says little of which end is up
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
@@ -97,6 +100,8 @@ class ItemRows(MessageReader):
         negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
         several = _KEPT if pseudo else _SEVERAL if negatives == 1 else 1
         lot, scale, dropped = (public.get(n, 0.0) for n in ("noisy_rows", "scale", "edge_dropout"))
+        draws = public.get("own_draws", 0.0)
+        still: float | NDArray[np.float64]
         still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         read = np.zeros((len(users), 1), dtype=np.bool_)
@@ -118,7 +123,7 @@ class ItemRows(MessageReader):
                 touched &= ~noisy
                 for some, first, kept in by_rows(touched):
                     rows = change[some[:, None], first] * kept[:, :, None]
-                    own = None if beside is None else _own_rows(beside, asked[mine[some]])
+                    own = None if beside is None else own_rows(beside, asked[mine[some]])
                     if negatives > 1 and gradients:
                         place = (2 * own_probability(rows) - 1).astype(np.float32)
                     else:
@@ -130,6 +135,9 @@ class ItemRows(MessageReader):
                     moving = SURE * _MOVED * place
                     if negatives > 1:
                         moving = _doubted(moving, kept, negatives, ratio.shape[1])
+                    if draws and negatives:
+                        ours = np.count_nonzero((moving > 0) & kept, axis=1)
+                        still = _stayed(ours, draws, negatives, ratio.shape[1])
                     new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
                     new[noisy[some]] = 0.0
                     new[:, silent] = 0.0
@@ -150,10 +158,10 @@ def _turns(
     And what is sent beside it that has a vector of the sender, if anything is.
     """
     left = users
-    for sent, beside in _with_vectors(view, per_user):
+    for sent, beside in with_vectors(view, per_user):
         yield sent, users, beside
         left = left[~np.isin(left, sent.users)]
-    every = _with_vectors(view, len(view.rounds)) if len(left) else []
+    every = with_vectors(view, len(view.rounds)) if len(left) else []
     for sent, beside in reversed(every):
         heard = np.isin(left, sent.users)
         if heard.any():
@@ -161,7 +169,7 @@ def _turns(
             left = left[~heard]
 
 
-def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
+def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Messages of the item table, each with those that have the sender's own vector."""
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
@@ -175,7 +183,7 @@ def _with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelM
     return [(table, None) for table in tables]
 
 
-def _own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """The vectors (k, d) that these users have, as they sent them."""
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
@@ -239,6 +247,23 @@ def _doubted(
     chance = np.log(np.maximum(items - own, 1.0) / np.maximum(moved - own, 1.0))
     sure, unsure = log_expit(gain)[:, None], log_expit(-gain)[:, None]
     return np.asarray(np.logaddexp(sure + ratio, unsure + chance[:, None]), dtype=np.float32)
+
+
+def _stayed(
+    moved: NDArray[np.intp], draws: float, negatives: float, items: int
+) -> NDArray[np.float64]:
+    """Log-likelihood ratios (n, 1) of rows that did not move, of devices that ``moved`` (n,) own.
+
+    Of n own items D draws with repetition reach n (1 - (1 - 1/n)^D) on average.
+    """
+    low, high = np.maximum(moved, 1.0), np.full(len(moved), float(items))
+    for _ in range(_HALVINGS):
+        own = (low + high) / 2
+        more = -own * np.expm1(draws * np.log1p(-1 / own)) > moved
+        low, high = np.where(more, low, own), np.where(more, own, high)
+    others = np.maximum(items - own, 1.0) + _LEAST
+    ratio = draws * (np.log1p(-1 / own) - negatives * np.log1p(-1 / others))
+    return np.asarray(ratio.clip(-SURE, SURE)[:, None])
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:

@@ -34,23 +34,22 @@ Kamara and Wright, Inference attacks on property-preserving encrypted databases,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
 from fedrec_auditor.attacks.parts.prior import prior
-from fedrec_auditor.attacks.parts.uploads import entries_of, kept, last, names, senders
+from fedrec_auditor.attacks.parts.seen_lists import TENTHS, Floats, SeenLists, seen_codes
+from fedrec_auditor.attacks.parts.uploads import last, names, senders
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.compute import blocks
-from fedrec_auditor.targets.transcript import NOTHING, Kind, View
+from fedrec_auditor.targets.transcript import Kind, View
 
-Floats = NDArray[np.float64]
 _SAMPLE = 500  # users by whom it is told how lists are made
 _STEPS = 30
-_BLOCK = 2**22  # users times codes at once
+_BLOCK = 2**20  # users times codes at once
 _LEAST = 1e-6  # of a probability
 _LEAST_LISTED = 0.1  # of the catalogue, which hardly anybody has
 _CODES = 4  # times the catalogue: so many codes are told apart at most
@@ -59,7 +58,6 @@ _DIGITS = 6
 _PAIRS = 2**24  # codes times items, or times users, at once
 _PIECES = 8
 _EXACT = 0.05  # of the number of own items
-_TENTHS = 10
 _HARDLY = 0.02  # as often as a code is on average, where fitting begins
 
 
@@ -68,7 +66,7 @@ class ListedItems(MessageReader):
 
     Codes that nobody knows are matched to items by frequency, where it is known how popular these
     are and the senders' code is not at hand, those that come up most. Memory: some arrays of users
-    times items, or codes, and of 2^24 numbers.
+    times items, or codes, of 2^24 numbers, and the entries of one round.
     """
 
     reference = (
@@ -97,7 +95,7 @@ class ListedItems(MessageReader):
                 return _matched(view, name, users)
             some = np.arange(len(of_items))
             if len(lists) > 1:
-                some = some[np.isin(of_items, _seen_codes(view, name)).all(axis=1)]
+                some = some[np.isin(of_items, seen_codes(view, name)).all(axis=1)]
             if not len(some):
                 continue
             ratio = _told(view, name, of_items[some], users)
@@ -138,7 +136,7 @@ def _matched(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
     n_items = view.public.n_items
-    codes = _seen_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
+    codes = seen_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
     lists = _Lists.of(view, name, codes, seen_only=True)
@@ -185,135 +183,6 @@ def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
     )
 
 
-def _seen_codes(view: View, name: str, most: int | None = None) -> NDArray[np.int64]:
-    """All codes that are listed, ascending; or those, ``most``, that come up most."""
-    everybody = senders(view).astype(np.int64)
-    codes, counts = np.zeros(0, np.int64), np.zeros(0)
-    for _, uploads, component in kept(view, name):
-        for _, sent in entries_of(everybody, uploads.users, component):
-            new, more = np.unique(sent.astype(np.int64), return_counts=True)
-            codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
-            found = np.bincount(place, np.concatenate([counts, more]), len(codes))
-            counts = np.asarray(found, np.float64)
-    counts[codes == NOTHING] = 0.0
-    common = np.argsort(-counts, kind="stable")[:most]
-    return np.sort(codes[common[counts[common] > 0]])
-
-
-def _distinct(
-    sent: NDArray[Any], codes: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Of lists ``sent`` (k, W) every code once, by lists and in their order, without unknown ones.
-
-    Its list, its first column, which of ``codes`` it is, and how often it is there.
-    """
-    row, column = np.nonzero(sent != NOTHING)
-    code = np.searchsorted(codes, sent[row, column]).clip(max=len(codes) - 1)
-    known = codes[code] == sent[row, column]
-    row, column, code = row[known], column[known], code[known]
-    first, times = np.unique(row * len(codes) + code, return_index=True, return_counts=True)[1:]
-    order = np.argsort(first)
-    first = first[order]
-    return row[first], column[first], code[first], times[order]
-
-
-def _tenths(
-    numbers: NDArray[Any], row: NDArray[np.intp], column: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """In which tenth of its row each number is that stands at ``row`` (ascending), ``column``."""
-    order = np.lexsort((numbers[row, column], row))
-    count = np.bincount(row)
-    rank = np.empty(len(row), np.intp)
-    rank[order] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    return np.asarray(rank * _TENTHS // count[row])
-
-
-def _beside(view: View, name: str) -> str | None:
-    """What has a number for each entry of the list; None if nothing has."""
-    shape = last(view, name).shape
-    alike = (n for n in names(view) if last(view, n).shape == shape and n != name)
-    return next((n for n in alike if last(view, n).kind is Kind.RATINGS), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What users (n,) list of codes (D,) in so many ``rounds`` (n, 1).
-
-    In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
-    places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted. Lists that are
-    ``turned`` are read from their end.
-    ``key`` (E,) is the user and the code, u D + c, of each code of each list, and ``tenths`` (2, E)
-    are those by its place and by the number beside it, 0 where there is none.
-    """
-
-    rounds: Floats
-    once: Floats
-    more: Floats
-    place: Floats
-    size: Floats
-    ascending: Floats
-    key: NDArray[np.int64]
-    tenths: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
-        view: View,
-        name: str,
-        codes: NDArray[np.int64],
-        users: NDArray[np.int64],
-        turned: bool = False,
-    ) -> _Seen:
-        shape = len(users), len(codes)
-        rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
-        once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        keys, tenths = [np.zeros(0, np.int64)], [np.zeros((2, 0), np.int64)]
-        beside = _beside(view, name)
-        for _, uploads, component in kept(view, name):
-            numbers = component if beside is None else uploads.components[beside]
-            for (whose, sent), (_, number) in zip(
-                entries_of(users, uploads.users, component),
-                entries_of(users, uploads.users, numbers),
-                strict=True,
-            ):
-                row, column, code, times = _distinct(sent, codes)
-                count = np.bincount(row, minlength=len(sent))
-                turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-                if turned:
-                    turn = count[row] - 1 - turn
-                there = np.full((len(sent), shape[1]), np.inf)
-                there[row, code] = turn
-                falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
-                rounds[whose] += 1
-                once[whose[row], code] += times == 1
-                more[whose[row], code] += times > 1
-                place[whose] = np.maximum(place[whose], there)
-                size[whose] = np.maximum(size[whose], count)
-                ascending[whose] += np.bincount(falls, minlength=len(sent)) == 0
-                keys.append(whose[row] * shape[1] + code)
-                valued = np.zeros_like(turn) if beside is None else _tenths(number, row, column)
-                tenths.append(np.stack([turn * _TENTHS // count[row], valued]))
-        return cls(
-            rounds,
-            once,
-            more,
-            place,
-            size,
-            ascending,
-            key=np.concatenate(keys),
-            tenths=np.concatenate(tenths, axis=1),
-        )
-
-    def of_users(self, some: NDArray[np.bool_]) -> _Seen:
-        """That of some of the users."""
-        owner, code = np.divmod(self.key, self.once.shape[1])
-        kept = some[owner]
-        key = (np.cumsum(some) - 1)[owner[kept]] * self.once.shape[1] + code[kept]
-        parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return _Seen(**parts, key=key, tenths=self.tenths[:, kept])
-
-
 @dataclass(frozen=True, slots=True)
 class _Classes:
     """How often one's own codes are listed in a round, and where: the same of all users.
@@ -327,55 +196,58 @@ class _Classes:
     alike: float
 
     @classmethod
-    def fitted(cls, seen: _Seen, *, places: bool) -> _Classes:
+    def fitted(cls, seen: SeenLists, *, places: bool) -> _Classes:
         """Of all that is ``seen``, by the place in lists or not."""
         return _fit(seen, None, places)[0]
 
-    def ratio(self, seen: _Seen, *, places: bool) -> Floats:
+    def ratio(self, seen: SeenLists, *, places: bool) -> Floats:
         """Log-likelihood ratios (n, D) of being one's own."""
         return _fit(seen, self, places)[1]
 
-    def where(self, seen: _Seen, often: Floats) -> Floats:
-        """What the tenths of its entries tell of each code, (n, D); ``often`` (n D,) it has one."""
-        place, number = (told[each] for told, each in zip(self.told, seen.tenths, strict=True))
-        number = number / (1.0 + (often[seen.key] - 1.0) * self.alike)
-        told = np.bincount(seen.key, place + number, len(often)).astype(np.float64)
-        return np.asarray(told.reshape(seen.once.shape))
+    def where(self, seen: SeenLists, often: Floats) -> Floats:
+        """What the tenths of its entries tell of each code, (n, D); ``often`` (E,) it has one."""
+        place, number = np.einsum("kt,kte->ke", self.told, seen.tenths)
+        told = np.zeros(seen.once.shape)
+        told.ravel()[seen.key] = place + number / (1.0 + (often - 1.0) * self.alike)
+        return told
 
     @classmethod
-    def maximised(cls, seen: _Seen, mine: Floats, own: Floats, often: Floats) -> _Classes:
+    def maximised(cls, seen: SeenLists, mine: Floats, own: Floats, often: Floats) -> _Classes:
         """By how probably each code is the user's own, ``mine`` (n, D), and how often it is listed.
 
         ``own`` (3,) need not add up to 1.
         """
-        each, told, apart = mine.ravel()[seen.key], [], np.zeros(0)
-        for tenth in seen.tenths:
-            shares = []
-            for weight in (each, 1 - each):
-                found = np.bincount(tenth, weight, _TENTHS) + 1.0
-                shares.append(found / found.sum())
-            told.append(np.log(shares[0]) - np.log(shares[1]))
-            means = [share @ np.arange(_TENTHS) for share in shares]
-            apart = tenth - np.where(each > 0.5, *means)
+        each = mine.ravel()[seen.key]
+        found = [np.einsum("kte,e->kt", seen.tenths, weight) + 1.0 for weight in (each, 1 - each)]
+        shares = np.stack([one / one.sum(axis=1, keepdims=True) for one in found])
+        told = np.log(shares[0]) - np.log(shares[1])
+        tenth = np.arange(TENTHS, dtype=np.float64)
+        own_mean, other_mean = shares[:, 1] @ tenth
+        mean = np.where(each > 0.5, own_mean, other_mean)
+        total, squares = (np.einsum("t,te->e", of, seen.tenths[1]) for of in (tenth, tenth * tenth))
+        squared = (squares - 2 * mean * total + often * mean * mean).sum()
+        shared = ((total - often * mean) ** 2).sum() - squared
         pairs = (often * (often - 1.0)).sum()
-        shared = (np.bincount(seen.key, apart, len(often)) ** 2).sum() - (apart**2).sum()
-        alike = shared / max(pairs, 1.0) / max(float((apart**2).mean()), _LEAST) if pairs else 0.0
-        return cls(own / own.sum(), np.stack(told), float(np.clip(alike, 0.0, 1.0)))
+        apart = max(float(squared / max(often.sum(), 1.0)), _LEAST)
+        alike = shared / max(pairs, 1.0) / apart if pairs else 0.0
+        return cls(own / own.sum(), told, float(np.clip(alike, 0.0, 1.0)))
 
 
-def _fit(seen: _Seen, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
+def _fit(seen: SeenLists, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
     """The classes, which may be ``known``, and the log-likelihood ratios (n, D) of one's own.
 
     Of ``parts`` (3, n, D) the first is one's own. The last step only reads.
     """
     if not places:
-        seen = replace(seen, tenths=seen.tenths * np.array([[0], [1]]))
+        nowhere = np.zeros_like(seen.tenths[0])
+        nowhere[0] = seen.tenths[0].sum(axis=0)
+        seen = replace(seen, tenths=np.stack([nowhere, seen.tenths[1]]))
     counts = np.stack([seen.rounds - seen.once - seen.more, seen.once, seen.more])
-    often = (seen.once + seen.more).ravel()
+    often = (seen.once + seen.more).ravel()[seen.key]
     shares = counts.mean(axis=2) / seen.rounds[:, 0] + _LEAST
     own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
     own[1:] *= 0.98 / own[1:].sum()
-    classes = known or _Classes(own, np.zeros((2, _TENTHS)), 0.0)
+    classes = known or _Classes(own, np.zeros((2, TENTHS)), 0.0)
     others = np.stack([shares, shares * np.array([[1.0], [_HARDLY], [_HARDLY]])])
     others /= others.sum(axis=1, keepdims=True)
     mine = (0.5 * shares[1:].sum(axis=0)).clip(_LEAST, 0.5)
@@ -433,7 +305,7 @@ class _Lists:
         everybody = senders(view).astype(np.int64)
         few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
-        seen = _Seen.of(view, name, codes, some)
+        seen = SeenLists.of(view, name, codes, some)
         often = (seen.rounds > 1)[:, 0]
         listed = np.maximum((seen.once + seen.more).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
@@ -442,14 +314,17 @@ class _Lists:
         popular, usual = None, 0.0
         places = not _sorted(seen)
         if often.any():
-            classes = _Classes.fitted(seen.of_users(often), places=places)
-            rule = _Rule.of(seen.of_users(often))
+            again = seen.of_users(often)
+            rule = _Rule.of(again)
             if rule is None:
-                rule = _Rule.of(_Seen.of(view, name, codes, some[often], turned=True))
+                back = SeenLists.of(view, name, codes, some[often], turned=True)
+                rule = _Rule.of(back)
                 turned = rule is not None
+                again = back if turned else again
+            classes = _Classes.fitted(again, places=places)
         elif others and (popular := _popular(seen)) is not None:
             if _are_last(seen, popular):
-                seen, popular = _Seen.of(view, name, codes, some, turned=True), -popular
+                seen, popular = SeenLists.of(view, name, codes, some, turned=True), -popular
                 turned = True
             begin = _likely_beginning(seen, popular)[np.isfinite(seen.place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
@@ -462,7 +337,7 @@ class _Lists:
         return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
 
     def _ratio(self, users: NDArray[np.int64]) -> Floats:
-        seen = _Seen.of(self.view, self.name, self.codes, users, self.turned)
+        seen = SeenLists.of(self.view, self.name, self.codes, users, self.turned)
         often = (seen.rounds > 1)[:, 0]
         chance = (self.others * seen.size[:, None]).clip(_LEAST, 1.0)
         times = seen.once + 2 * seen.more
@@ -484,12 +359,12 @@ class _Lists:
         return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
 
 
-def _sorted(seen: _Seen) -> bool:
+def _sorted(seen: SeenLists) -> bool:
     """Whether most lists have their codes in ascending order."""
     return bool(seen.ascending.sum() > 0.5 * seen.rounds.sum())
 
 
-def _beginning(seen: _Seen) -> Floats:
+def _beginning(seen: SeenLists) -> Floats:
     """How many codes begin every list of a user, in any order, before others that differ, (n,).
 
     0 where there is no such beginning. The first n are the same where n codes are before n in all.
@@ -515,7 +390,7 @@ class _Rule:
     each: float
 
     @classmethod
-    def of(cls, seen: _Seen) -> _Rule | None:
+    def of(cls, seen: SeenLists) -> _Rule | None:
         """As users show of whom there are several lists; None where most have no beginning.
 
         Lists that are sorted begin alike by chance.
@@ -532,7 +407,7 @@ class _Rule:
     def _own(self, size: Floats) -> Floats:
         return np.rint((size - self.fixed) / (1.0 + self.each))
 
-    def sizes(self, seen: _Seen) -> Floats:
+    def sizes(self, seen: SeenLists) -> Floats:
         """How many codes begin the lists of each user, (n,); NaN where that is not known."""
         shown, told = _beginning(seen), self._own(seen.size).clip(min=0.0)
         return np.asarray(
@@ -540,7 +415,7 @@ class _Rule:
         )
 
 
-def _popular(seen: _Seen) -> Floats | None:
+def _popular(seen: SeenLists) -> Floats | None:
     """How much each code speaks for being one's own where these begin the lists of a single round.
 
     Own ones are the more popular. None where lists are sorted, or would have a beginning as clearly
@@ -557,7 +432,7 @@ def _popular(seen: _Seen) -> Floats | None:
     return told if gain.mean() > _LUCK * gain.std() / np.sqrt(len(gain)) else None
 
 
-def _are_last(seen: _Seen, told: Floats) -> bool:
+def _are_last(seen: SeenLists, told: Floats) -> bool:
     """Whether one's own stand behind the others: how often each comes up differs more there."""
     begin = _likely_beginning(seen, told)
     parts = begin, np.isfinite(seen.place) - begin
@@ -565,30 +440,38 @@ def _are_last(seen: _Seen, told: Floats) -> bool:
     return bool(rest > head)
 
 
-def _fitted(seen: _Seen) -> tuple[Floats, Floats]:
+def _fitted(seen: SeenLists) -> tuple[Floats, Floats]:
     """Log-ratios (D,) of codes in beginnings and behind, and how clear those are, (n,)."""
-    there = np.isfinite(seen.place)
+    there, order = np.isfinite(seen.place), _order(seen)
     own = np.where(there, 1 - np.where(there, seen.place, 0) / seen.size[:, None].clip(min=1), 0.0)
     for _ in range(_STEPS):
         head, rest = (np.where(there, each, 0.0).sum(axis=0) + 0.5 for each in (own, 1 - own))
         told = np.log(head / head.sum()) - np.log(rest / rest.sum())
-        own = _likely_beginning(seen, told)
-    return told, logsumexp(_before(seen, told)[0], axis=1) - np.log1p(seen.size)
+        own = _likely_beginning(seen, told, order)
+    return told, logsumexp(_before(seen, told, order), axis=1) - np.log1p(seen.size)
 
 
-def _before(seen: _Seen, told: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """How much speaks for each length of the beginning, (n, D + 1), and codes by their places."""
-    order = np.argsort(seen.place, axis=1, kind="stable")
+def _order(seen: SeenLists) -> NDArray[np.intp]:
+    """Codes by their places in the list of each user, (n, W) for the longest of W, then others."""
+    longest = int(seen.size.max(initial=0))
+    return np.argsort(seen.place, axis=1, kind="stable")[:, :longest]
+
+
+def _before(seen: SeenLists, told: Floats, order: NDArray[np.intp]) -> Floats:
+    """How much speaks for each length of the beginning, (n, W + 1)."""
     inside = np.arange(order.shape[1]) < seen.size[:, None]
     speaks = np.cumsum(np.where(inside, told[order], 0.0), axis=1)
     speaks = np.where(inside, speaks, -np.inf)
-    return np.concatenate([np.zeros((len(order), 1)), speaks], axis=1), order
+    return np.concatenate([np.zeros((len(order), 1)), speaks], axis=1)
 
 
-def _likely_beginning(seen: _Seen, told: Floats) -> Floats:
+def _likely_beginning(
+    seen: SeenLists, told: Floats, order: NDArray[np.intp] | None = None
+) -> Floats:
     """How probable it is that each code is in the beginning of a user's list, (n, D)."""
-    speaks, order = _before(seen, told)
+    order = _order(seen) if order is None else order
+    speaks = _before(seen, told, order)
     longer = np.cumsum(softmax(speaks, axis=1)[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    own = np.zeros(longer.shape)
+    own = np.zeros(seen.place.shape)
     np.put_along_axis(own, order, longer, axis=1)
     return own

@@ -18,7 +18,8 @@ One message says little of its direction and of the sizes of steps; all messages
    of a Poisson distribution; a step is a message's own, drawn from a normal distribution that all
    messages together tell, as they tell how often each item is met.
 4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
-   the direction that is likelier. Without negatives own items may move either way. Rounds add up.
+   the direction that is likelier; with as many negatives as own items, by the user's vector, if it
+   is sent. Without negatives own items may move either way. Rounds add up.
 
 Noise is nowhere else than in its own entry. So the places by some columns and by the others go
 together only as far as rows were moved; where they do not, user by user and beyond what items have
@@ -36,7 +37,7 @@ from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.row_places import places
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
-from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_rows, with_vectors
 from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
@@ -75,7 +76,8 @@ class NoisyRows(MessageReader):
         asked = users[np.isin(users, senders)]
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        found = places(rounds, sample, asked)
+        vectors = _vectors(view, np.union1d(sample, asked)) if negatives == 1 else None
+        found = places(rounds, sample, asked, vectors)
         if found is None:
             return Evidence(users=users, log_ratio=ratio)
         common = step_mixture.learned(found.of(sample), negatives)
@@ -86,3 +88,16 @@ class NoisyRows(MessageReader):
             ratio[mine] = np.clip(told.ratio, -SURE, SURE)
             activity[mine] = logit(told.shares) - logit(common.share)
         return Evidence(users=users, log_ratio=ratio, items=common.items, activity=activity)
+
+
+def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """The sums (n, d) of the vectors that ``users`` send for themselves; None if none is sent."""
+    out, found = None, with_vectors(view, ROUNDS)
+    for _, beside in found:
+        if beside is None:
+            return None
+        mine = users[np.isin(users, beside.users)]
+        rows = own_rows(beside, mine)
+        out = np.zeros((len(users), rows.shape[1])) if out is None else out
+        out[np.searchsorted(users, mine)] += rows
+    return out

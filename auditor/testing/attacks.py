@@ -87,8 +87,6 @@ def narrow(name: str, rounds: int = 2) -> Target:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
-    if name == "uc-fedrec":  # else a device draws all items of so few
-        target = replace(target, batch=8)
     short: Target = target.shortened(rounds)
     return short
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _CLOSE = 1e-9
+# Types of entries that are plain values as lists: truth values and numbers of at most 128 bits.
+_PLAIN = "?bhilqBHILQefdFD"
 # As it is while another one stands in for it.
 _array = np.array
 
@@ -84,8 +87,11 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
     if isinstance(answer, Raised):
         return "raised", answer.name
     if isinstance(answer, np.ndarray):
-        entries = answer.view(np.ndarray).tolist() if answer.ndim else answer[()]
-        return _structure(entries, leaves)
+        answer = answer.view(np.ndarray)
+        if answer.ndim and answer.dtype.char in _PLAIN and not _has_nan(answer):
+            leaves += answer.ravel().tolist()
+            return _of_shape(answer.shape)
+        return _structure(answer.tolist() if answer.ndim else answer[()], leaves)
     if isinstance(answer, dict):
         items = sorted(answer.items(), key=lambda item: repr(item[0]))
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
@@ -99,6 +105,18 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
         return "set", _structure(sorted(answer, key=repr), leaves)
     leaves.append(leaf(answer))
     return "value"
+
+
+def _has_nan(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" and array.size > 0 and math.isnan(array.min())
+
+
+@cache
+def _of_shape(shape: tuple[int, ...]) -> Hashable:
+    """The structure of an array of numbers: that of its lists."""
+    if len(shape) == 1 or not shape[0]:
+        return "row", shape[0]
+    return "list", (_of_shape(shape[1:]),) * shape[0]
 
 
 def close(one: Any, other: Any) -> bool:

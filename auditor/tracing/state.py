@@ -99,7 +99,7 @@ class State:
             names = ", ".join(list(dict.fromkeys(changed))[:3])
             raise NotTraced(
                 f"it changes what it keeps between calls ({names}), on which later answers may "
-                "depend"
+                "depend: to verify what one device sends, make it anew in every call"
             )
 
     def _keep(

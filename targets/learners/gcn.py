@@ -22,12 +22,13 @@ class Gcn(Embeddings):
     deep = True
     learning = MappingProxyType(
         {
+            "private_user": True,
             "server": "adam",
-            "server_rate": 0.05,
-            "rounds": 120,
+            "server_rate": 0.02,
+            "rounds": 180,
             "epochs": 1,
             "optimizer": "sgd",
-            "learning_rate": 0.01,
+            "learning_rate": 0.02,
             "learner": {"dimension": 16, "init_scale": 0.2},
         }
     )

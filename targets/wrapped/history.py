@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,17 @@ class History:
     def __len__(self) -> int:
         """Number of interactions."""
         return len(self.items)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> History:
+        """A copy whose arrays can be written into; quicker than a copy of any object."""
+        return replace(
+            self,
+            items=self.items.copy(),
+            ratings=self.ratings.copy(),
+            timestamps=None if self.timestamps is None else self.timestamps.copy(),
+            genres=None if self.genres is None else self.genres.copy(),
+            attributes=dict(self.attributes),
+        )
 
     def dense(self) -> NDArray[np.float32]:
         """Ratings of all items, (n_items,): 0 where there is none."""

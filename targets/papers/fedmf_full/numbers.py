@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_full import FedMfFull
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_part import FedMfPart
-from fedrec_auditor.targets.transcript import Uploads
 
 _ITEMS = 40
+_RATED = (1, 20, 40)
 
 
-def _message(system: FedMfFull | FedMfPart, rated: int) -> Uploads:
-    """The first message of a user of so many ratings."""
-    one = Interactions.of(np.where(np.arange(_ITEMS) < rated, 4.0, 0.0)[None])
-    table = {"item": np.full((_ITEMS, system.dimension), system.first, np.float32)}
-    return system.upload(one, table, np.random.default_rng(0))
+def _on_the_wire(system: FedMfFull | FedMfPart) -> tuple[NDArray[np.bool_], int]:
+    """Which rows three users send in a training's second round, (3, 40), and a row's numbers."""
+    rated = np.arange(_ITEMS) < np.array(_RATED)[:, None]
+    run = system.shortened(2).run(Interactions.of(rated * 4.0), np.random.default_rng(0))
+    part = run.transcript.rounds[-1].uploads.components["item"]
+    return part.sent(np.arange(len(_RATED))), part.shape[1]
 
 
-def sent() -> Iterator[Pair]:
-    """Numbers on the wire of users who rated little and much."""
-    for rated in (1, 20, 40):
-        part = _message(FedMfFull(), rated).components["item"]
-        rows = int(part.sent(np.arange(1)).sum())
-        yield 4000.0, float(rows * part.shape[1]), {"rated": rated}
+def sent(system: FedMfFull | FedMfPart | None = None) -> Iterator[Pair]:
+    """Numbers on the wire of users who rated little and much, in a training's second round."""
+    rows, width = _on_the_wire(system or FedMfFull())
+    for rated, count in zip(_RATED, rows.sum(axis=1), strict=True):
+        yield 4000.0, float(count * width), {"rated": rated}
 
 
-def shown() -> Iterator[Pair]:
-    """Rows on the wire are those of the rated items."""
-    part = _message(FedMfPart(), 20).components["item"]
-    rows = part.sent(np.arange(1))[0]
+def shown(system: FedMfFull | FedMfPart | None = None) -> Iterator[Pair]:
+    """Rows on the wire are those of the items that a user of 20 ratings rated."""
+    rows = _on_the_wire(system or FedMfPart())[0][1]
     yield 1.0, 2.0 * float(rows[:20].sum()) / float(rows.sum() + 20)

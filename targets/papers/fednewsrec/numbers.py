@@ -6,15 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.papers.fednewsrec.systems.fednewsrec import FedNewsRec
 
+_USERS, _ITEMS = 943, 200
 
-def counts() -> Iterator[Pair]:
-    """Of how many senders of a round the count is the length of the history."""
-    data = Synthetic(n_users=943, n_items=200, profile=20).load()
-    system = FedNewsRec(rounds=1, cohort=943)
-    (one,) = system.run(data, np.random.default_rng(0)).transcript.rounds
-    told = one.uploads.components["count"].dense(np.arange(943))
-    yield 0.0, float((told == np.diff(data.ratings.indptr)[one.uploads.users]).mean())
+
+def counts(system: FedNewsRec | None = None) -> Iterator[Pair]:
+    """Users who clicked from 1 item to all: of how many a message's count says how many it was."""
+    rng = np.random.default_rng(0)
+    clicks = rng.integers(1, _ITEMS + 1, size=_USERS)
+    clicked = np.argsort(rng.random((_USERS, _ITEMS)), axis=1) < clicks[:, None]
+    system = system or FedNewsRec(rounds=1, cohort=_USERS)
+    (one,) = system.run(Interactions.of(clicked * 1.0), rng).transcript.rounds
+    told = one.uploads.components["count"].dense(np.arange(len(one.uploads.users)))
+    yield 0.0, float((told == clicks[one.uploads.users]).mean())

@@ -173,3 +173,41 @@ def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
     assert found is not None
     assert (found[:, 20:] == (0.0 if senders == 200 else -SURE)).all()
     assert auc(found[:, :20].ravel(), own.ravel()) > 0.95
+
+
+def test_an_own_item_that_a_device_did_not_draw_is_told_by_how_often_it_draws() -> None:
+    """Of 15 own items 20 draws with repetition leave out one in four, of 45 others two in three.
+
+    A row that stays has the likelihood ratio of that; with no word of draws it is taken as proof.
+    """
+    rng, draws, count, items = np.random.default_rng(3), 20, 15, 60
+    own = np.argsort(rng.random((80, items)), axis=1) < count
+    ways, rows = rng.normal(size=(80, 4)), np.arange(80)[:, None]
+    first, second = [], []
+    for places, many, found in ((own, count, first), (~own, items - count, second)):
+        which = np.nonzero(places)[1].reshape(80, many)
+        for _ in range(2):
+            times = np.zeros((80, items))
+            np.add.at(times, (rows, which[rows, rng.integers(many, size=(80, draws))]), 1)
+            found.append(times)
+    rounds = [
+        sent(
+            {
+                "item": Dense((up - down)[:, :, None] * ways[:, None], Kind.CHANGE),
+                "own": Dense(ways, Kind.VECTOR),
+            },
+            {"item": np.zeros((items, 4))},
+        )
+        for up, down in zip(first, second, strict=True)
+    ]
+    settings = {"negatives": 1.0, "own_draws": float(draws)}
+    readers, ratio = told(view_of(*rounds, users=80, items=items, settings=settings))
+    assert readers == ["ItemRows"]
+    still = ~np.any(first + second, axis=0)
+    expected = 2 * draws * (np.log1p(-1 / count) - np.log1p(-1 / (items - count)))
+    assert ratio[still].mean() == pytest.approx(expected, abs=0.25)
+    silent = view_of(*rounds, users=80, items=items, settings={"negatives": 1.0})
+    proof = told(silent)[1]
+    areas = [np.mean([auc(found[u], own[u]) for u in range(80)]) for found in (ratio, proof)]
+    assert areas[0] > areas[1] + 0.01
+    assert areas[0] > 0.97

@@ -149,6 +149,20 @@ def test_numbers_beside_a_sorted_list_tell_what_its_order_does_not() -> None:
     assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > f1(plain) + 0.05
 
 
+def test_who_shows_no_end_is_read_by_the_places_that_ends_have() -> None:
+    """One in three has an item behind its own; how many are before them no list says."""
+
+    def some(items: Ids, rng: np.random.Generator) -> Ids:
+        rest = others(items, rng)
+        before, behind = rest[: rng.integers(5, 70)], rest[70 : 70 + (items.sum() % 3 == 0)]
+        return np.concatenate([before, items, behind])
+
+    short = HELD.sum(axis=1) < 20
+    open_end = short & (HELD @ np.arange(ITEMS) % 3 == 0)
+    guess = best_f1_sets(posterior(reading.evidence(view(some, 2), np.arange(USERS))))
+    assert float(metrics.set_f1(guess, HELD)[open_end].mean()) > 0.8
+
+
 @pytest.mark.parametrize("lister", [last, last_of_thrice])
 def test_who_was_seen_once_is_read_by_what_others_lists_are_made_of(lister: Lister) -> None:
     seen, once = view(lister, 2), np.arange(USERS) % 3 == 0

@@ -82,3 +82,34 @@ def test_evidence_is_about_as_sure_as_it_is_right(laplace: bool) -> None:
 def test_noise_alone_tells_nothing() -> None:
     """Each play by chance once in a thousand times."""
     assert not any(told(played(0.0, seed)[0])[1].any() for seed in range(4))
+
+
+@pytest.mark.parametrize(("alike", "doubt"), [(0.0, 0.0), (0.0, 0.1), (3.0, 0.1), (3.0, 2.0)])
+def test_which_end_is_up_is_told_by_the_vectors_that_users_send(alike: float, doubt: float) -> None:
+    """With as many negatives as own items either end may be: unlike ways, at first, and alike ones.
+
+    One step a message is planted, along a vector that is sent with noise of size ``doubt``. As ways
+    are alike, all vectors together tell what a noisy one does not.
+    """
+    rng = np.random.default_rng(7)
+    met = rng.random((USERS, ITEMS)) < 0.15
+    ways = alike * rng.normal(size=WIDTH) / 4 + rng.normal(size=(USERS, WIDTH)) / 4
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    base = {"v": rng.normal(size=(ITEMS, WIDTH))}
+    found = {}
+    for known in (False, True):
+        rounds = []
+        for _ in range(ROUNDS):
+            steps = np.where(met, 1.0, -0.15 / 0.85)[:, :, None] * ways[:, None]
+            moved = 6 * steps + rng.normal(size=(*met.shape, WIDTH))
+            parts = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+            vectors = ways + doubt * rng.normal(size=ways.shape)
+            if known:
+                parts["own"] = Dense(vectors, Kind.VECTOR)
+            rounds.append(sent(parts, base))
+        view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
+        readers, ratio = told(view)
+        assert readers == ["NoisyRows"]
+        found[known] = np.array([auc(ratio[user], met[user]) for user in range(USERS)])
+    assert found[True].min() > 0.95
+    assert alike or 0.3 < found[False].mean() < 0.7

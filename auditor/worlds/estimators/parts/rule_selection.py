@@ -293,7 +293,7 @@ def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
     """Positions in increasing ``tails``, about ``_TAILS``, evenly in rank and in its logarithm."""
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
-    wanted = _ranks(float(tails[-1]))
+    wanted = _ranks(max(1.0, float(tails[-1])))  # there may be none in one half of the draws
     return np.unique(np.minimum(np.searchsorted(tails, wanted), len(tails) - 1))
 
 

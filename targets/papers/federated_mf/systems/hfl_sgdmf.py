@@ -50,8 +50,9 @@ class HflSgdmf(NoisySteps):
             "spread": 0.1,
             "rate": 0.1,
             "rounds": 200,
-            "learning_rate": 1.0,
+            "learning_rate": 0.5,
             "tuning": 0,
+            "train_both": True,
         }
     )
     holding = Users()

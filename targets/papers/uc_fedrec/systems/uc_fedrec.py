@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -46,7 +46,7 @@ from fedrec_auditor.targets.systems.system import (
     Unperturbed,
     received,
 )
-from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 _BLOCK = 1 << 22  # numbers of all devices at once
 _FILTER = "filter."
@@ -140,6 +140,12 @@ class UcFedRec(Unperturbed):
         one = dp.GaussianDpEvent(self.deviation / (2.0 * self.side))
         training = scope.horizon is Horizon.TRAINING
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: also how many own items a device draws, with repetition."""
+        known = super().public(interactions)
+        draws = float(self.epochs * self.batch)
+        return replace(known, settings={**known.settings, "own_draws": draws})
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Rounds of a cohort that is drawn by ``rng``; what a user hides is drawn once."""

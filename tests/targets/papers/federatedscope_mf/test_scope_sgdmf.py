@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
@@ -13,6 +17,7 @@ from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federatedscope_mf.systems.fs_hfl_sgdmf import FsHflSgdmf
 from fedrec_auditor.targets.papers.federatedscope_mf.systems.fs_vfl_sgdmf import FsVflSgdmf
+from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
 
@@ -49,6 +54,78 @@ def test_no_two_ratings_move_both_tables_farther_apart_than_is_charged() -> None
         apart = math.sqrt(((u - w) ** 2).sum() + (v**2).sum() + (x**2).sum())
         farthest = max(farthest, apart / unit)
     assert 1.9 < farthest <= math.sqrt(GOLDEN**2 + 2.0)
+
+
+class Shuffled:
+    """A generator whose next order is given."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        self._order = np.array(order)
+
+    def permutation(self, count: int) -> np.ndarray:
+        assert count == len(self._order)
+        return self._order
+
+
+Batches = tuple[frozenset[tuple[int, int]], ...]
+
+
+def law(batches: list[Batches]) -> dict[Batches, Fraction]:
+    return {each: Fraction(times, len(batches)) for each, times in Counter(batches).items()}
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_a_rating_that_comes_takes_the_place_of_one_other_in_a_batch(
+    kind: type[FsHflSgdmf | FsVflSgdmf],
+) -> None:
+    """In all orders: with the chance that is charged it is drawn, and what it displaces is even.
+
+    Where it is not drawn, batches have the law that they have without it. Where it is, so they do
+    when one of the ratings that are in no batch, each as likely, stands in its place.
+    """
+    new = (1, 2)
+    table = np.array([[4.0, 0, 2.0, 0], [0, 5.0, 0, 1.0], [3.0, 0, 0, 0]])
+    before = sparse.csr_array(table)
+    table[new] = 3.0
+    after = sparse.csr_array(table)
+    system = kind(local_steps=2, users=20, rate=0.1, ratings=before.nnz)
+
+    def drawn(ratings: sparse.csr_array) -> list[Batches]:
+        found, steps = [], system.local_steps
+        for order in permutations(range(ratings.nnz)):
+            one = system.descent(3).draw(ratings, Shuffled(order), steps)  # type: ignore[arg-type]
+            rated = list(zip(one.rows.tolist(), ratings.indices[one.places].tolist(), strict=True))
+            found.append(tuple(frozenset(rated[a:b]) for a, b in pairwise(one.starts)))
+        return found
+
+    with_it = [(each, new in frozenset().union(*each)) for each in drawn(after)]
+    came = [each for each, there in with_it if there]
+    share = Fraction(len(came), len(with_it))
+    assert share == Fraction(system.local_steps * system.batch, after.nnz)
+    assert share <= system.chance < 1
+    every = set(zip(*(ends.tolist() for ends in after.nonzero()), strict=True))
+    swapped = [
+        tuple(batch - {new} | {other} if new in batch else batch for batch in each)
+        for each in came
+        for other in sorted(every - frozenset().union(*each))
+    ]
+    expected = law(drawn(before))
+    assert law([each for each, there in with_it if not there]) == expected
+    assert law(swapped) == expected
+
+
+def test_who_steps_alone_draws_every_order_of_batches_alike() -> None:
+    """Of 5 ratings 2 and then 2: 30 ways."""
+    many = 30_000
+    row = sparse.csr_array(np.tile(np.array([[1.0, 0, 2.0, 3.0, 4.0, 5.0]]), (many, 1)))
+    system = FsHflSgdmf(local_steps=2, users=20, rate=0.1)
+    streams = Streams.spawn(np.random.default_rng(0), many)
+    one = system.descent(1).draw_alone(row, streams, 2)
+    columns = row.indices[one.places].reshape(many, 4)
+    assert (np.diff(one.starts) == 2).all()
+    ways = Counter((*sorted(each[:2]), *sorted(each[2:])) for each in columns.tolist())
+    assert len(ways) == 30
+    assert max(abs(times - many / 30) for times in ways.values()) < 5 * math.sqrt(many / 30)
 
 
 @pytest.mark.parametrize("kind", SYSTEMS)

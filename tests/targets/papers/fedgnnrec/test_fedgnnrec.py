@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.targets.components import Kind, Rows
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.fedgnn.numbers import left
 from fedrec_auditor.targets.papers.fedgnnrec import numbers
 from fedrec_auditor.targets.papers.fedgnnrec.systems.fedgnnrec import FedGnnRec
 from fedrec_auditor.targets.systems.base import Population
@@ -136,7 +137,13 @@ def test_a_value_shows_in_numbers_alone_and_an_item_in_the_list() -> None:
 
 
 def test_pseudo_items_by_the_order_and_by_the_intersection() -> None:
+    """Of lists that are sent, against formulas: with few rounds and sorted it is told by chance."""
     (claimed, ordered, _), (_, common, names) = numbers.pseudo_items()
     assert (claimed, ordered) == (106 / 606, 1.0)
     assert names["name"].endswith("9 rounds")
-    assert common > 0.999
+    assert common == pytest.approx(left(1682, 106, 500, 9), abs=0.002)
+    system = FedGnnRec(order="sorted", rounds=30)
+    (_, ordered, _), (_, common, names) = numbers.pseudo_items(system)
+    assert names["name"].endswith("2 rounds")
+    assert ordered == pytest.approx(106 / 606, abs=0.02)
+    assert common == pytest.approx(left(1682, 106, 500, 2), abs=0.01)

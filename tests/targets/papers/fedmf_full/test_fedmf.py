@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.fedmf_full import numbers
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_full import FedMfFull
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_part import FedMfPart
 from fedrec_auditor.targets.systems.base import Population
@@ -43,6 +44,13 @@ def test_rounds_are_those_of_the_code(system: FedMfFull | FedMfPart) -> None:
         items = items - sent.sum(axis=0)
     scores = system.score(run.model, Interactions.of(given), np.arange(5))
     assert scores == pytest.approx(users @ items.T, rel=1e-5)
+
+
+def test_rows_on_the_wire_are_counted_in_messages() -> None:
+    assert [count for _, count, _ in numbers.sent()] == [4000.0] * 3
+    assert [count for _, count, _ in numbers.sent(FedMfPart())] == [100.0, 2000.0, 4000.0]
+    assert [f1 for _, f1 in numbers.shown()] == [1.0]
+    assert [f1 for _, f1 in numbers.shown(FedMfFull())] == pytest.approx([2 / 3])
 
 
 def bound(system: FedMfFull | FedMfPart, scope: Scope) -> float:

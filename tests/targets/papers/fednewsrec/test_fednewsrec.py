@@ -10,12 +10,16 @@ import torch
 
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.fednewsrec import numbers
 from fedrec_auditor.targets.papers.fednewsrec.systems.fednewsrec import FedNewsRec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import Messages
+from fedrec_auditor.targets.transcript import Broadcast
 
 _DATA = Synthetic(n_users=20, n_items=40, profile=6).load()
 _MANY = Population(n_users=943, n_items=1682)
@@ -84,6 +88,25 @@ def test_the_server_weighs_messages_by_their_clicks() -> None:
     np.testing.assert_allclose(
         second.broadcast["news.W"], np.average(parts, axis=0, weights=counts), rtol=1e-5
     )
+
+
+class Counting(FedNewsRec):
+    """Tells the square of its clicks."""
+
+    def sent(
+        self, clients: Interactions, model: Broadcast, items: np.ndarray, streams: Streams
+    ) -> Messages:
+        sent = super().sent(clients, model, items, streams)
+        squares = sent["count"].dense(np.arange(len(streams))) ** 2
+        return {**sent, "count": Dense(squares, Kind.VECTOR)}
+
+
+def test_counts_are_held_against_histories() -> None:
+    """The square of 1 is 1: of 200 items, one user in 200 has clicked one."""
+    shares = [told for _, told in numbers.counts()]
+    squared = [told for _, told in numbers.counts(Counting(rounds=1, cohort=943))]
+    assert shares == [1.0]
+    assert squared == pytest.approx([1 / 200], abs=0.01)
 
 
 def test_a_weight_keeps_what_its_step_and_its_noise_promise() -> None:

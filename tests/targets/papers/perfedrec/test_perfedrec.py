@@ -14,6 +14,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.perfedrec import numbers
 from fedrec_auditor.targets.papers.perfedrec.systems.perfedrec import PerFedRec
 from fedrec_auditor.targets.protections.laplace_rows import LaplaceRows
 from fedrec_auditor.targets.systems.base import Population
@@ -70,6 +71,14 @@ def test_a_row_is_bare_as_often_as_no_draw_falls_on_it() -> None:
     row = PerFedRec().mechanism(Scope.parse("interaction / any pair / server / round"), _MANY)
     assert isinstance(row, BitFlip)
     assert row.q == pytest.approx(1 - (1 - 1 / 1681) * (1 - 1 / 1682) ** 100)
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_rows_without_noise_are_counted_in_messages(count: int) -> None:
+    found = numbers.bare(LaplaceRows(noisy_rows=count))
+    for items, (_, bare, _) in zip((1682, 3706), found, strict=True):
+        assert bare == pytest.approx((1 - 1 / items) ** count, abs=0.015)
+    assert [bare for _, bare, _ in numbers.bare(LaplaceRows(every_row=True))] == [0.0, 0.0]
 
 
 def test_the_repair_is_exact_for_a_number_and_the_users_row_undoes_it() -> None:

@@ -9,6 +9,7 @@ from scipy.special import expit, softmax
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.demonstrations import show
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.uc_fedrec.demonstrations import DEMONSTRATIONS
 from fedrec_auditor.targets.papers.uc_fedrec.systems.parts.devices import ConsentingDevices, Steps
 from fedrec_auditor.targets.papers.uc_fedrec.systems.uc_fedrec import UcFedRec
@@ -122,3 +123,15 @@ def test_noise_hides_a_number_and_not_the_set() -> None:
         assert system.mechanism(number, population) is not None
         user = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
         assert type(system.mechanism(user, population)).__name__ == "Identity"
+
+
+def test_own_items_stay_as_often_as_public_draws_say() -> None:
+    """Of 20 own items 4 steps on 5 each leave out (1 - 1/20)^20 of them, about a third."""
+    own = np.argsort(np.random.default_rng(0).random((300, 60)), axis=1) < 20
+    system = UcFedRec(epochs=EPOCHS, batch=BATCH, rounds=1, cohort=300)
+    transcript = system.run(Interactions.of(own * 4.0), np.random.default_rng(0)).transcript
+    (one,) = transcript.rounds
+    sent = one.uploads.components["item"].dense(np.arange(300))
+    still = (sent == one.broadcast["item"]).all(axis=2)[own[one.uploads.users]].mean()
+    draws = transcript.public.settings["own_draws"]
+    assert still == pytest.approx((1 - 1 / 20) ** draws, abs=0.02)

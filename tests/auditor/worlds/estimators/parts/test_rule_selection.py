@@ -76,6 +76,14 @@ def test_a_rule_that_never_guesses_is_none() -> None:
     assert all(rule.table.any() for _, rule in rules)
 
 
+def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
+    """Noise that runs out: the later half is one value, below every cut, in both worlds."""
+    rng, budget = np.random.default_rng(0), SampleBudget(draws=4000, delta=0.0, alpha=0.05)
+    first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
+    rules = candidate_rules(Number("output", lambda x: x), first, second + 1.0, budget)
+    assert all(rule.table.any() for _, rule in rules)
+
+
 @pytest.mark.parametrize(("grid", "chance"), [(1 / 256, 1e-3), (0.01, 1e-3)])
 def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) -> None:
     """Its rule looks no better on the split than the luckiest of thin parts; fresh draws tell."""

@@ -1,0 +1,138 @@
+"""What is seen of lists, against a count entry by entry, and messages read without fillings."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrec_auditor.attacks.parts.seen_lists import TENTHS, SeenLists, seen_codes
+from fedrec_auditor.attacks.readers.listed_items import _Classes
+from fedrec_auditor.targets.components import Component, Dense, Kind, Listed
+from fedrec_auditor.targets.transcript import View
+from tests.attacks.made import sent, view_of
+
+USERS, CODES, WIDTH = 4, 5, 7
+List = list[tuple[int, float]]
+lists = st.lists(
+    st.tuples(st.integers(0, CODES), st.floats(0, 1, allow_subnormal=False)), max_size=WIDTH
+)
+rounds = st.lists(
+    st.dictionaries(st.integers(0, USERS - 1), lists, min_size=1), min_size=1, max_size=4
+)
+
+
+def messages(each: list[List], compact: bool) -> dict[str, Component]:
+    """A list of codes, times 3, and the numbers beside it."""
+    codes = [3 * code for entries in each for code, _ in entries]
+    numbers = [number for entries in each for _, number in entries]
+    ends = np.append(0, np.cumsum([len(entries) for entries in each]))
+    parts = {
+        "list": Listed(ends, np.array(codes, np.int64), WIDTH, Kind.CODES),
+        "number": Listed(ends, np.array(numbers, np.float64), WIDTH, Kind.RATINGS, 0.0),
+    }
+    if compact:
+        return {**parts}
+    every = np.arange(len(each))
+    return {name: Dense(part.dense(every), part.kind) for name, part in parts.items()}
+
+
+def made(told: list[dict[int, List]], compact: bool, numbers: bool) -> View:
+    made_of = []
+    for one in told:
+        users = sorted(one)
+        parts = messages([one[user] for user in users], compact)
+        if not numbers:
+            del parts["number"]
+        made_of.append(sent(parts, users=np.array(users)))
+    return view_of(*made_of, users=USERS, items=CODES)
+
+
+def by_entry(
+    told: list[dict[int, List]], numbers: bool, turned: bool
+) -> dict[tuple[int, int], list[tuple[int, int, int, bool]]]:
+    """Of each user and code, by rounds: its place, either tenth, and whether it is there again."""
+    found: dict[tuple[int, int], list[tuple[int, int, int, bool]]] = {}
+    for one in told:
+        for user, entries in one.items():
+            times = Counter(code for code, _ in entries)
+            mine = {code: number for code, number in reversed(entries) if code < CODES}
+            order = list(dict.fromkeys(code for code, _ in entries if code < CODES))
+            by_number = sorted(order, key=lambda code: mine[code])
+            for place, code in enumerate(order):
+                place = len(order) - 1 - place if turned else place
+                beside = by_number.index(code) * TENTHS // len(order) if numbers else 0
+                entry = (place, place * TENTHS // len(order), beside, times[code] > 1)
+                found.setdefault((user, code), []).append(entry)
+    return found
+
+
+@given(rounds, st.booleans(), st.booleans(), st.booleans())
+def test_lists_are_counted_as_entry_by_entry(
+    told: list[dict[int, List]], compact: bool, numbers: bool, turned: bool
+) -> None:
+    view = made(told, compact, numbers)
+    seen = SeenLists.of(view, "list", 3 * np.arange(CODES), np.arange(USERS), turned)
+    expected = by_entry(told, numbers, turned)
+    for user in range(USERS):
+        took_part = [one[user] for one in told if user in one]
+        assert seen.rounds[user, 0] == len(took_part)
+        order = [[code for code, _ in entries if code < CODES] for entries in took_part]
+        assert seen.size[user] == max((len(set(each)) for each in order), default=0)
+        first = [list(dict.fromkeys(each)) for each in order]
+        assert seen.ascending[user] == sum(each == sorted(each) for each in first)
+        for code in range(CODES):
+            entries = expected.get((user, code), [])
+            more = sum(again for *_, again in entries)
+            assert (seen.once[user, code], seen.more[user, code]) == (len(entries) - more, more)
+            if len(entries) < len(took_part):
+                assert seen.place[user, code] == np.inf
+            elif entries:
+                assert seen.place[user, code] == max(place for place, *_ in entries)
+    assert [divmod(int(key), CODES) for key in seen.key] == sorted(expected)
+    for key, counts in zip(sorted(expected), np.moveaxis(seen.tenths, 2, 0), strict=True):
+        for kind in (0, 1):
+            held = Counter(entry[1 + kind] for entry in expected[key])
+            assert counts[kind].tolist() == [held[tenth] for tenth in range(TENTHS)]
+    listed = {3 * code for one in told for entries in one.values() for code, _ in entries}
+    assert seen_codes(view, "list").tolist() == sorted(listed)
+
+
+@given(rounds, st.integers(0, 2**32))
+def test_what_tenths_tell_is_that_of_all_their_entries(
+    told: list[dict[int, List]], seed: int
+) -> None:
+    """The shares, correlation and sums of ``_Classes`` by one number an entry of each list."""
+    seen = SeenLists.of(made(told, True, True), "list", 3 * np.arange(CODES), np.arange(USERS))
+    mine = np.random.default_rng(seed).random((USERS, CODES))
+    often = (seen.once + seen.more).ravel()[seen.key]
+    classes = _Classes.maximised(seen, mine, np.ones(3), often)
+    by_code = by_entry(told, True, False)
+    whose = [key for key in by_code for _ in by_code[key]]
+    entries = np.array([entry[1:3] for key in by_code for entry in by_code[key]]).reshape(-1, 2)
+    weight = np.array([mine[key] for key in whose])
+    shares = np.ones((2, 2, TENTHS))
+    for (place, number), each in zip(entries, weight, strict=True):
+        for kind, tenth in enumerate((place, number)):
+            shares[0, kind, tenth] += each
+            shares[1, kind, tenth] += 1 - each
+    shares /= shares.sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(classes.told, np.log(shares[0] / shares[1]), atol=1e-9)
+    mean = shares[:, 1] @ np.arange(TENTHS)
+    apart = entries[:, 1] - np.where(weight > 0.5, *mean)
+    same = np.array([[one == other for other in whose] for one in whose]).reshape(2 * (len(whose),))
+    np.fill_diagonal(same, False)
+    if same.any():
+        alike = apart @ same @ apart / same.sum() / np.mean(apart**2)
+        assert classes.alike == pytest.approx(np.clip(alike, 0, 1), abs=1e-9)
+    summed = classes.where(seen, often)
+    for user in range(USERS):
+        for code in range(CODES):
+            held = by_code.get((user, code), [])
+            place = sum(classes.told[0, entry[1]] for entry in held)
+            number = sum(classes.told[1, entry[2]] for entry in held)
+            number /= 1 + max(len(held) - 1, 0) * classes.alike
+            assert summed[user, code] == pytest.approx(place + number, abs=1e-9)
