@@ -43,6 +43,8 @@ class Kind(StrEnum):
 
 LISTS = (Kind.ITEMS, Kind.CODES)
 """Kinds of messages that are lists, whose order tells something."""
+OF_DATA = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LISTS)
+"""Kinds of messages that say what their sender has: of several rounds they say more than of one."""
 NOTHING = -1
 """What fills lists up."""
 

@@ -19,6 +19,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.components import LISTS as LISTS
 from fedrec_auditor.targets.components import NOTHING as NOTHING
+from fedrec_auditor.targets.components import OF_DATA as OF_DATA
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
 from fedrec_auditor.targets.components import Kind as Kind
@@ -326,6 +327,17 @@ class View:
             for place, each in enumerate(rows.T)
         )
         return replace(self, rounds=seen)
+
+    def with_clear(self) -> View:
+        """The view with what senders say of their data beside a sum, in the clear, as uploads."""
+
+        def opened(seen: RoundView) -> RoundView:
+            if seen.uploads is not None or seen.clear is None:
+                return seen
+            parts = {n: c for n, c in seen.clear.components.items() if c.kind in OF_DATA}
+            return replace(seen, uploads=Uploads(seen.clear.users, parts)) if parts else seen
+
+        return replace(self, rounds=tuple(map(opened, self.rounds)))
 
     def without_uploads(self) -> View:
         """The broadcasts alone: what the adversary knew before any client sent anything."""

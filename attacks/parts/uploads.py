@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.transcript import LISTS, Component, Kind, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import OF_DATA, Component, Kind, RoundView, Uploads, View
 
 # Numbers of one block of dense messages: 8 MiB in float64, which caches hold and malloc keeps.
 BLOCK = 2**20
 _NAMED = 4  # messages named in a refusal
-# Fresh randomizations or lists of the same data in every round: together they say more than one.
-_ADDITIVE = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LISTS)
 
 
 def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -60,7 +58,7 @@ def kept(
         assert uploads is not None
         component = uploads.components[name]
         left -= len(component)
-        if chosen and left < 0 and component.kind not in _ADDITIVE:
+        if chosen and left < 0 and component.kind not in OF_DATA:
             break
         chosen[place] = view.rounds[place], uploads, component
     return tuple(chosen[place] for place in sorted(chosen))

@@ -198,7 +198,7 @@ class AuditedTarget:
             return self._views[vantage]
         messages = self._linked if vantage is Vantage.SERVER else None
         messages = messages or informative(self.trained[1].transcript.view(vantage, rng))
-        view, held = messages.view.by_item(), self.trained[0].train
+        view, held = messages.view.with_clear().by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)
         public = replace(view.public, client=self._client, popularity=popularity)

@@ -7,14 +7,15 @@ import importlib
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
-from benchmarks.wild.package import blank_module, is_blank
+from benchmarks.wild.package import blank_module, is_blank, is_here
 from fedrec_auditor.accountants.errors import InputError
 
 
@@ -29,14 +30,18 @@ def blob(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """The ``files`` of a repository that are run, each with git's name of its content."""
+    """The ``files`` of a repository that are run, each with git's name of its content.
+
+    ``needs`` are the packages that they import and the project does not, with their versions.
+    """
 
     repository: str
     commit: str
     files: Mapping[str, str]
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, folder: Path) -> None:
-        """InputError unless the folder has the files as they are at the commit."""
+        """InputError unless the folder has the files at the commit, and what they need is here."""
         for name, expected in self.files.items():
             path = folder / name
             found = blob(path.read_bytes()) if path.is_file() else "no such file"
@@ -45,15 +50,22 @@ class Checkout:
                     f"Expected {name} of {self.repository} at {self.commit} ({expected}) in "
                     f"{folder}, got {found}. Clone the repository and check that commit out."
                 )
+        for name, version in self.needs.items():
+            if not is_here(name, version):
+                raise InputError(
+                    f"Expected {name} {version}, which {self.repository} imports, got another one "
+                    f"or none. pip install {name}=={version}, or put it on PYTHONPATH."
+                )
 
     def load(
         self, folder: Path, *names: str, blank: Sequence[str] = (), options: Sequence[str] = ()
     ) -> list[ModuleType]:
         """Import modules of the folder, which read ``options`` where they ask for a command line.
 
-        Modules that they import and do not need for what is run can be left ``blank``.
+        Modules that they import and do not need for what is run can be left ``blank``. What they
+        print is not shown.
         """
-        with _importable(folder, ["main.py", *options]):
+        with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):
             sys.modules.update((name, blank_module(name)) for name in blank)
             return [importlib.import_module(name) for name in names]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.figures import ASKED, of_record
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.words import support_words
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.wrapped.history import History
 
@@ -32,8 +32,6 @@ CODE = Checkout(
     },
 )
 USERS, ITEMS, ROUNDS, RUNS = 40, 200, 20, 200
-ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
-"""Nobody's claim: of a function with one, the game says what a message shows."""
 _TIMES = 5  # own items that a list has entries at most
 
 
@@ -93,23 +91,11 @@ def audited(client: Any, **settings: Any) -> Record:
     )
 
 
-def lines(name: str, record: Record) -> Iterator[str]:
-    """What was measured of one of the two."""
-    for finding in record.findings:
-        if (found := finding.measured) is not None:
-            yield (
-                f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
-                f"{found.scope} ({support_words(found)}; {found.source})"
-            )
-    for row in record.attacks:
-        yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
-
-
 def audit(folder: Path) -> Iterator[str]:
     """The figures of both."""
     kinds = {"items": "items", "scores": "ratings"}
     sent = device(folder)
-    yield from lines(
+    yield from of_record(
         "released", audited(sent, claim=ASKED, rounds=ROUNDS, kinds=kinds, upload_seconds=0.05)
     )
-    yield from lines("here", audited(PtfFedRec(told=0)))
+    yield from of_record("here", audited(PtfFedRec(told=0)))

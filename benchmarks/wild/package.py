@@ -80,9 +80,7 @@ class Package:
             return ""
         versions = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
         wanted = [
-            f"{name}=={version}"
-            for name, version in versions.items()
-            if not _is_here(name, version)
+            f"{name}=={version}" for name, version in versions.items() if not is_here(name, version)
         ]
         present = {path.stem.lower() for path in self.folder.glob("*.dist-info")}
         if {name.replace("==", "-").replace("-", "_").lower() for name in wanted} <= {
@@ -141,7 +139,7 @@ class Package:
         return tuple(found)
 
 
-def _is_here(name: str, version: str) -> bool:
+def is_here(name: str, version: str) -> bool:
     """Whether the project's own environment has it at this version."""
     try:
         return metadata.version(name) == version

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.released import lapglp, ptf_fedrec
+from benchmarks.released import fedmf, lapglp, ptf_fedrec
 from benchmarks.released.__main__ import NAMES, main
 from benchmarks.released.checkout import Checkout
+from benchmarks.released.figures import verified
 from fedrec_auditor.accountants.errors import InputError
 
 PARSE = """
@@ -90,6 +91,58 @@ def test_a_mechanism_is_measured_beside_its_row(
     assert "CONSISTENT" in here
     assert {name: sys.modules[name] for name in known} == known
     assert not {"LapGLP", "LapGLP.algorithm.loss"} & set(sys.modules)
+
+
+class Cipher:
+    """A number beside a random one, or by itself; not encrypted, so that looks have it to find."""
+
+    exponent = -5
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def ciphertext(self, be_secure: bool) -> int:
+        assert not be_secure  # as it was sent
+        return self.code
+
+
+class Scheme:
+    """A one-time pad of 8 bits, or none at all."""
+
+    n, nsquare = 257, 256
+
+    def __init__(self, pad: bool) -> None:
+        self.pad = pad
+
+    def encrypt(self, value: float, precision: float) -> Cipher:
+        noise = self.get_random_lt_n() if self.pad else 0  # type: ignore[attr-defined]
+        return Cipher((round(value) + noise) % self.nsquare)
+
+    def generate_paillier_keypair(self, n_length: int) -> tuple[Scheme, None]:
+        assert n_length == fedmf.BITS
+        self.get_random_lt_n = lambda: 1
+        return self, None
+
+
+@pytest.mark.parametrize(("pad", "word"), [(True, "UNSUBSTANTIATED"), (False, "VIOLATED")])
+def test_a_server_without_the_key_looks_at_ciphertexts(pad: bool, word: str) -> None:
+    scheme = Scheme(pad)
+
+    def update(vector: object, ratings: fedmf.Ratings, table: object) -> tuple[object, object]:
+        rows = [[scheme.encrypt(rating, 1e-5)] for _, rating, _ in ratings]
+        return vector, rows
+
+    script = SimpleNamespace(paillier=scheme, user_update=update)
+    devices = fedmf.Devices(script, 1, 1)  # type: ignore[arg-type]
+    call = devices.looked_at(lambda x: [(0, x, 0)], devices.seen)
+    line = verified("released", "a", call, epsilon=0.0, inputs=(1.0, 5.0), samples=1000)
+    assert f", {word} (" in line
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+    code = Checkout("a/b", "1234567", {}, needs={"no-such-package-here": "1.0"})
+    with pytest.raises(InputError, match=r"no-such-package-here 1\.0, which a/b imports.*pip"):
+        code.check(tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MethodType
 
 import numpy as np
@@ -166,3 +167,15 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     np.testing.assert_array_equal(one.senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.clear is None
+
+
+def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
+    parts = {"bits": Wire.of(np.eye(6), Kind.BITS), "noise": Wire.of(np.eye(6), Kind.CHANGE)}
+    summed = RoundView(broadcast=None, senders=EVERY, clear=Uploads(EVERY, parts))
+    single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
+    public = Public(algorithm="any", n_users=6, n_items=6)
+    view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_clear()
+    first, second = (one.uploads for one in view.rounds)
+    assert first is not None
+    assert second is not None
+    assert (set(first.components), set(second.components)) == ({"bits"}, {"noise"})

@@ -60,10 +60,10 @@ class GpFedRec(System):
     pulled to the mean table of its neighbours, which the server made: at each batch by ``strength``
     2 eta ``rate`` / ``dimension``, half of the way by the code's settings, every row, whatever the
     data. Neighbours are here those of the same of ``groups`` groups, by their tables of the round
-    before, and their means are broadcast; in the code each user has a group of its own. The network
-    has one hidden layer, in the code three. ``noise`` is the code's option dp, whose default of 0
-    no torch of today takes. ``clip`` is not in the code: with it, no number of a table is sent that
-    differs from the broadcast by more, before its noise; at 0 nothing is clipped.
+    before, and their means are broadcast; in the code each user has a group of its own. ``noise``
+    is the code's option dp, whose default of 0 no torch of today takes. ``clip`` is not in the
+    code: with it, no number of a table is sent that differs from the broadcast by more, before its
+    noise; at 0 nothing is clipped.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in GpFedRec().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -71,7 +71,7 @@ class GpFedRec(System):
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 32
-    width: Annotated[Whole, "entries of the hidden layer"] = 32
+    width: Annotated[Whole, "entries of the first of three hidden layers"] = 32
     rate: Annotated[Positive, "size of a step on the network"] = 0.1
     eta: Annotated[Positive, "how much larger steps on embeddings are, on items an item"] = 80.0
     strength: Annotated[NotNegative, "weight of the pull to the neighbours' table"] = 1.0

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import fedrec_auditor
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
@@ -94,3 +95,16 @@ def test_part_shows_which_items_where_all_else_is_added_up() -> None:
     assert np.array_equal(seen.clear.components["rated"].dense(np.arange(5)), given > 0)
     full = FedMfFull(dimension=2, rounds=1).run(Interactions.of(given), np.random.default_rng(0))
     assert full.transcript.view(Vantage.AGGREGATE).rounds[0].clear is None
+
+
+def test_what_is_rated_is_read_beside_the_sum() -> None:
+    record = fedrec_auditor.audit_system(
+        FedMfPart(rounds=2, dimension=1),
+        data=ratings(),
+        games=["local"],
+        attacks=["interaction-reconstruction"],
+        quick=True,
+        jobs=1,
+    )
+    exact = [row for row in record.attacks if row.metric == "users reconstructed exactly"]
+    assert [(row.vantage, row.value) for row in exact] == [(Vantage.AGGREGATE, 1.0)]

@@ -35,7 +35,7 @@ def test_a_devices_steps_are_those_of_gradient_descent() -> None:
     met = rng.random(14) < 0.5
     examples = Examples(np.append(0, sizes.cumsum()), np.arange(14).astype(np.int32), met)
     streams = Streams.spawn(rng, 3)
-    private = Private.drawn(streams, 3, 4)
+    private = Private.drawn(streams, 3, 8)
     rows, toward = (rng.normal(size=(14, 3)).astype(np.float32) for _ in range(2))
     rates = Rates(network=0.2, user=0.5, item=1.5, pull=0.25)
     state = {f.name: torch.tensor(getattr(private, f.name)[1]) for f in fields(private)}
@@ -46,6 +46,8 @@ def test_a_devices_steps_are_those_of_gradient_descent() -> None:
         some = order[first : first + batch]
         now = {name: part.clone().requires_grad_() for name, part in state.items()}
         hidden = now["table"][some] @ now["of_item"].T + now["of_user"] @ now["user"] + now["bias"]
+        for name in ("second", "third"):
+            hidden = hidden.relu() @ now[name].T + now[f"{name}_bias"]
         logit = hidden.relu() @ now["out"] + now["level"]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             logit, torch.tensor(met[5:12][some].astype(np.float32))
@@ -75,17 +77,21 @@ def test_a_row_that_nobody_trained_is_where_its_neighbours_pull_it() -> None:
     share = 1 - (1 - system.pull(150)) ** steps
     gaps = np.abs(tables[:, None] - base - share[:, None, None, None] * ways).max(axis=3)
     still = gaps.min(axis=1) < 1e-5
-    assert not (still & (_DATA.ratings.toarray() != 0)).any()
-    np.testing.assert_array_equal((~still).sum(axis=1), 5 * np.diff(_DATA.ratings.indptr))
+    trained = 5 * np.diff(_DATA.ratings.indptr)
+    assert ((~still).sum(axis=1) <= trained).all()
+    # a network whose last layer is dead moves nothing
+    assert (~still).sum() > 0.8 * trained.sum()
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_noise_on_what_is_not_bounded_hides_no_history(late: bool) -> None:
+@pytest.mark.parametrize(("rounds", "keep", "least"), [(10, None, 0.85), (30, 2, 0.75)])
+def test_noise_on_what_is_not_bounded_hides_no_history(
+    rounds: int, keep: int | None, least: float
+) -> None:
     """Also where messages of the first round, in which nothing is pulled, are not seen."""
-    run = GpFedRec(rounds=4).run(_DATA, np.random.default_rng(0), keep=2 if late else None)
+    run = GpFedRec(rounds=rounds).run(_DATA, np.random.default_rng(0), keep=keep)
     _, found = told(run.transcript.view(Vantage.SERVER))
     own = _DATA.ratings.toarray() != 0
-    assert np.mean([auc(found[u], own[u]) for u in range(40)]) > 0.98
+    assert np.mean([auc(found[u], own[u]) for u in range(40)]) > least
 
 
 def test_the_repair_is_exact_and_its_absence_is_charged() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -18,48 +19,65 @@ _BLOCK = 64  # devices at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private:
-    """What n devices keep: ``user`` (n, d), and a network of one hidden layer of width h.
+    """What n devices keep: ``user`` (n, d), and a network of three hidden layers.
 
-    A logit is ``out`` . ReLU(``of_user`` u + ``of_item`` v + ``bias``) + ``level``.
+    Their widths are h, h/2 and h/4. The first is ReLU(``of_user`` u + ``of_item`` v + ``bias``),
+    the next have the weights ``second`` and ``third``; a logit is ``out`` . last + ``level``.
     """
 
     user: Array
     of_user: Array
     of_item: Array
     bias: Array
+    second: Array
+    second_bias: Array
+    third: Array
+    third_bias: Array
     out: Array
     level: Array
 
     @classmethod
     def drawn(cls, streams: Streams, dimension: int, width: int) -> Self:
         """A first state a stream: a normal vector, and uniform layers as torch begins with them."""
-        pair = dimension * width
-        ends = 2.0 * streams.fold_in(1).uniform(2 * pair + 2 * width + 1) - 1.0
-        first = ends[:, : 2 * pair + width] / np.sqrt(2 * dimension)
-        last = ends[:, 2 * pair + width :] / np.sqrt(width)
-        shape = (len(streams), width, dimension)
-        parts = {
-            "user": streams.fold_in(0).normal(dimension),
-            "of_user": first[:, :pair].reshape(shape),
-            "of_item": first[:, pair : 2 * pair].reshape(shape),
-            "bias": first[:, 2 * pair :],
-            "out": last[:, :width],
-            "level": last[:, width],
-        }
-        return cls(**{name: part.astype(np.float32) for name, part in parts.items()})
+        widths = (2 * dimension, width, max(1, width // 2), max(1, width // 4), 1)
+        layers = []
+        for k, (before, after) in enumerate(pairwise(widths)):
+            ends = 2.0 * streams.fold_in(1 + k).uniform(after * (before + 1)) - 1.0
+            ends = (ends / np.sqrt(before)).astype(np.float32)
+            weights = ends[:, : after * before].reshape(len(streams), after, before)
+            layers.append((weights, ends[:, after * before :]))
+        (first, bias), (second, second_bias), (third, third_bias), (out, level) = layers
+        return cls(
+            user=streams.fold_in(0).normal(dimension).astype(np.float32),
+            of_user=first[:, :, :dimension],
+            of_item=first[:, :, dimension:],
+            bias=bias,
+            second=second,
+            second_bias=second_bias,
+            third=third,
+            third_bias=third_bias,
+            out=out[:, 0],
+            level=level[:, 0],
+        )
 
     def take(self, devices: Any) -> Self:
         """Views, or copies, of those of some devices."""
         return type(self)(**{f.name: getattr(self, f.name)[devices] for f in fields(self)})
 
-    def hidden(self, rows: Array) -> Array:
-        """The hidden layer before its ReLU, of item ``rows`` (n, b, d): (n, b, h)."""
+    def hidden(self, rows: Array) -> tuple[Array, Array, Array]:
+        """The hidden layers of item ``rows`` (n, b, d), each (n, b, its width)."""
         of_user = np.einsum("nhd,nd->nh", self.of_user, self.user) + self.bias
-        return np.asarray(rows @ self.of_item.transpose(0, 2, 1) + of_user[:, None])
+        first = np.maximum(rows @ self.of_item.transpose(0, 2, 1) + of_user[:, None], 0)
+        second = np.maximum(first @ self.second.transpose(0, 2, 1) + self.second_bias[:, None], 0)
+        third = np.maximum(second @ self.third.transpose(0, 2, 1) + self.third_bias[:, None], 0)
+        return first, second, third
 
     def logits(self, rows: Array) -> Array:
         """(n, b)."""
-        hidden = np.maximum(self.hidden(rows), 0)
+        return self.of_last(self.hidden(rows)[-1])
+
+    def of_last(self, hidden: Array) -> Array:
+        """Logits (n, b) by the last hidden layer."""
         return np.asarray(np.einsum("nbh,nh->nb", hidden, self.out) + self.level[:, None])
 
 
@@ -110,20 +128,25 @@ def _step(
     mine: Private, v: Array, positive: NDArray[np.bool_], valid: NDArray[np.bool_], rates: Rates
 ) -> Array:
     """One batch of some devices: ``mine`` in place; how it moves the rows (n, b, d)."""
-    before = mine.hidden(v)
-    hidden = np.maximum(before, 0)
-    logit = np.einsum("nbh,nh->nb", hidden, mine.out) + mine.level[:, None]
+    first, second, third = mine.hidden(v)
+    logit = mine.of_last(third)
     count = np.maximum(valid.sum(axis=1, keepdims=True), 1)
     slope = ((expit(logit) - positive) * valid / count).astype(np.float32)
-    back = slope[:, :, None] * mine.out[:, None] * (before > 0)
-    change = np.float32(-rates.item) * (back @ mine.of_item)
-    total = back.sum(axis=1)
+    of_third = slope[:, :, None] * mine.out[:, None] * (third > 0)
+    of_second = (of_third @ mine.third) * (second > 0)
+    of_first = (of_second @ mine.second) * (first > 0)
+    change = np.float32(-rates.item) * (of_first @ mine.of_item)
+    total = of_first.sum(axis=1)
     of_user = np.einsum("nh,nhd->nd", total, mine.of_user)
     rate = np.float32(rates.network)
-    mine.of_item[:] -= rate * (back.transpose(0, 2, 1) @ v)
+    mine.of_item[:] -= rate * (of_first.transpose(0, 2, 1) @ v)
     mine.of_user[:] -= rate * total[:, :, None] * mine.user[:, None]
     mine.bias[:] -= rate * total
-    mine.out[:] -= rate * np.einsum("nb,nbh->nh", slope, hidden)
+    mine.second[:] -= rate * (of_second.transpose(0, 2, 1) @ first)
+    mine.second_bias[:] -= rate * of_second.sum(axis=1)
+    mine.third[:] -= rate * (of_third.transpose(0, 2, 1) @ second)
+    mine.third_bias[:] -= rate * of_third.sum(axis=1)
+    mine.out[:] -= rate * np.einsum("nb,nbh->nh", slope, third)
     mine.level[:] -= rate * slope.sum(axis=1)
     mine.user[:] -= np.float32(rates.user) * of_user
     return np.asarray(change)

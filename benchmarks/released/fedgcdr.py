@@ -1,0 +1,147 @@
+"""FedGCDR's own devices: the noise on what goes between domains, and the list within one.
+
+Cost: two minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import fedrec_auditor
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.figures import ASKED, of_record, verified
+from benchmarks.wild.fedgcdr import DELTA, EPSILON, SIGMA
+from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.papers.fedgcdr.systems.fedgcdr import FedGcdr
+from fedrec_auditor.targets.wrapped.history import History
+
+CODE = Checkout(
+    "LafinHana/FedGCDR",
+    "98b2af0",
+    {
+        "model/fedgcdr/model.py": "35cfee5cf3d18fd990abfcd9a748012b287c0f08",
+        "model/fedgcdr/party.py": "7bb75dc8a662736c1ea7f8b2a451dfad9e499219",
+    },
+)
+WIDTH, LONG = 16, 3.0
+"""Numbers of a vector, and its length before it is clipped."""
+SAMPLES = 40_000
+USERS, ITEMS, ROUNDS, RUNS = 60, 60, 5, 200
+NEGATIVES = 4
+
+
+def options(**given: Any) -> SimpleNamespace:
+    """Those of main.py that a device reads; of its training nothing that is looked at depends."""
+    return SimpleNamespace(
+        **{
+            "device": "cpu",
+            "embedding_size": WIDTH,
+            "eps": EPSILON,
+            "delta": DELTA,
+            "dp": True,
+            "local_epoch": 0,
+            "lr_gat": 0.001,
+            **given,
+        }
+    )
+
+
+class Asked:
+    """The module torch, which notes the last deviation that noise is asked for with."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.deviation = torch, math.nan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.torch, name)
+
+    def normal(self, **given: Any) -> Any:
+        """Noise, as torch makes it."""
+        self.deviation = float(given["std"])
+        return self.torch.normal(**given)
+
+
+def passed_on(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
+    """Vectors with noise (size, width): of one along the first axis with the sign of x, 0 none."""
+
+    def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        several = size + 1  # domains with the same vector, and the target
+        args = options(num_domain=several)
+        device = party.Client(0, [[0]] * several, [1] * several, 0, [""] * several, args)
+        device.knowledge = [[[LONG * x, *[0.0] * (WIDTH - 1)]] if x else []] * several
+        device.train_gat = lambda *given: given[-1]  # what it would train with
+        heard = device.knowledge_transfer(size, [], {}, None, None, None, None)
+        return np.asarray(party.torch.stack(heard[:size]), np.float64)
+
+    return call
+
+
+def listed(party: ModuleType) -> Callable[..., dict[str, Any]]:
+    """A device as a function of a history: the list and the count that it sends in a round."""
+    import torch
+
+    def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
+        items = np.full((1 + NEGATIVES) * history.n_items, -1)
+        if not len(history):  # its server asks those alone who met something
+            return {"items": items, "count": 0.0}
+        seed_globals(rng)
+        args = options(num_domain=1)
+        device = party.Client(0, [history.items.tolist()], [history.n_items], 0, ["one"], args)
+        gat = party.GAT(args, WIDTH, WIDTH, WIDTH)
+        tables = torch.rand(1, WIDTH), torch.rand(history.n_items, WIDTH)
+        count, _, of_rows, _ = device.train_gat(0, {0: {"one": 0}}, gat, *tables)
+        items[: len(of_rows[3])] = of_rows[3].numpy()
+        return {"items": items, "count": float(count)}
+
+    return send
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    (party,) = CODE.load(folder, "model.fedgcdr.party", blank=["tqdm"])
+    party.torch = asked = Asked(party.torch)
+    call = passed_on(party)
+    drawn = call(1.0, np.random.default_rng(0), SAMPLES)
+    deviation = (drawn - drawn.mean(axis=0)).std()
+    yield (
+        f"released: a vector of length {LONG:g} along an axis is passed on with mean "
+        f"{drawn[:, 0].mean():.3f} there, {abs(drawn[:, 1:].mean(axis=0)).max():.3f} at most "
+        f"elsewhere, and deviation {deviation:.4f} ({len(drawn):,} draws; its code asks for "
+        f"{asked.deviation:.6f}); here 1, 0 and {SIGMA:.6f}"
+    )
+    claim: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
+    for words, low in (("a vector against none", 0.0), ("a vector against its opposite", -1.0)):
+        law = Gaussian(sigma=asked.deviation, low=low, high=1.0)
+        yield verified("released", f"{words}, by that deviation", law, **claim)
+        yield verified(
+            "released",
+            f"{words}, by draws",
+            lambda x, rng, size: call(x, rng, size)[:, 0],
+            inputs=(low, 1.0),
+            samples=SAMPLES,
+            **claim,
+        )
+    data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2).astype(float)
+    played: dict[str, Any] = {
+        "data": data,
+        "games": ["local"],
+        "attacks": ["interaction-reconstruction"],
+        "runs": RUNS,
+        "jobs": 1,
+    }
+    kinds = {"items": "items", "count": "vector"}
+    record = fedrec_auditor.audit_system(
+        listed(party), claim=ASKED, rounds=ROUNDS, kinds=kinds, **played
+    )
+    yield from of_record("released", record)
+    here = FedGcdr(domains=2, sources=ROUNDS, rounds=ROUNDS)
+    yield from of_record("here", fedrec_auditor.audit_system(here, **played))

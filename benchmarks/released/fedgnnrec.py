@@ -1,0 +1,97 @@
+"""FedGNNRec's own client: the noise of its numbers, and the order of its list.
+
+Its graph convolution needs a package that is not here; a product of vectors is in its place, and
+nothing that is looked at depends on it. Cost: two minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import fedrec_auditor
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.figures import ASKED, of_record, verified
+from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.papers.fedgnnrec.systems.fedgnnrec import FedGnnRec
+from fedrec_auditor.targets.wrapped.history import History
+
+CODE = Checkout(
+    "Aeolian2001/FedGNNRec",
+    "648ef81",
+    {"client.py": "5e8f5d523f43a9af9d4f457af6c61dbe362b1c07"},
+)
+WIDTH, CLIP, SCALE = 16, 0.1, 0.1
+"""Defaults of main.py."""
+USERS, ITEMS, PSEUDO, ROUNDS, RUNS = 60, 200, 60, 5, 200
+"""Pseudo items are as large a share as 500 of the 1,682 of MovieLens 100K."""
+SAMPLES, LARGE = 40_000, 2.0
+
+
+def made(module: ModuleType, history: History) -> Any:
+    """The released client of a history, but for its graph."""
+    import torch
+
+    device = object.__new__(module.client)
+    held = history.items.tolist()
+    device.clip, device.laplace_lambda, device.embed_size = CLIP, SCALE, WIDTH
+    device.pseudo_sample = min(PSEUDO, history.n_items - len(held))
+    device.id_self, device.items, device.ratings = 0, held, history.ratings.tolist()
+    device.model = torch.nn.Linear(WIDTH, WIDTH)
+    device.GNN = lambda user, items: items[held] @ device.model(user)
+    return device
+
+
+def sent(module: ModuleType) -> Callable[..., dict[str, Any]]:
+    """A client as a function of a history: the list of its message."""
+    import torch
+
+    def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
+        listed = np.full(history.n_items, -1)
+        if not len(history):  # the released one has no mean of no rating
+            return {"items": listed}
+        seed_globals(rng)
+        tables = torch.randn(WIDTH), torch.randn(history.n_items, WIDTH)
+        _, _, _, items, _ = made(module, history).train(*tables)
+        listed[: len(items)] = items
+        return {"items": listed}
+
+    return send
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    import torch
+
+    (module,) = CODE.load(folder, "client", blank=["dgl", "model"])
+    device = made(module, History(items=np.arange(1), ratings=np.ones(1, np.float32), n_items=2))
+
+    def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return np.asarray(device.LDP(torch.full((size,), x)), np.float64)
+
+    ends, bound = (-LARGE, LARGE), 2.0 * CLIP / SCALE
+    for epsilon in (bound, 0.9 * bound):
+        words = "a number of a gradient"
+        yield verified("released", words, number, epsilon=epsilon, inputs=ends, samples=SAMPLES)
+        yield verified("here", words, Laplace(scale=SCALE, low=-CLIP, high=CLIP), epsilon=epsilon)
+    rng = np.random.default_rng(0)
+    played: dict[str, Any] = {
+        "data": (rng.random((USERS, ITEMS)) < 0.1) * rng.integers(1, 6, (USERS, ITEMS)),
+        "games": ["local"],
+        "attacks": ["interaction-reconstruction"],
+        "runs": RUNS,
+        "jobs": 1,
+    }
+    record = fedrec_auditor.audit_system(
+        sent(module), claim=ASKED, rounds=ROUNDS, kinds={"items": "items"}, **played
+    )
+    yield from of_record("released", record)
+    here = FedGnnRec(rounds=ROUNDS, pseudo=PSEUDO, cohort=USERS)
+    yield from of_record("here", fedrec_auditor.audit_system(here, **played))

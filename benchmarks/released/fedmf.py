@@ -1,0 +1,194 @@
+"""FedMF's own devices, Full and Part: what a server without the key gets, and what is in it.
+
+Keys are short (128 bits instead of 1,024), which changes the length of a ciphertext alone, and all
+coins of an encryption are the audit's. Cost: two minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import fedrec_auditor
+from benchmarks.released.checkout import Checkout
+from benchmarks.released.figures import ASKED, of_record, verified
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_full import FedMfFull
+from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_part import FedMfPart
+from fedrec_auditor.targets.wrapped.history import History
+
+CODE = Checkout(
+    "Di-Chai/FedMF",
+    "c53898a",
+    {
+        "FedMF_Full.py": "79c56fc3a87ccc0d156abe77591b0ddd48758b05",
+        "FedMF_Part.py": "f43686fb98323b5bc5195eb7e52feb5f8270e87b",
+        "shared_parameter.py": "864db6f9f34b331a6492ac602ea11f86b3686e42",
+        "load_data.py": "77d6b4276472876ed184f3efa1a773bec8c46c54",
+        "ml-latest-small/ratings.csv": "ca23ddf4479457d3e617a983b1424b1af610bdc7",
+    },
+    needs={"phe": "1.4.0"},
+)
+BITS, SAMPLES, RUNS = 128, 5_000, 200
+USERS, ITEMS, ROUNDS = 30, 60, 3
+"""Of the data of which the lists of items of Part are read."""
+BEST = 5.0
+
+Ratings = list[tuple[int, float, int]]
+"""Items with their ratings and times, in order of time."""
+Sent = dict[int, Any]
+"""Rows of ciphertexts by item."""
+
+
+class Devices:
+    """The devices of a script, under a short key, with vectors of ``width``."""
+
+    def __init__(self, script: ModuleType, n_items: int, width: int) -> None:
+        public, private = script.paillier.generate_paillier_keypair(n_length=BITS)
+        script.public_key, script.private_key = public, private
+        self.script, self.first = script, np.full(width, FedMfFull().first)
+        self.table = [[public.encrypt(v, precision=1e-5) for v in self.first]] * n_items
+
+    def send(self, ratings: Ratings, rng: Generator) -> Sent:
+        """The first message of a device."""
+        key = self.script.public_key
+        key.get_random_lt_n = lambda: 1 + int.from_bytes(rng.bytes(BITS // 8), "big") % (key.n - 1)
+        _, sent = self.script.user_update(self.first, ratings, self.table)
+        return sent if isinstance(sent, dict) else dict(enumerate(sent))
+
+    def read(self, sent: Sent) -> NDArray[np.float64]:
+        """What is read with the key, (rows, width)."""
+        key = self.script.private_key
+        return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
+
+    def seen(self, sent: Sent) -> NDArray[np.float64]:
+        """What is seen without it of a ciphertext: its size, its last bits, its exponent."""
+        whole = self.script.public_key.nsquare
+        pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flat(sent)]
+        return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
+
+    def looked_at(
+        self, held: Callable[[float], Ratings], look: Callable[[Sent], NDArray[np.float64]]
+    ) -> Callable[..., NDArray[np.float64]]:
+        """A function for ``verify_ldp``: what a look tells of messages of who ``held`` x."""
+
+        def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+            return np.array([look(self.send(held(x), rng)).ravel() for _ in range(size)])
+
+        return call
+
+
+def flat(sent: Sent) -> list[Any]:
+    """All ciphertexts of a message."""
+    return [each for row in sent.values() for each in row]
+
+
+def _words(numbers: set[int]) -> str:
+    return ", ".join(f"{each:,}" for each in sorted(numbers))
+
+
+def counted(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[str]:
+    """Messages of the users of the repository's own data, beside ours."""
+    ours, rng = FedMfFull(), np.random.default_rng(0)
+    devices = Devices(full, n_items, ours.dimension)
+    table = {"item": np.tile(devices.first.astype(np.float32), (n_items, 1))}
+
+    def here(items: Any, ratings: Any) -> NDArray[np.float64]:
+        history = np.zeros((1, n_items))
+        history[0, items] = ratings
+        sent = ours.upload(Interactions.of(history), table, rng).components["item"]
+        return -sent.dense(np.arange(1))[0]
+
+    sizes, exponents, shared, by_time, by_item = set(), set(), 0, 0.0, 0.0
+    for held in users:
+        sent, again = devices.send(held, rng), devices.send(held, rng)
+        sizes.add(len(flat(sent)))
+        exponents |= {each.exponent for each in flat(sent)}
+        first, second = ({e.ciphertext(be_secure=False) for e in flat(s)} for s in (sent, again))
+        shared += len(first & second)
+        gradient, items = devices.read(sent), [item for item, _, _ in held]
+        ratings = [rating for _, rating, _ in held]
+        in_time = here(range(len(held)), ratings)[: len(held)]
+        by_time = max(by_time, float(abs(gradient[items] - in_time).max()))
+        by_item = max(by_item, float(abs(gradient - here(items, ratings)).max()))
+    most, least = (pick(len(held) for held in users) for pick in (max, min))
+    yield (
+        f"released: Full, {len(users)} users with {least} to {most} of {n_items} items: "
+        f"{_words(sizes)} ciphertexts a message, exponents {_words(exponents)}; {shared} are the "
+        "same in two encryptions of one update"
+    )
+    yield (
+        f"released: Full, read with the key: numbers differ from ours by {by_time:.2g} at most, by "
+        f"{by_item:.2g} where ours takes ratings by item and not by time"
+    )
+
+
+def listed(part: ModuleType) -> Callable[..., dict[str, Any]]:
+    """Part's device as a function of a history: the items in plain."""
+    devices = Devices(part, ITEMS, 1)
+
+    def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
+        items = np.full(history.n_items, -1)
+        held = zip(history.items.tolist(), history.ratings.tolist(), strict=True)
+        sent = devices.send([(item, rating, 0) for item, rating in held], rng)
+        items[: len(sent)] = list(sent)
+        return {"items": items}
+
+    return send
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    names = "FedMF_Full", "FedMF_Part", "load_data"
+    full, part, known = CODE.load(folder, *names)
+    users = list(known.train_data.values())
+    yield from counted(full, users, len(known.item_id_list))
+
+    def nothing_or_best(x: float) -> Ratings:
+        return [(item, BEST, 0) for item in range(2)] if x else []
+
+    def one(x: float) -> Ratings:
+        return [(0, x, 0)]
+
+    both = Devices(full, 2, 1)
+    for words, look in (("the server", both.seen), ("the server with the key", both.read)):
+        yield verified(
+            "released",
+            f"Full, two items rated {BEST:g} or none, seen by {words}",
+            both.looked_at(nothing_or_best, look),
+            epsilon=0.0,
+            inputs=(0.0, 1.0),
+            samples=SAMPLES,
+        )
+    device = Devices(part, 2, 1)
+    yield verified(
+        "released",
+        f"Part, a rating of 1 or {BEST:g}, seen by the server",
+        device.looked_at(one, device.seen),
+        epsilon=0.0,
+        inputs=(1.0, BEST),
+        samples=SAMPLES,
+    )
+    data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2) * 4.0
+    asked: dict[str, Any] = {
+        "data": data,
+        "games": ["local"],
+        "attacks": ["interaction-reconstruction"],
+        "runs": RUNS,
+        "jobs": 1,
+    }
+    yield from of_record(
+        "released, Part",
+        fedrec_auditor.audit_system(
+            listed(part), claim=ASKED, rounds=ROUNDS, kinds={"items": "items"}, **asked
+        ),
+    )
+    yield from of_record(
+        "here, Part", fedrec_auditor.audit_system(FedMfPart(rounds=ROUNDS, dimension=1), **asked)
+    )

@@ -1,0 +1,56 @@
+"""A line for each figure, of released code or of what is written anew of it, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import fedrec_auditor
+from benchmarks.others.case import CONFIDENCE
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.words import percent, support_words
+
+ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
+"""Nobody's claim: of a function with one, the game says what a message shows."""
+
+
+def of_record(name: str, record: Record) -> Iterator[str]:
+    """What games and attacks found."""
+    for finding in record.findings:
+        if (found := finding.measured) is not None:
+            yield (
+                f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
+                f"{found.scope} ({support_words(found)}; {found.source})"
+            )
+    for row in record.attacks:
+        yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
+
+
+def verified(
+    name: str,
+    words: str,
+    call: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    inputs: Sequence[Any] | None = None,
+    samples: int | None = None,
+) -> str:
+    """What ``verify_ldp`` finds of a mechanism or a callable at a claim; ``words`` name it."""
+    found = fedrec_auditor.verify_ldp(
+        call,
+        epsilon=epsilon,
+        delta=delta,
+        inputs=None if inputs is None else list(inputs),
+        samples=samples,
+        confidence=CONFIDENCE,
+        trace=False,
+    )
+    sure = "exact" if found.exact else f"{percent(found.confidence)} confidence"
+    drawn = "no samples" if found.samples is None else f"{found.samples:,} samples"
+    failed = ", ".join(check.name for check in found.faults) or "none"
+    return (
+        f"{name}: {words}: asked for epsilon {epsilon:g} at delta {delta:g} of one report, "
+        f"measured at least {found.epsilon_lower:.4g} ({sure}, {drawn}), {found.verdict} "
+        f"(failed: {failed})"
+    )

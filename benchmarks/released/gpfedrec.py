@@ -1,0 +1,129 @@
+"""GPFedRec's own engine: what one message of a device shows, with the noise that it can ask for.
+
+Its calls of ``cuda`` do nothing here, and negatives are drawn for it: its own way needs a Python
+before 3.11. Cost: two minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+import fedrec_auditor
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.figures import ASKED, of_record
+from fedrec_auditor.targets.papers.gpfedrec.numbers import moves
+from fedrec_auditor.targets.papers.gpfedrec.systems.gpfedrec import GpFedRec
+from fedrec_auditor.targets.wrapped.history import History
+
+CODE = Checkout(
+    "Zhangcx19/GPFedRec",
+    "edb66e1",
+    {
+        "engine.py": "27a2c256eb76ceace8c3d8778a742dff1a2bb610",
+        "mlp.py": "a409bbd1171a708ffc752b6241ac883adb745059",
+        "utils.py": "e808239b91eceddc44a1407e076c11538a6ec3e7",
+        "data.py": "69a85678ad3f8ce77a91fd3ecf93af2a61a03c9e",
+        "metrics.py": "2ffecec7573f16d661ac467fa8c2c2e289f9c713",
+    },
+)
+OURS = GpFedRec(rounds=1)
+USERS, ITEMS, RUNS = 40, 200, 200
+MANY, HELD = 1682, 60
+_SILENT = 1e-9  # a noise that is none
+OPTIONS: dict[str, Any] = {
+    "alias": "",
+    "num_users": 1,
+    "clients_sample_ratio": 1.0,
+    "local_epoch": 1,
+    "reg": OURS.strength,
+    "lr_eta": OURS.eta,
+    "batch_size": OURS.batch,
+    "lr": OURS.rate,
+    "latent_dim": OURS.dimension,
+    "layers": [64, 32, 16, 8],
+    "use_cuda": False,
+}
+"""The defaults of train.py; that of dp, 0, is refused by torch."""
+
+
+@contextmanager
+def _on_cpu() -> Iterator[None]:
+    """Tensors stay where they are."""
+    import torch
+
+    moved = torch.Tensor.cuda
+    torch.Tensor.cuda = lambda self, *given, **settings: self  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.Tensor.cuda = moved  # type: ignore[method-assign]
+
+
+def device(mlp: ModuleType, noise: float) -> Callable[..., dict[str, Any]]:
+    """The first message of a device as a function of a history, with noise of this scale."""
+    import torch
+
+    def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
+        held, table = history.items, np.asarray(model["item"])
+        others = np.setdiff1d(np.arange(history.n_items), held)
+        if not len(held) or not len(others):  # the released one divides by nothing
+            return {"item": table}
+        seed_globals(rng)
+        negatives = rng.choice(others, OURS.negatives * len(held))
+        items = np.concatenate([held, negatives]).tolist()
+        met = [1.0] * len(held) + [0.0] * len(negatives)
+        with redirect_stdout(StringIO()), _on_cpu():
+            engine = mlp.MLPEngine({**OPTIONS, "dp": noise, "num_items": history.n_items})
+            engine.model.embedding_item.weight.data = torch.from_numpy(table.astype(np.float32))
+            heard: dict[int, Any] = {}
+            engine.aggregate_clients_params = heard.update
+            engine.fed_train_a_round([[[0] * len(items)], [items], [met]], 0)
+        return {"item": heard[0]["embedding_item.weight"].numpy()}
+
+    return send
+
+
+def first(n_items: int) -> dict[str, Any]:
+    """The first table."""
+    return {"item": np.random.default_rng(0).normal(size=(n_items, OURS.dimension))}
+
+
+def moved(send: Callable[..., dict[str, Any]]) -> float:
+    """How far the row of an own item moves, all numbers together: the median, in the noise."""
+    rng, table, steps = np.random.default_rng(0), first(MANY), []
+    for _ in range(20):
+        items = rng.choice(MANY, HELD, replace=False)
+        held = History(items=items, ratings=np.ones(HELD, np.float32), n_items=MANY)
+        steps.append((send(held, table, rng)["item"] - table["item"])[items])
+    return float(np.median(np.abs(np.concatenate(steps)).sum(axis=1))) / OURS.noise
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    (mlp,) = CODE.load(folder, "mlp", blank=["pandas", "tensorboardX"])
+    theirs, ours = moved(device(mlp, _SILENT)), next(moves())[1]
+    yield (
+        f"released: an own row moves by {theirs:.1f} scales of a noise of {OURS.noise:g} in the "
+        f"first message (median of 20 users with {HELD} of {MANY:,} items; all numbers together); "
+        f"here by {ours:.1f}"
+    )
+    played: dict[str, Any] = {
+        "data": (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float),
+        "games": ["local"],
+        "attacks": ["interaction-reconstruction", "interaction-membership"],
+        "runs": RUNS,
+        "jobs": 1,
+    }
+    record = fedrec_auditor.audit_system(
+        device(mlp, OURS.noise), model=first, claim=ASKED, kinds={"item": "model"}, **played
+    )
+    yield from of_record("released", record)
+    yield from of_record("here", fedrec_auditor.audit_system(OURS, **played))

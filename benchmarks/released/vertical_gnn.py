@@ -1,0 +1,161 @@
+"""VerticalGNN's own training loop: what it makes of a gradient, and its sketch of sums.
+
+The loop is run for one batch with parties that are not its own (of its models none can be built):
+their gradients are given. Cost: a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from benchmarks.released.checkout import Checkout, seed_globals
+from benchmarks.released.figures import verified
+from fedrec_auditor.targets.papers.vertical_gnn.systems.vertical_gnn import VerticalGnn
+
+CODE = Checkout(
+    "maiph123/VerticalGNN",
+    "70d3d1b",
+    {
+        "src/train.py": "bcbe264f892835125430837368c863b559d56906",
+        "src/utils.py": "b773794d8bbd75e8a1f7ecc675d6cba6dea7271f",
+    },
+)
+SAMPLES, PURE = 40_000, 4.0
+"""Draws for an input, and an epsilon without delta that nobody claims."""
+LARGE = 2.0
+"""A gradient beyond what it is clamped to."""
+PEOPLE = 500
+
+
+class _SteppedError(Exception):
+    """Raised where the server would step, so that one batch is run."""
+
+
+def _step() -> None:
+    raise _SteppedError
+
+
+def party(gradient: NDArray[np.float64]) -> Any:
+    """What the loop asks of a party, whose user table (n, d) has this gradient, and all else 0."""
+    import torch
+
+    class Party(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding_user = torch.nn.Embedding(*gradient.shape)
+            torch.nn.init.zeros_(self.embedding_user.weight)
+            self.feat_transform = torch.nn.ModuleList([torch.nn.Linear(1, 1, bias=False)])
+            self.layer_agg_weight = torch.nn.Parameter(torch.zeros(1))
+            self.users_emb_agg = [torch.zeros(1, 1)]
+
+        def forward(self, *batch: Any) -> Any:
+            return None
+
+        def sqr_loss(self, *batch: Any) -> Any:
+            rest = self.layer_agg_weight.sum() + self.feat_transform[0].weight.sum()
+            return (self.embedding_user.weight * torch.from_numpy(gradient)).sum() + 0.0 * rest
+
+    return Party()
+
+
+def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What a party sends for a gradient (n, d), beside another party's zeros."""
+    import torch
+
+    args = SimpleNamespace(
+        epochs=1, n_parties=2, n_ptcp=2, n_layers=1, latent_dim=1, clip=3.0, device="cpu"
+    )
+    parties = [party(gradient), party(np.zeros_like(gradient))]
+    numbers = torch.zeros(1)
+    try:
+        train.train_GCN(
+            [(numbers, numbers, numbers)],
+            [],
+            parties,
+            {0: torch.arange(1), 1: torch.arange(1, 2)},
+            [SimpleNamespace(step=_step)] * 2,
+            SimpleNamespace(n_users=1, m_items=2),
+            torch.ones(1, 1),
+            args,
+        )
+    except _SteppedError:
+        return np.asarray(parties[0].embedding_user.weight.grad, np.float64)
+    raise AssertionError("no step was made")
+
+
+def audit(folder: Path) -> Iterator[str]:
+    """The figures of both."""
+    train, utils = CODE.load(folder / "src", "train", "utils")
+    system = VerticalGnn(sums=False)
+
+    def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return quantized(train, np.full((size, 1), x))[:, 0]
+
+    def row(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+        seed_globals(rng)
+        return quantized(train, np.full((size, system.dimension), x))
+
+    rng = np.random.default_rng(0)
+    for x in (0.0, system.bound / 2, LARGE):
+        sent = number(x, rng, 10 * SAMPLES)
+        values, counts = np.unique(sent, return_counts=True)
+        shares = ", ".join(
+            f"{v:g}: {c / len(sent):.4f}" for v, c in zip(values, counts, strict=True)
+        )
+        chance = np.exp(system.ternary.log_prob(np.array([0.0, system.size]), min(x, system.bound)))
+        yield (
+            f"released: of {len(sent):,} times a gradient of {x:g} is sent as {{{shares}}}; here 0 "
+            f"with chance {chance[0]:.4f}, {system.size:g} with {chance[1]:.4f}"
+        )
+    ends = (-LARGE, LARGE)
+    words = "a number of a gradient, either sign"
+    for delta in (system.delta, 0.9 * system.delta, 0.0):
+        asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE, "delta": delta}
+        yield verified("released", words, number, inputs=ends, samples=SAMPLES, **asked)
+        yield verified("here", words, system.ternary, **asked)
+    told = 1.0 - (1.0 - system.delta) ** system.dimension
+    for delta in (told, 0.9 * told):
+        yield verified(
+            "released",
+            f"a user's row of {system.dimension}, either sign",
+            row,
+            epsilon=0.0,
+            delta=delta,
+            inputs=ends,
+            samples=SAMPLES,
+        )
+    yield from sketched(utils, system)
+
+
+def sketched(utils: ModuleType, system: VerticalGnn) -> Iterator[str]:
+    """What the sketch of sums of all users is, and what it shows of one user's."""
+    rng = np.random.default_rng(1)
+    seed_globals(rng)
+    phi = utils.sparseProject(PEOPLE // system.sketch, PEOPLE, 1)
+    entries, signs = np.count_nonzero(phi, axis=0), np.unique(phi[phi != 0])
+    alone = int((np.count_nonzero(phi, axis=1) == 1).sum())
+    yield (
+        f"released: a sketch of {PEOPLE} users has {len(phi)} rows, {entries.min()} to "
+        f"{entries.max()} entries a user, of {signs.tolist()}; {alone} users are alone in a row"
+    )
+    others = rng.normal(size=PEOPLE)
+
+    def sums(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
+        return np.tile(phi @ np.append(x, others[1:]), (size, 1))
+
+    yield verified(
+        "released",
+        "the sketch of sums, of one user 0 or 1",
+        sums,
+        epsilon=PURE,
+        inputs=(0.0, 1.0),
+        samples=1_000,
+    )
