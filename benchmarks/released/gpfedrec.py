@@ -76,12 +76,13 @@ def device(mlp: ModuleType, noise: float) -> Callable[..., dict[str, Any]]:
         others = np.setdiff1d(np.arange(history.n_items), held)
         if not len(held) or not len(others):  # the released one divides by nothing
             return {"item": table}
-        seed_globals(rng)
         negatives = rng.choice(others, OURS.negatives * len(held))
         items = np.concatenate([held, negatives]).tolist()
         met = [1.0] * len(held) + [0.0] * len(negatives)
         with redirect_stdout(StringIO()), _on_cpu():
+            torch.manual_seed(0)  # all devices begin with the network that the server has drawn
             engine = mlp.MLPEngine({**OPTIONS, "dp": noise, "num_items": history.n_items})
+            seed_globals(rng)
             engine.model.embedding_item.weight.data = torch.from_numpy(table.astype(np.float32))
             heard: dict[int, Any] = {}
             engine.aggregate_clients_params = heard.update

@@ -46,8 +46,9 @@ from fedrec_auditor.targets.systems.system import (
 )
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
-_TRAIN, _NOISE, _KEEP = range(3)
+_TRAIN, _NOISE = range(2)
 """Purposes of a client's randomness."""
+_NETWORK = "network."
 _SKETCH = 8  # random projections of a table by which users are compared
 _BLOCK = 1 << 24  # numbers of tables at once
 
@@ -60,7 +61,9 @@ class GpFedRec(System):
     pulled to the mean table of its neighbours, which the server made: at each batch by ``strength``
     2 eta ``rate`` / ``dimension``, half of the way by the code's settings, every row, whatever the
     data. Neighbours are here those of the same of ``groups`` groups, by their tables of the round
-    before, and their means are broadcast; in the code each user has a group of its own. ``noise``
+    before, and their means are broadcast; in the code each user has a group of its own. Devices
+    begin with the vector and network that the server has drawn, and keep what they make of them,
+    so those are in each broadcast. ``noise``
     is the code's option dp, whose default of 0 no torch of today takes. ``clip`` is not in the
     code: with it, no number of a table is sent that differs from the broadcast by more, before its
     noise; at 0 nothing is clipped.
@@ -164,15 +167,22 @@ class GpFedRec(System):
         n, items = interactions.n_users, interactions.n_items
         first = rng.standard_normal((items, self.dimension), dtype=np.float32)
         ways = rng.standard_normal((first.size, _SKETCH), dtype=np.float32)
-        private = Private.drawn(Streams.spawn(rng, n).fold_in(_KEEP), self.dimension, self.width)
+        begin = Private.drawn(rng, self.dimension, self.width)
+        private = Private.alike(begin, n)
         group: Ints = np.zeros(n, dtype=np.int64)
-        model: Broadcast = {"item": first, "near": np.repeat(first[None], self.groups, axis=0)}
+        network = {_NETWORK + name: part for name, part in begin.items()}
+        model: Broadcast = {
+            "item": first,
+            "near": np.repeat(first[None], self.groups, axis=0),
+            **network,
+        }
         for _ in range(self.rounds):
             streams = Streams.spawn(rng, n)
             clean = self.trained(interactions, model, group, private, streams)
             sent = self.sent(clean, model, streams)
             yield Round(broadcast=model, uploads=Uploads(np.arange(n), {"item": sent}))
-            model, group = self.step(sent, model, group, ways)
+            tables, group = self.step(sent, group, ways)
+            model = {**tables, **network}
         return Trained(model, {"tables": clean, "private": private})
 
     def trained(
@@ -212,7 +222,7 @@ class GpFedRec(System):
         return Randomized(clean, NoisyChange(model["item"], noise), streams.fold_in(_NOISE))
 
     def step(
-        self, sent: Component, model: Broadcast, group: Ints, ways: NDArray[np.float32]
+        self, sent: Component, group: Ints, ways: NDArray[np.float32]
     ) -> tuple[Broadcast, Ints]:
         """The mean table of each group, the mean over users of these, and the next groups.
 
@@ -244,7 +254,11 @@ class GpFedRec(System):
         base = received(calls.broadcast, "item", shape)
         model = {"item": base, "near": base[None]}
         nobody, streams = np.zeros(len(calls.owners), dtype=np.int64), calls.streams
-        private = Private.drawn(streams.fold_in(_KEEP), self.dimension, self.width)
+        begin = {
+            name: received(calls.broadcast, _NETWORK + name, shape)
+            for name, (shape, _) in Private.layout(self.dimension, self.width).items()
+        }
+        private = Private.alike(begin, len(calls.owners))
         clean = self.trained(calls.clients, model, nobody, private, streams)
         return {"item": self.sent(clean, model, streams)}
 

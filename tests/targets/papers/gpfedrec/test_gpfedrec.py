@@ -35,7 +35,8 @@ def test_a_devices_steps_are_those_of_gradient_descent() -> None:
     met = rng.random(14) < 0.5
     examples = Examples(np.append(0, sizes.cumsum()), np.arange(14).astype(np.int32), met)
     streams = Streams.spawn(rng, 3)
-    private = Private.drawn(streams, 3, 8)
+    begin = [Private.drawn(rng, 3, 8) for _ in range(3)]
+    private = Private(**{name: np.stack([one[name] for one in begin]) for name in begin[0]})
     rows, toward = (rng.normal(size=(14, 3)).astype(np.float32) for _ in range(2))
     rates = Rates(network=0.2, user=0.5, item=1.5, pull=0.25)
     state = {f.name: torch.tensor(getattr(private, f.name)[1]) for f in fields(private)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -37,28 +37,37 @@ class Private:
     level: Array
 
     @classmethod
-    def drawn(cls, streams: Streams, dimension: int, width: int) -> Self:
-        """A first state a stream: a normal vector, and uniform layers as torch begins with them."""
-        widths = (2 * dimension, width, max(1, width // 2), max(1, width // 4), 1)
-        layers = []
-        for k, (before, after) in enumerate(pairwise(widths)):
-            ends = 2.0 * streams.fold_in(1 + k).uniform(after * (before + 1)) - 1.0
-            ends = (ends / np.sqrt(before)).astype(np.float32)
-            weights = ends[:, : after * before].reshape(len(streams), after, before)
-            layers.append((weights, ends[:, after * before :]))
-        (first, bias), (second, second_bias), (third, third_bias), (out, level) = layers
-        return cls(
-            user=streams.fold_in(0).normal(dimension).astype(np.float32),
-            of_user=first[:, :, :dimension],
-            of_item=first[:, :, dimension:],
-            bias=bias,
-            second=second,
-            second_bias=second_bias,
-            third=third,
-            third_bias=third_bias,
-            out=out[:, 0],
-            level=level[:, 0],
-        )
+    def layout(cls, dimension: int, width: int) -> dict[str, tuple[tuple[int, ...], int]]:
+        """The shape of each part of a device's, and the inputs of its layer, 0 of its vector."""
+        pair, second, third = 2 * dimension, max(1, width // 2), max(1, width // 4)
+        return {
+            "user": ((dimension,), 0),
+            "of_user": ((width, dimension), pair),
+            "of_item": ((width, dimension), pair),
+            "bias": ((width,), pair),
+            "second": ((second, width), width),
+            "second_bias": ((second,), width),
+            "third": ((third, second), second),
+            "third_bias": ((third,), second),
+            "out": ((third,), third),
+            "level": ((), third),
+        }
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, dimension: int, width: int) -> dict[str, Array]:
+        """Where every device begins: a normal vector, and uniform layers as torch draws them."""
+        parts = {
+            name: rng.uniform(-1.0, 1.0, shape) / np.sqrt(inputs)
+            if inputs
+            else rng.standard_normal(shape)
+            for name, (shape, inputs) in cls.layout(dimension, width).items()
+        }
+        return {name: np.asarray(part, np.float32) for name, part in parts.items()}
+
+    @classmethod
+    def alike(cls, parts: Mapping[str, Array], count: int) -> Self:
+        """So many devices that all are in the state ``parts``."""
+        return cls(**{name: np.repeat(part[None], count, axis=0) for name, part in parts.items()})
 
     def take(self, devices: Any) -> Self:
         """Views, or copies, of those of some devices."""
