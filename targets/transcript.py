@@ -254,6 +254,13 @@ class RoundView:
         if self.shuffled is not None:
             object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
+    @property
+    def in_clear(self) -> bool:
+        """Whether its uploads are what senders say in the clear; see ``View.with_clear``."""
+        if self.uploads is None or self.clear is None:
+            return False
+        return self.uploads.components.keys() == self.clear.components.keys()
+
     def at(self, rows: Ints, *, lists: bool = True) -> RoundView:
         """The same with these ``rows`` of all tables that have them, of models and messages.
 
@@ -329,15 +336,18 @@ class View:
         return replace(self, rounds=seen)
 
     def with_clear(self) -> View:
-        """The view with what senders say of their data beside a sum, in the clear, as uploads."""
+        """The view with what senders say of their data in the clear as uploads of further rounds.
 
-        def opened(seen: RoundView) -> RoundView:
-            if seen.uploads is not None or seen.clear is None:
-                return seen
-            parts = {n: c for n, c in seen.clear.components.items() if c.kind in OF_DATA}
-            return replace(seen, uploads=Uploads(seen.clear.users, parts)) if parts else seen
-
-        return replace(self, rounds=tuple(map(opened, self.rounds)))
+        These have no broadcast, and come after all others.
+        """
+        opened = []
+        for seen in self.rounds:
+            if seen.clear is not None:
+                parts = {n: c for n, c in seen.clear.components.items() if c.kind in OF_DATA}
+                if parts:
+                    said = Uploads(seen.clear.users, parts)
+                    opened.append(RoundView(broadcast=None, uploads=said, clear=said))
+        return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
         """The broadcasts alone: what the adversary knew before any client sent anything."""

@@ -76,7 +76,8 @@ class ShadowReader:
 
     def refusal(self, view: View) -> str:
         """What is missing, the code of the devices or messages of users; empty where it reads."""
-        if view.public.client is None or view.public.rows is not None or not names(view):
+        sent = bool(names(view)) and not any(seen.in_clear for seen in view.rounds)
+        if view.public.client is None or view.public.rows is not None or not sent:
             return unread(view, "messages whose senders' code can be run")
         if (numbers := _numbers(view)) * FEWEST > HELD:
             return f"{FEWEST} messages of {numbers:,} numbers are more than are simulated at once."

@@ -62,6 +62,7 @@ from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 _NO_TRUTH = "No truth is given that guesses could be held against. Give it with --truth."
+_OF_SENDERS = frozenset(AttackFamily) - {AttackFamily.LINKAGE, AttackFamily.USER_MEMBERSHIP}
 _UNLINKED = "The recording does not say who sent what, so that no guess could be judged."
 _UNTOLD = "Nothing that it is after can be told from these data and messages."
 _BREACHES = {
@@ -83,7 +84,7 @@ class AuditedTarget:
         self._given = trained
         self.name = name
         self._condensed: Readings = {}
-        self._views: dict[Vantage, tuple[Informative, View]] = {}
+        self._views: dict[tuple[Vantage, bool], tuple[Informative, View]] = {}
 
     def run(self, step: str) -> TaskResult:
         """Run one step. It draws only from the seeds of its own name and of the training."""
@@ -143,7 +144,7 @@ class AuditedTarget:
         linkage = attack.family is AttackFamily.LINKAGE
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
-            messages, view = self._seen(vantage, rng)
+            messages, view = self._seen(vantage, rng, clear=attack.family in _OF_SENDERS)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
@@ -189,22 +190,27 @@ class AuditedTarget:
         skipped += _untold(task, public.route, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
 
-    def _seen(self, vantage: Vantage, rng: np.random.Generator) -> tuple[Informative, View]:
+    def _seen(
+        self, vantage: Vantage, rng: np.random.Generator, clear: bool
+    ) -> tuple[Informative, View]:
         """The messages that inform, and the view as attacks read it, with the devices' code.
 
         The same for all attacks, so that they share what is read of it; a batch is shuffled anew.
+        What is sent ``clear`` of the protection is there where an attack reads senders' data.
         """
-        if vantage in self._views:
-            return self._views[vantage]
-        messages = self._linked if vantage is Vantage.SERVER else None
-        messages = messages or informative(self.trained[1].transcript.view(vantage, rng))
-        view, held = messages.view.with_clear().by_item(), self.trained[0].train
+        if (vantage, clear) in self._views:
+            return self._views[vantage, clear]
+        seen = self.trained[1].transcript.view(vantage, rng)
+        opened = seen.with_clear() if clear else seen
+        messages = self._linked if vantage is Vantage.SERVER and opened is seen else None
+        messages = messages or informative(opened)
+        view, held = messages.view.by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)
         public = replace(view.public, client=self._client, popularity=popularity)
         found = messages, replace(view, public=public, how=[])
         if vantage is not Vantage.SHUFFLED:
-            self._views[vantage] = found
+            self._views[vantage, clear] = found
         return found
 
     @cached_property

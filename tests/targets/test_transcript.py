@@ -175,7 +175,8 @@ def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
     public = Public(algorithm="any", n_users=6, n_items=6)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_clear()
-    first, second = (one.uploads for one in view.rounds)
-    assert first is not None
-    assert second is not None
-    assert (set(first.components), set(second.components)) == ({"bits"}, {"noise"})
+    parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]
+    assert parts == [set(), {"noise"}, {"bits"}, {"bits"}]
+    assert [one.in_clear for one in view.rounds] == [False, False, True, True]
+    nothing = replace(view, rounds=(replace(single, clear=None),))
+    assert nothing.with_clear() is nothing
