@@ -29,7 +29,7 @@ class Places:
     """Of messages sorted by sender, ``whose`` (T,) of users, each row's place in deviations (T, M).
 
     ``signed`` says that users' directions point the same way, as far as can be told; ``up`` that
-    they point along the users' own vectors.
+    this way is known, by vectors of users.
     """
 
     whose: NDArray[np.int64]
@@ -89,23 +89,27 @@ def places(
         both = along.sum(axis=1)
         main = np.linalg.eigh(both.T @ both)[1][:, -1]
         along *= _sign(both @ main)[:, None, None]
-    if vectors is not None:
-        along *= _ends(along.sum(axis=1), vectors, signed)[:, None, None]
+    ends = None if vectors is None else _ends(along.sum(axis=1), vectors, signed)
+    if ends is not None:
+        along *= ends[:, None, None]
     found = _placed(rounds, asked, along / np.sqrt(noise), told)
-    return None if found is None else Places(*found, signed, vectors is not None)
+    return None if found is None else Places(*found, signed, ends is not None)
 
 
-def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats:
+def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
     """+1 where a user's direction (n, d) points along the user's vector (n, d), else -1.
 
-    Of vectors that are no nearer to it than by chance, if directions are ``signed``: as all do.
+    A vector may be no nearer to the direction than by chance: where directions are ``signed`` most
+    vectors decide for it. None where all are so.
     """
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
     apart = 1 - toward**2 / np.maximum(squares, _TINY)
     width = vectors.shape[1]
     sure = betainc(max(width - 1, 1) / 2, 0.5, apart.clip(0, 1)) < _CHANCE
-    return np.where(sure | (not signed), _sign(toward), _sign(toward.sum()))
+    if not sure.any():
+        return None
+    return np.where(sure | (not signed), _sign(toward), _sign(toward[sure].sum()))
 
 
 def _placed(

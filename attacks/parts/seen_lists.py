@@ -73,17 +73,17 @@ class SeenLists:
             sent = lists_of(users, uploads.users, component, numbers)
             first, code, times = _distinct(sent.row, sent.entries, codes)
             row = sent.row[first]
-            whose, count = sent.users[row], np.bincount(row, minlength=len(sent.users))
+            whose, count = sent.places[row], np.bincount(row, minlength=len(sent.places))
             turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
             if turned:
                 turn = count[row] - 1 - turn
             falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
-            rounds[sent.users] += 1
+            rounds[sent.places] += 1
             once[whose, code] += times == 1
             more[whose, code] += times > 1
             place[whose, code] = np.maximum(place[whose, code], turn)
-            size[sent.users] = np.maximum(size[sent.users], count)
-            ascending[sent.users] += np.bincount(falls, minlength=len(count)) == 0
+            size[sent.places] = np.maximum(size[sent.places], count)
+            ascending[sent.places] += np.bincount(falls, minlength=len(count)) == 0
             key = whose * shape[1] + code
             tenths[0, turn * TENTHS // count[row], key] += 1
             tenths[1, 0 if numbers is None else _tenths(sent.numbers[first], row), key] += 1
@@ -96,10 +96,10 @@ class SeenLists:
         if some.all():
             return self
         owner, code = np.divmod(self.key, self.once.shape[1])
-        kept = some[owner]
-        key = (np.cumsum(some) - 1)[owner[kept]] * self.once.shape[1] + code[kept]
+        theirs = some[owner]
+        key = (np.cumsum(some) - 1)[owner[theirs]] * self.once.shape[1] + code[theirs]
         parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return SeenLists(**parts, key=key, tenths=self.tenths[:, :, kept])
+        return SeenLists(**parts, key=key, tenths=self.tenths[:, :, theirs])
 
 
 def _beside(view: View, name: str) -> str | None:

@@ -82,14 +82,14 @@ def entries_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists of ``users`` (n,), places among those asked for: entry (E,) by entry, without fillings.
+class SentLists:
+    """Lists of the users at ``places`` (n,) of those asked for: entry (E,) by entry, no fillings.
 
-    ``row`` (E,), ascending, is whose each is among ``users``, ``entries`` (E,) what is listed, in
+    ``row`` (E,), ascending, is whose each is among ``places``, ``entries`` (E,) what is listed, in
     its order, and ``numbers`` (E,) what is sent beside it, none where nothing is.
     """
 
-    users: NDArray[np.intp]
+    places: NDArray[np.intp]
     row: NDArray[np.intp]
     entries: NDArray[np.int64]
     numbers: NDArray[Any]
@@ -100,12 +100,12 @@ def lists_of(
     senders: NDArray[np.integer[Any]],
     component: Component,
     beside: Component | None = None,
-) -> Lists:
+) -> SentLists:
     """What ``users`` (ascending) listed, with the number ``beside`` each entry."""
     mine, places = located(senders, users)
     row, column, entries = component.listed(mine)
     numbers = np.zeros(0) if beside is None else beside.at(mine, row, column)
-    return Lists(places, row, entries.astype(np.int64), numbers)
+    return SentLists(places, row, entries.astype(np.int64), numbers)
 
 
 def taken(component: Component, mine: NDArray[np.intp]) -> Component:

@@ -254,9 +254,11 @@ def _stayed(
 ) -> NDArray[np.float64]:
     """Log-likelihood ratios (n, 1) of rows that did not move, of devices that ``moved`` (n,) own.
 
-    Of n own items D draws with repetition reach n (1 - (1 - 1/n)^D) on average.
+    Of n own items D draws with repetition reach n (1 - (1 - 1/n)^D) on average; n is at most half
+    of all items, or few draws, of which none is repeated, would make it all.
     """
-    low, high = np.maximum(moved, 1.0), np.full(len(moved), float(items))
+    low = np.maximum(moved, 1.0)
+    high = np.maximum(low, items / 2.0)
     for _ in range(_HALVINGS):
         own = (low + high) / 2
         more = -own * np.expm1(draws * np.log1p(-1 / own)) > moved

@@ -40,7 +40,7 @@ from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_rows, with_vectors
 from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.targets.transcript import Kind, View
 
 ROUNDS = 8
 """Messages a user that are read."""
@@ -92,10 +92,10 @@ class NoisyRows(MessageReader):
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
     """The sums (n, d) of the vectors that ``users`` send for themselves; None if none is sent."""
-    out, found = None, with_vectors(view, ROUNDS)
-    for _, beside in found:
-        if beside is None:
-            return None
+    out = None
+    for _, beside in with_vectors(view, ROUNDS):
+        if beside is None or beside.component.kind not in (Kind.VECTOR, Kind.MODEL):
+            return None  # a change of a vector says nothing of where it points
         mine = users[np.isin(users, beside.users)]
         rows = own_rows(beside, mine)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from functools import cache, wraps
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +111,7 @@ def _has_nan(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "f" and array.size > 0 and math.isnan(array.min())
 
 
-@cache
+@lru_cache(maxsize=256)
 def _of_shape(shape: tuple[int, ...]) -> Hashable:
     """The structure of an array of numbers: that of its lists."""
     if len(shape) == 1 or not shape[0]:

@@ -63,11 +63,19 @@ class Checkout:
         """Import modules of the folder, which read ``options`` where they ask for a command line.
 
         Modules that they import and do not need for what is run can be left ``blank``. What they
-        print is not shown.
+        print is not shown. InputError for a module that is not of the folder.
         """
+        folder = folder.resolve()
         with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):
             sys.modules.update((name, blank_module(name)) for name in blank)
-            return [importlib.import_module(name) for name in names]
+            modules = [importlib.import_module(name) for name in names]
+        for module in modules:
+            if not _is_within(module, folder):
+                raise InputError(
+                    f"Expected {module.__name__} in {folder}, got that of {module.__file__}. "
+                    "Give the checkout of the whole repository."
+                )
+        return modules
 
 
 @contextmanager
@@ -76,11 +84,14 @@ def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
     before = list(sys.path), sys.argv, dict(sys.modules)
     sys.path.insert(0, str(folder))
     sys.argv = argv
+    here = {path.stem for path in folder.iterdir()}
+    for name in [name for name in sys.modules if name.partition(".")[0] in here]:
+        del sys.modules[name]
     try:
         yield
     finally:
         sys.path[:], sys.argv, known = before
-        fresh = {name: sys.modules[name] for name in sys.modules.keys() - known.keys()}
+        fresh = {n: module for n, module in sys.modules.items() if module is not known.get(n)}
         for name in [name for name, module in fresh.items() if _is_within(module, folder)]:
             del sys.modules[name]
         sys.modules.update(known)

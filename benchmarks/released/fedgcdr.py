@@ -27,6 +27,8 @@ CODE = Checkout(
     "LafinHana/FedGCDR",
     "98b2af0",
     {
+        "model/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "model/fedgcdr/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
         "model/fedgcdr/model.py": "35cfee5cf3d18fd990abfcd9a748012b287c0f08",
         "model/fedgcdr/party.py": "7bb75dc8a662736c1ea7f8b2a451dfad9e499219",
     },

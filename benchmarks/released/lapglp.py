@@ -15,7 +15,11 @@ from benchmarks.wild.lapglp import KEPT
 CODE = Checkout(
     "Limhady/LapGLP",
     "5d94706",
-    {"LapGLP/algorithm/loss.py": "a2207996960ec76aaa49c802fae846b5d688e05e"},
+    {
+        "LapGLP/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "LapGLP/algorithm/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "LapGLP/algorithm/loss.py": "a2207996960ec76aaa49c802fae846b5d688e05e",
+    },
 )
 
 
@@ -25,7 +29,6 @@ def audit(folder: Path) -> Iterator[str]:
 
     def degree(x: int, rng: np.random.Generator, size: int) -> Any:
         seed_globals(rng)
-        degrees = np.full((1, size), x)  # integers, as what is estimated is cut off to one
-        return loss.rr_items_D(degrees.astype(float), 1, size, KEPT)[0]
+        return loss.rr_items_D(np.full((1, size), float(x)), 1, size, KEPT)[0]
 
     yield from compared("lapglp", {"degree": degree})

@@ -19,6 +19,8 @@ CODE = Checkout(
     "HenryNebula/pytorch_recsys",
     "bb7c9e4",
     {
+        "noise/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+        "utility/__init__.py": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
         "noise/ItemSimSparse.py": "0d1f7a463c9c40b2021c275038cc317e831a50a5",
         "noise/ItemSim.py": "4a160cfa11c04c07b2ecc6bd5eebc9f4308cbaaa",
     },

@@ -146,16 +146,7 @@ def sketched(utils: ModuleType, system: VerticalGnn) -> Iterator[str]:
         f"released: a sketch of {PEOPLE} users has {len(phi)} rows, {entries.min()} to "
         f"{entries.max()} entries a user, of {signs.tolist()}; {alone} users are alone in a row"
     )
-    others = rng.normal(size=PEOPLE)
-
-    def sums(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
-        return np.tile(phi @ np.append(x, others[1:]), (size, 1))
-
-    yield verified(
-        "released",
-        "the sketch of sums, of one user 0 or 1",
-        sums,
-        epsilon=PURE,
-        inputs=(0.0, 1.0),
-        samples=1_000,
+    yield (
+        "released: the sketch is of fixed signs and nothing is drawn: of a user's 1 instead of 0 "
+        f"it shows {np.abs(phi[:, 0]).sum():g} in {np.count_nonzero(phi[:, 0])} of its rows"
     )

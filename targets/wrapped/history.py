@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,11 +43,11 @@ class History:
         """A copy whose arrays can be written into; quicker than a copy of any object."""
         return replace(
             self,
-            items=self.items.copy(),
-            ratings=self.ratings.copy(),
-            timestamps=None if self.timestamps is None else self.timestamps.copy(),
-            genres=None if self.genres is None else self.genres.copy(),
-            attributes=dict(self.attributes),
+            items=_copied(self.items, memo),
+            ratings=_copied(self.ratings, memo),
+            timestamps=_copied(self.timestamps, memo),
+            genres=_copied(self.genres, memo),
+            attributes=copy.deepcopy(self.attributes, memo),
         )
 
     def dense(self) -> NDArray[np.float32]:
@@ -78,3 +79,10 @@ class History:
             genres=interactions.genres,
             device=int(interactions.users[user]),
         )
+
+
+def _copied(part: Any, memo: dict[int, Any]) -> Any:
+    """A copy of an array of numbers, or of whatever else stands for one."""
+    if type(part) is np.ndarray and part.dtype != object:
+        return part.copy()
+    return copy.deepcopy(part, memo)

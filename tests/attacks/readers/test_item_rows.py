@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.attacks.readers import item_rows
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc
@@ -211,3 +212,13 @@ def test_an_own_item_that_a_device_did_not_draw_is_told_by_how_often_it_draws() 
     areas = [np.mean([auc(found[u], own[u]) for u in range(80)]) for found in (ratio, proof)]
     assert areas[0] > areas[1] + 0.01
     assert areas[0] > 0.97
+
+
+def test_few_draws_that_repeat_nothing_make_no_row_that_stays_an_own_one() -> None:
+    """Of 60 own items among 300; the exact ratio of a row that stays is -0.1."""
+    rng = np.random.default_rng(0)
+    moved = np.array([len(np.unique(rng.integers(60, size=8))) for _ in range(200)])
+    assert (moved == 8).any()
+    ratio = item_rows._stayed(moved, 8.0, 1.0, 300)
+    assert (np.abs(ratio) < 1.5).all()  # proof would be 30
+    assert (ratio < 0.01).all()
