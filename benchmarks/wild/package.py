@@ -154,7 +154,7 @@ class Absent:
         self._error = error
 
     def __getattr__(self, name: str) -> Any:
-        raise self._error
+        raise self._error.with_traceback(None)
 
 
 def blank_module(name: str) -> ModuleType:

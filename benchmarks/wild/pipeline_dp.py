@@ -1,0 +1,79 @@
+"""pipeline-dp 0.3.1: noise on vectors, and a choice by scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import exact
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+COMPUTATIONS = INSTALLED.load("pipeline_dp.dp_computations")
+KINDS = INSTALLED.load("pipeline_dp.aggregate_params")
+EPSILON, OTHERS = 1.0, 9
+LARGE = 1_419.0
+"""exp(LARGE / 2) is finite, exp((LARGE + 1) / 2) is not."""
+FAILED = -1
+
+
+def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """Two numbers, with Laplace noise for the largest of both."""
+    settings = COMPUTATIONS.AdditiveVectorNoiseParams(
+        eps=EPSILON,
+        delta=0.0,
+        max_norm=1.0,
+        l0_sensitivity=1.0,
+        linf_sensitivity=1.0,
+        norm_kind=KINDS.NormKind.Linf,
+        noise_kind=KINDS.NoiseKind.LAPLACE,
+    )
+    whole = np.array([x, x])
+    return np.array([COMPUTATIONS.add_noise_vector(whole, settings) for _ in range(size)])
+
+
+class _Scores:
+    """Scores of the places of a list, of sensitivity 1."""
+
+    global_sensitivity, is_monotonic = 1.0, False
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        self.score = [*scores].__getitem__
+
+
+def _chosen(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """Places that are chosen by scores, by draws of the package's own probabilities."""
+    places: list[Any] = list(range(len(scores)))
+    mechanism = COMPUTATIONS.ExponentialMechanism(_Scores(scores))
+    with np.errstate(over="ignore", invalid="ignore"):
+        chances = mechanism._calculate_probabilities(EPSILON, places)
+        try:
+            mechanism.apply(EPSILON, places)
+        except ValueError:  # what the caller sees in place of a choice
+            return np.full(size, FAILED)
+    return rng.choice(places, size, p=chances)
+
+
+def _scores(x: int) -> list[float]:
+    return [float(x), *[1.0 - x] * OTHERS]
+
+
+def exponential(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """A choice among ten, by scores of 0 and 1."""
+    return _chosen(_scores(x), rng, size)
+
+
+def large_scores(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """A choice of two, by a score that is a large count."""
+    return _chosen([LARGE + x, 0.0], rng, size)
+
+
+def second_routes() -> dict[str, float]:
+    """From the noise, and by listing the outputs."""
+    weights = [np.exp(np.array(_scores(x)) * EPSILON / 2.0) for x in (0, 1)]
+    laws = [dict(enumerate((each / each.sum()).tolist())) for each in weights]
+    return {"vector": EPSILON, "exponential": exact.epsilon(laws), "large_scores": math.inf}

@@ -1,0 +1,35 @@
+"""tensorflow-privacy 0.9.0: accountants of DP-SGD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+_PARENTS = (
+    "tensorflow_privacy",
+    "tensorflow_privacy.privacy",
+    "tensorflow_privacy.privacy.analysis",
+)
+LIMITS = INSTALLED.load(f"{_PARENTS[-1]}.gdp_accountant", *_PARENTS)
+SGD = INSTALLED.load(f"{_PARENTS[-1]}.compute_dp_sgd_privacy_lib", *_PARENTS)
+RECORDS = 10_000
+
+
+def sgd(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """What ``compute_dp_sgd_privacy`` says of Poisson samples."""
+    batch = round(rate * RECORDS)
+    said: Any = SGD.compute_dp_sgd_privacy(
+        RECORDS, batch, gaussian, rounds * batch / RECORDS, delta
+    )
+    return float(said[0])
+
+
+def poisson(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """What ``compute_eps_poisson`` says of Poisson samples."""
+    batch = round(rate * RECORDS)
+    said: Any = LIMITS.compute_eps_poisson(
+        rounds * batch / RECORDS, gaussian, RECORDS, batch, delta
+    )
+    return float(said)
