@@ -62,7 +62,7 @@ def test_what_is_refuted_by_a_number_has_a_second_route() -> None:
         for key in getattr(module, "second_routes", dict)()
     }
     finite = {p for p, f in FINDINGS.items() if f.broken and math.isfinite(f.exact)}
-    bounded = {"deepee:uniform", "tensorflow_privacy:poisson"}
+    bounded = {"deepee:uniform", "secretflow:limits", "tensorflow_privacy:poisson"}
     aside = bounded | {"multi_freq_ldpy:several_unary", "smartnoise_synth:mean"}
     assert finite - routes == aside
 

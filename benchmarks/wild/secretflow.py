@@ -1,0 +1,63 @@
+"""secretflow 1.5.0b0: labels, and the accountant of embeddings with noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.wild import at_once, exact
+from benchmarks.wild.package import Package
+
+INSTALLED = Package.of(__name__)
+_ROOT = "secretflow.security.privacy"
+_PARENTS = (
+    "secretflow",
+    "secretflow.security",
+    _ROOT,
+    f"{_ROOT}.accounting",
+    f"{_ROOT}.mechanism",
+    f"{_ROOT}.mechanism.torch",
+)
+LABELS = INSTALLED.load(f"{_ROOT}.mechanism.label_dp", *_PARENTS)
+LAYERS = INSTALLED.load(f"{_ROOT}.mechanism.torch.layers", *_PARENTS)
+EPSILON, CLASSES, RECORDS = 1.0, 4, 10_000
+
+
+@at_once()
+def binary(x: int, size: int) -> NDArray[Any]:
+    """Labels of 0 or 1."""
+    return np.asarray(LABELS.LabelDP(EPSILON)(np.full(size, x)))
+
+
+@at_once()
+def classes(x: int, size: int) -> NDArray[Any]:
+    """Labels of one class of four, as rows of bits."""
+    return np.asarray(LABELS.LabelDP(EPSILON)(np.tile(np.eye(CLASSES)[x], (size, 1))))
+
+
+def _layer(gaussian: float, rate: float, delta: float) -> Any:
+    return LAYERS.GaussianEmbeddingDP(gaussian, round(rate * RECORDS), RECORDS, delta=delta)
+
+
+def limits(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """What ``privacy_spent_gdp`` says of Poisson samples."""
+    return float(_layer(gaussian, rate, delta).privacy_spent_gdp(rounds, "poisson")[0])
+
+
+def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
+    """What ``privacy_spent_rdp`` says."""
+    return float(_layer(gaussian, rate, delta).privacy_spent_rdp(rounds)[0])
+
+
+def second_routes() -> dict[str, float]:
+    """By listing the outputs."""
+    kept = np.exp(EPSILON) / (np.exp(EPSILON) + CLASSES - 1)
+    other = (1.0 - kept) / (CLASSES - 1)
+    laws = [{y: float(kept if y == x else other) for y in range(CLASSES)} for x in range(CLASSES)]
+    share = float(np.exp(EPSILON) / (1.0 + np.exp(EPSILON)))
+    return {
+        "binary": exact.epsilon([exact.bit(share), exact.bit(1.0 - share)]),
+        "classes": exact.epsilon(laws),
+    }
