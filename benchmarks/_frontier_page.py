@@ -35,7 +35,7 @@ def figure(data: str, rows: Sequence[Setting]) -> Drawing:
     """A row of panels a family on ``data``: utility against attacks, and against epsilon."""
     drawn = _legend()
     rows = [row for row in rows if row.data == data]
-    rows = [row for row in rows if not math.isnan(_better(row, row.utility) + row.random)]
+    rows = [row for row in rows if not math.isnan(_better(row, row.utility))]
     families = [f for f in FAMILIES if any(row.family == f.name for row in rows)]
     for number, family in enumerate(families):
         mine = [row for row in rows if row.family == family.name]
@@ -82,6 +82,8 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
         drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
         for level, dashes in ((1.0, "4 3"), (chance, "1 3")):
+            if math.isnan(level):
+                continue  # not measured
             ends = ((left, height(level)), (left + _PANEL, height(level)))
             drawn.append(drawing.curve(ends, "muted", 1.0, dashes=dashes))
     drawn += [

@@ -157,3 +157,12 @@ def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
 
 def test_the_page_is_short() -> None:
     assert len(page(read()).split()) <= 800
+
+
+@pytest.mark.parametrize("data", sorted({row.data for row in read()}))
+def test_the_figure_has_every_system_whose_utility_was_measured(data: str) -> None:
+    """Also where no random list was measured beside it."""
+    rows = [row for row in read() if row.data == data]
+    drawn = figure(data, rows).svg
+    measured = {row.system for row in rows if not math.isnan(row.utility)}
+    assert {system for system in measured if f">{system}<" not in drawn} == set()
