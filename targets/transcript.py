@@ -342,11 +342,9 @@ class View:
         """
         opened = []
         for seen in self.rounds:
-            if seen.clear is not None:
-                parts = {n: c for n, c in seen.clear.components.items() if c.kind in OF_DATA}
-                if parts:
-                    said = Uploads(seen.clear.users, parts)
-                    opened.append(RoundView(broadcast=None, uploads=said, clear=said))
+            if seen.clear is not None and (parts := _of_data(seen.clear)):
+                said = Uploads(seen.clear.users, parts)
+                opened.append(RoundView(broadcast=None, uploads=said, clear=said))
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
@@ -387,6 +385,11 @@ class View:
         )
 
 
+def _of_data(clear: Uploads) -> dict[str, Component]:
+    """What says something of the senders' data."""
+    return {name: part for name, part in clear.components.items() if part.kind in OF_DATA}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """All that crossed a boundary in one run, as it is stored.
@@ -399,6 +402,11 @@ class Transcript:
     rounds: tuple[Round, ...]
     release: Broadcast | None = None
     shown: Vantage = Vantage.SERVER
+
+    @property
+    def tells_data(self) -> bool:
+        """Whether senders say something of their data in the clear; see ``View.with_clear``."""
+        return any(r.clear is not None and bool(_of_data(r.clear)) for r in self.rounds)
 
     def view(
         self,

@@ -198,12 +198,14 @@ class AuditedTarget:
         The same for all attacks, so that they share what is read of it; a batch is shuffled anew.
         What is sent ``clear`` of the protection is there where an attack reads senders' data.
         """
+        transcript = self.trained[1].transcript
+        clear = clear and transcript.tells_data  # or all attacks have the same view
         if (vantage, clear) in self._views:
             return self._views[vantage, clear]
-        seen = self.trained[1].transcript.view(vantage, rng)
-        opened = seen.with_clear() if clear else seen
-        messages = self._linked if vantage is Vantage.SERVER and opened is seen else None
-        messages = messages or informative(opened)
+        messages = self._linked if vantage is Vantage.SERVER and not clear else None
+        if messages is None:
+            seen = transcript.view(vantage, rng)
+            messages = informative(seen.with_clear() if clear else seen)
         view, held = messages.view.by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)

@@ -3,7 +3,7 @@
 DIR is a checkout of the repository, at the commit that is named; its files are run, none is copied.
 Without it nothing is run, and a line says why. Each figure of the released code is printed before
 the same of what is written anew of it here: of systems what the local game shows of one message and
-what attacks read, of mechanisms the rows of found-in-the-wild. Names: {names}.
+what attacks read, of mechanisms the rows of found-in-the-wild.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
+
+from fedrec_auditor.accountants.errors import InputError
 
 NAMES = tuple(
     path.stem
@@ -35,7 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
             "--code DIR."
         )
         return 0
-    module.CODE.check(given.code)
+    try:
+        module.CODE.check(given.code)
+    except InputError as error:
+        parser.error(str(error))
     for line in module.audit(given.code):
         print(line, flush=True)
     return 0
