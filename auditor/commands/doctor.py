@@ -64,9 +64,10 @@ def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=2))
         return
+    width = max(16, *map(len, facts)) + 2
     for name, fact in facts.items():
         for line in fact if isinstance(fact, list) else (fact,):
-            print(f"{name:<18}{line}")
+            print(f"{name:<{width}}{line}")
 
 
 def _read(data: Interactions) -> dict[str, str | list[str]]:

@@ -22,12 +22,11 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_confidence
+from fedrec_auditor.auditor.games.curves import areas_and_heights
 
 REPLICATES = 1000
 POINTS = 60
 """Points of a curve that is kept."""
-# Numbers of one block of replicates: 32 MiB in float64.
-_BLOCK = 2**22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ class Roc:
 
 def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     """P(a member scores higher than a non-member) + P(tie) / 2, over candidates (m,)."""
-    return float(_area(*_curves(scores, members))[0])
+    return float(_curve(scores, members, np.empty(0))[0])
 
 
 def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> float:
@@ -109,7 +108,7 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
     InputError if ``fpr`` is below the resolution, 1 / number of non-members.
     """
     _check_fpr(members, fpr)
-    return float(_heights(*_curves(scores, members), np.array([fpr]))[0, 0])
+    return float(_curve(scores, members, np.array([fpr]))[1])
 
 
 def auc_of_users(
@@ -165,22 +164,18 @@ def roc(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
     again = resampled(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
-    step = max(1, _BLOCK // len(scores))
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
-        """Area and heights of each replicate."""
-        blocks = [slice(start, start + step) for start in range(0, REPLICATES, step)]
-        drawn_in = (weights[some][:, cluster] * again[some][:, group] for some in blocks)
-        return np.concatenate([_read(scored, members, rates, often) for often in drawn_in])
+        return areas_and_heights(scored, members, rates, (cluster, group), (weights, again))
 
-    (value,), replicates = _read(scores, members, rates), drawn(scores)
+    value, replicates = _curve(scores, members, rates), drawn(scores)
     # A replicate without members or non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(asked)
     figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
     gains = []
     if beside is not None:
-        gain = value - _read(beside, members, rates)[0]
+        gain = value - _curve(beside, members, rates)
         gained = (replicates - drawn(beside))[whole, :k]
         gains = _intervals(gain[:k], gained, n, confidence, -1.0)
     low, high = _between(value[k:], replicates[whole, k:], n, confidence, 0.0)
@@ -193,15 +188,13 @@ def roc(
     )
 
 
-def _read(
-    scores: NDArray[Any],
-    members: NDArray[np.bool_],
-    rates: NDArray[np.float64],
-    weights: NDArray[np.float64] | None = None,
+def _curve(
+    scores: NDArray[Any], members: NDArray[np.bool_], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The area under each curve and its heights at ``rates`` (k,): (b, 1 + k)."""
-    curves = _curves(scores, members, weights)
-    return np.column_stack([_area(*curves), _heights(*curves, rates)])
+    """The area under the curve and its heights at ``rates`` (k,): (1 + k,)."""
+    alike, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
+    (curve,) = areas_and_heights(scores, members, rates, (alike, alike), (once, once))
+    return np.asarray(curve)
 
 
 def _intervals(
@@ -229,62 +222,6 @@ def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
             f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."
         )
-
-
-def _curves(
-    scores: NDArray[Any],
-    members: NDArray[np.bool_],
-    weights: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Unnormalised ROC curves: weight of members, of non-members, at or above each distinct score.
-
-    Each (b, g + 1), from 0 to the total, for b rows of ``weights`` (b, m); b = 1 without weights.
-    """
-    if np.isnan(scores).any():
-        raise InputError("Expected scores that are numbers, got NaN. Repair the attack.")
-    if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got one kind only. Give both.")
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
-    found = []
-    for kind in (members, ~members):
-        chosen = order[kind[order]]
-        if weights is None:
-            total = np.arange(len(chosen) + 1, dtype=np.float64)[None, :]
-        else:
-            total = np.zeros((len(weights), len(chosen) + 1))
-            np.cumsum(weights[:, chosen], axis=1, out=total[:, 1:])
-        above = np.cumsum(kind[order])[ends]
-        found.append(total[:, np.append(0, above)])
-    return found[0], found[1]
-
-
-def _area(hits: NDArray[np.float64], accused: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Trapezium rule, (b, g + 1) -> (b,): exact with ties."""
-    area = np.einsum("bg,bg->b", hits[:, 1:] + hits[:, :-1], np.diff(accused, axis=1)) / 2
-    whole = hits[:, -1] * accused[:, -1]
-    return np.asarray(np.divide(area, whole, out=np.full(len(area), np.nan), where=whole > 0))
-
-
-def _heights(
-    hits: NDArray[np.float64], accused: NDArray[np.float64], fprs: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Height of the curves where ``fprs`` (k,) of the non-members are accused: (b, k)."""
-    limit = accused[:, -1:] * fprs * (1 + 1e-12)
-    # All rows are searched at once: each is shifted beyond the one before.
-    shift = (2 * accused[:, -1].max() + 1) * np.arange(len(hits))[:, None]
-    flat = (accused + shift).ravel()
-    last = np.searchsorted(flat, (limit + shift).ravel(), side="right").reshape(limit.shape)
-    last -= 1 + accused.shape[1] * np.arange(len(hits))[:, None]
-    after = np.minimum(last + 1, hits.shape[1] - 1)
-    below, above = (np.take_along_axis(accused, place, axis=1) for place in (last, after))
-    found, upper = (np.take_along_axis(hits, place, axis=1) for place in (last, after))
-    step = above - below
-    part = np.divide(limit - below, step, out=np.zeros(limit.shape), where=step > 0)
-    found = found + part.clip(0, 1) * (upper - found)
-    whole = np.broadcast_to(hits[:, -1:] * (accused[:, -1:] > 0), found.shape)
-    return np.asarray(np.divide(found, whole, out=np.full(found.shape, np.nan), where=whole > 0))
 
 
 def resampled(n: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.utility.baselines import MEANS, means
 from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, row, scored
 from fedrec_auditor.reports.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Target
+from fedrec_auditor.targets.systems.base import Model, Target, Unscored
 
 SHARE = 0.1
 PROTOCOL = "held-out ratings"
@@ -35,7 +35,15 @@ class HeldRatings(Held):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The MSE with a normal interval over users, who are scored in blocks."""
+        """The MSE with a normal interval over users, who are scored in blocks.
+
+        Unscored where all ratings have one value.
+        """
+        if np.ptp(self.ratings) == 0 == np.ptp(self.train.ratings.data):
+            raise Unscored(
+                f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
+                f"{self.ratings[0]:g}: any constant predicts them. Give data with ratings."
+            )
         tested, note = drawn(np.unique(self.users), rng)
         mine = np.isin(self.users, tested)
         owners, items, ratings = self.users[mine], self.items[mine], self.ratings[mine]

@@ -23,6 +23,7 @@ from fedrec_auditor.targets.systems.base import Model, Target
 
 NEGATIVES = 99
 SAMPLED, ALL = "99 sampled negatives", "all items"
+UNTIMED = "The data have no times: of each user a random item is held out, not the latest."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,9 @@ class HeldItems(Held):
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """HR@K and NDCG@K under both protocols, with normal intervals over users."""
-        tested, note = drawn(np.flatnonzero(self.items >= 0), rng)
+        tested, drawing = drawn(np.flatnonzero(self.items >= 0), rng)
+        untimed = "" if self.train.timestamps is not None else UNTIMED
+        note = " ".join(filter(None, (untimed, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = popularity(self.train)
         n_items = self.train.n_items

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Reported
+from fedrec_auditor.targets.systems.base import Model, Reported, Unscored
 from tests.auditor.utility.scorer import Scorer
 
 
@@ -74,3 +74,10 @@ def test_every_rating_that_can_be_spared_is_held_out_as_often() -> None:
 def test_too_few_ratings_are_refused(dense: Any) -> None:
     with pytest.raises(InputError, match="Expected at least two ratings"):
         hold_out(Interactions.of(np.asarray(dense)), np.random.default_rng(0))
+
+
+def test_ratings_that_are_all_alike_measure_nothing() -> None:
+    held = hold_out(Interactions.of(np.ones((4, 5))), np.random.default_rng(0))
+    target: Any = Scorer(np.ones((4, 5)))
+    with pytest.raises(Unscored, match=r"All 20 ratings are 1: any constant predicts them\."):
+        held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))

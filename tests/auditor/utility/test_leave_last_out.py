@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held import gains
-from fedrec_auditor.auditor.utility.leave_last_out import hold_out
+from fedrec_auditor.auditor.utility.leave_last_out import UNTIMED, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
 from tests.auditor.utility.scorer import Scorer
@@ -54,6 +54,10 @@ def test_without_timestamps_a_random_interaction_is_held_out() -> None:
     data = interactions(np.ones((200, 10)))
     split = hold_out(data, np.random.default_rng(0))
     assert len(set(split.items.tolist())) == 10
+    rows = split.evaluate(
+        Scorer(np.ones((200, 10))), Model(), confidence=0.95, rng=np.random.default_rng(0)
+    )
+    assert {row.paper_note for row in rows} == {UNTIMED}
 
 
 def test_nothing_to_hold_out_is_refused() -> None:
