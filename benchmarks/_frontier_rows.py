@@ -43,6 +43,7 @@ FAMILIES = (
         "dplcf",
         "Neighbours and factors of perturbed histories",
         ("lcf-ub", "lcf-sp", "lcf-ap", "dplcf-sp", "dplcf-ap", "bpr-mf", "gmf"),
+        large=True,
     ),
     Family(
         "fmf-ldp",
@@ -53,7 +54,16 @@ FAMILIES = (
     Family(
         "fedrec",
         "Graph convolution on devices",
-        ("fedrec", "fedrec-apm", "fedrec-gn", "fixrec-min", "fixrec-max", "fednews"),
+        (
+            "fedrec",
+            "fedrec-apm",
+            "fedrec-gn",
+            "fixrec-min",
+            "fixrec-max",
+            "fednews",
+            "f-gerai",
+            "f-gerai-nl",
+        ),
         learns=True,
         quick=False,
         slow=True,
@@ -63,6 +73,7 @@ FAMILIES = (
         "Factors on devices",
         ("fedmf", "fedmf-ldp", "fedmf-apm", "f-dpmf"),
         learns=True,
+        large=True,
     ),
     Family(
         "fedncf",
@@ -74,10 +85,9 @@ FAMILIES = (
             "fedlightgcn",
             "fedlightgcn-ldp",
             "fedlightgcn-apm",
-            "f-gerai",
-            "f-gerai-nl",
         ),
         learns=True,
+        large=True,
     ),
     Family(
         "parties",

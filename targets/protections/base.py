@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Unit
@@ -42,6 +42,11 @@ class Protection(Protocol):
 
     privacy: ClassVar[Knob | None] = None
     """The settings that buy privacy."""
+
+    @property
+    def learning(self) -> Mapping[str, Any]:
+        """What it changes of the settings of a composition under which the learner learns."""
+        return {}
 
     def prepare(self, clients: Clients) -> Clients:
         """What the device trains on, for a whole training."""

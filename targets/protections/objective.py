@@ -62,6 +62,16 @@ class Objective(Checked, Protection):
 
     privacy = Knob(budgets=("epsilon", "feature_epsilon"))
 
+    @property
+    def learning(self) -> Mapping[str, Any]:
+        """Smaller steps where a noisy loss has no minimum, or features that are perturbed are long.
+
+        The logistic loss grows linearly, and a steeper linear term takes its minimum away.
+        """
+        if self.features:
+            return {"learning_rate": 0.001, "private_user": False}
+        return {"learning_rate": 0.005} if self.loss == "logistic" else {}
+
     def prepare(self, clients: Clients) -> Clients:
         """The coefficients' randomness, and the features perturbed, if they are to be."""
         if not self.every_round:

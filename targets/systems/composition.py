@@ -89,11 +89,8 @@ class Composition(System):
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Those of the learner; where features are perturbed, the model keeps them."""
-        found = dict(self.learner.learning)
-        if self.protection.attribute() is not None:
-            found.pop("private_user", None)
-        return found
+        """Those of the learner, as the protection changes them."""
+        return {**self.learner.learning, **self.protection.learning}
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
         """Shape of every component of the model that is broadcast, trained and sent."""
