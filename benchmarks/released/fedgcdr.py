@@ -15,9 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, of_record, verified
+from benchmarks.released.figures import ASKED, audited, verified
 from benchmarks.wild.fedgcdr import DELTA, EPSILON, SIGMA
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.papers.fedgcdr.systems.fedgcdr import FedGcdr
@@ -133,17 +132,9 @@ def audit(folder: Path) -> Iterator[str]:
             **claim,
         )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2).astype(float)
-    played: dict[str, Any] = {
-        "data": data,
-        "games": ["local"],
-        "attacks": ["interaction-reconstruction"],
-        "runs": RUNS,
-        "jobs": 1,
-    }
     kinds = {"items": "items", "count": "vector"}
-    record = fedrec_auditor.audit_system(
-        listed(party), claim=ASKED, rounds=ROUNDS, kinds=kinds, **played
+    yield from audited(
+        "released", listed(party), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
     )
-    yield from of_record("released", record)
     here = FedGcdr(domains=2, sources=ROUNDS, rounds=ROUNDS)
-    yield from of_record("here", fedrec_auditor.audit_system(here, **played))
+    yield from audited("here", here, data, RUNS)

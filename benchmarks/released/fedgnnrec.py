@@ -15,9 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, of_record, verified
+from benchmarks.released.figures import ASKED, audited, verified
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.papers.fedgnnrec.systems.fedgnnrec import FedGnnRec
 from fedrec_auditor.targets.wrapped.history import History
@@ -82,16 +81,10 @@ def audit(folder: Path) -> Iterator[str]:
         yield verified("released", words, number, epsilon=epsilon, inputs=ends, samples=SAMPLES)
         yield verified("here", words, Laplace(scale=SCALE, low=-CLIP, high=CLIP), epsilon=epsilon)
     rng = np.random.default_rng(0)
-    played: dict[str, Any] = {
-        "data": (rng.random((USERS, ITEMS)) < 0.1) * rng.integers(1, 6, (USERS, ITEMS)),
-        "games": ["local"],
-        "attacks": ["interaction-reconstruction"],
-        "runs": RUNS,
-        "jobs": 1,
-    }
-    record = fedrec_auditor.audit_system(
-        sent(module), claim=ASKED, rounds=ROUNDS, kinds={"items": "items"}, **played
+    data = (rng.random((USERS, ITEMS)) < 0.1) * rng.integers(1, 6, (USERS, ITEMS))
+    kinds = {"items": "items"}
+    yield from audited(
+        "released", sent(module), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
     )
-    yield from of_record("released", record)
     here = FedGnnRec(rounds=ROUNDS, pseudo=PSEUDO, cohort=USERS)
-    yield from of_record("here", fedrec_auditor.audit_system(here, **played))
+    yield from audited("here", here, data, RUNS)

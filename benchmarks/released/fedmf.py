@@ -15,9 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-import fedrec_auditor
 from benchmarks.released.checkout import Checkout
-from benchmarks.released.figures import ASKED, of_record, verified
+from benchmarks.released.figures import ASKED, audited, verified
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_full import FedMfFull
 from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_part import FedMfPart
@@ -176,19 +175,8 @@ def audit(folder: Path) -> Iterator[str]:
         samples=SAMPLES,
     )
     data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.2) * 4.0
-    asked: dict[str, Any] = {
-        "data": data,
-        "games": ["local"],
-        "attacks": ["interaction-reconstruction"],
-        "runs": RUNS,
-        "jobs": 1,
-    }
-    yield from of_record(
-        "released, Part",
-        fedrec_auditor.audit_system(
-            listed(part), claim=ASKED, rounds=ROUNDS, kinds={"items": "items"}, **asked
-        ),
+    kinds = {"items": "items"}
+    yield from audited(
+        "released, Part", listed(part), data, RUNS, claim=ASKED, rounds=ROUNDS, kinds=kinds
     )
-    yield from of_record(
-        "here, Part", fedrec_auditor.audit_system(FedMfPart(rounds=ROUNDS, dimension=1), **asked)
-    )
+    yield from audited("here, Part", FedMfPart(rounds=ROUNDS, dimension=1), data, RUNS)

@@ -7,15 +7,34 @@ from typing import Any
 
 import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
-from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.words import percent, support_words
 
 ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 """Nobody's claim: of a function with one, the game says what a message shows."""
 
 
-def of_record(name: str, record: Record) -> Iterator[str]:
-    """What games and attacks found."""
+def audited(
+    name: str,
+    system: Any,
+    data: Any,
+    runs: int,
+    *attacks: str,
+    **settings: Any,
+) -> Iterator[str]:
+    """What the local game of so many ``runs`` and attacks find of a system on ``data``.
+
+    It is a target, or a client with the ``settings`` that ``audit_system`` takes beside it;
+    ``attacks`` are those beside reconstruction.
+    """
+    record = fedrec_auditor.audit_system(
+        system,
+        data=data,
+        games=["local"],
+        attacks=["interaction-reconstruction", *attacks],
+        runs=runs,
+        jobs=1,
+        **settings,
+    )
     for finding in record.findings:
         if (found := finding.measured) is not None:
             yield (

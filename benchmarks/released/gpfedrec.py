@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, of_record
+from benchmarks.released.figures import ASKED, audited
 from fedrec_auditor.targets.papers.gpfedrec.numbers import MADE, NETWORKS, moves
 from fedrec_auditor.targets.papers.gpfedrec.systems.gpfedrec import GpFedRec
 from fedrec_auditor.targets.wrapped.history import History
@@ -120,15 +119,9 @@ def audit(folder: Path) -> Iterator[str]:
         f"first message (median of {NETWORKS} networks, {DEVICES} users; all numbers together); "
         f"here by {ours:.1f}"
     )
-    played: dict[str, Any] = {
-        "data": (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float),
-        "games": ["local"],
-        "attacks": ["interaction-reconstruction", "interaction-membership"],
-        "runs": RUNS,
-        "jobs": 1,
-    }
-    record = fedrec_auditor.audit_system(
-        device(mlp, OURS.noise), model=first, claim=ASKED, kinds={"item": "model"}, **played
+    data = (np.random.default_rng(0).random((USERS, ITEMS)) < 0.1).astype(float)
+    more, released = "interaction-membership", device(mlp, OURS.noise)
+    yield from audited(
+        "released", released, data, RUNS, more, claim=ASKED, model=first, kinds={"item": "model"}
     )
-    yield from of_record("released", record)
-    yield from of_record("here", fedrec_auditor.audit_system(OURS, **played))
+    yield from audited("here", OURS, data, RUNS, more)

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import fedrec_auditor
 from benchmarks.released.checkout import Checkout, seed_globals
-from benchmarks.released.figures import ASKED, of_record
-from fedrec_auditor.reports.record import Record
+from benchmarks.released.figures import ASKED, audited
 from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.wrapped.history import History
 
@@ -78,24 +76,15 @@ def data() -> np.ndarray:
     return (rng.random((USERS, ITEMS)) < 1 / (1 + np.exp(-odds))).astype(float)
 
 
-def audited(client: Any, **settings: Any) -> Record:
-    """The local game, and the attacks on a training."""
-    return fedrec_auditor.audit_system(
-        client,
-        data=data(),
-        games=["local"],
-        attacks=["interaction-reconstruction", "interaction-membership"],
-        runs=RUNS,
-        jobs=1,
-        **settings,
-    )
-
-
 def audit(folder: Path) -> Iterator[str]:
     """The figures of both."""
+    given, more = data(), "interaction-membership"
     kinds = {"items": "items", "scores": "ratings"}
-    sent = device(folder)
-    yield from of_record(
-        "released", audited(sent, claim=ASKED, rounds=ROUNDS, kinds=kinds, upload_seconds=0.05)
-    )
-    yield from of_record("here", audited(PtfFedRec(told=0)))
+    played: dict[str, Any] = {
+        "claim": ASKED,
+        "rounds": ROUNDS,
+        "kinds": kinds,
+        "upload_seconds": 0.05,
+    }
+    yield from audited("released", device(folder), given, RUNS, more, **played)
+    yield from audited("here", PtfFedRec(told=0), given, RUNS, more)
