@@ -20,9 +20,9 @@ _LEAST, _MOST = 0.01, 1e5
 _LARGE = """\
 ## At the printed noise, MovieLens 1M
 
-{systems} systems at the printed noise and without, and attacks on interactions, by three
-trainings on the pairs alone: these say no ratings, and no times, so that of each user a random item
-is held out instead of the latest.
+{systems} systems at the printed noise and without, by attacks on interactions. The data at hand are
+pairs without ratings and times: systems of ratings are left out, and a random item of each user is
+held out, not the latest.
 
 ![The same on MovieLens 1M](frontier-ml-1m.svg)
 
