@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from fedrec_auditor.accountants.errors import InputError
@@ -15,6 +14,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
+from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.targets.transcript import View
 
@@ -60,14 +60,9 @@ class InteractionMembership:
             ratio = odds - prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = reading.evidence(view, users)
-            if (shares := view.public.popularity) is not None:
-                evidence = calibrated(evidence, _log_odds(shares, view.public.n_users), view.tell)
+            if (known_odds := item_odds(view)) is not None:
+                evidence = calibrated(evidence, known_odds, view.tell)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior
         return Scores(values=ratio + (prior(evidence)[0][pairs[:, 1]] if known is None else known))
-
-
-def _log_odds(shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
-    """Log-odds of shares of so many users, half a user away from 0 and 1."""
-    return np.asarray(logit((shares * users + 0.5) / (users + 1)))

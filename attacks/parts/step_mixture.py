@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.row_places import LUCK, Places
+from fedrec_auditor.attacks.parts.row_places import Places
 
 Parts = dict[int, NDArray[np.float32]]
 
@@ -21,6 +21,8 @@ _ALIKE = 10  # of these, at first, in which all messages have one step and all u
 _SHARE, _COUNTS = 0.05, 10.0  # of own items among all, at first, and items that it is worth
 _FARTHEST = 12.0  # deviations of a place
 _MOST = 3  # times that a negative is drawn
+_LEVEL = 3.0  # of tilts: one over their variance, at first, anywhere from -1 to 1
+_STEEPEST = 0.95  # tilt
 _LEAST, _TINY = 1e-6, 1e-30
 
 
@@ -30,7 +32,9 @@ class StepMixture:
 
     ``end`` of directions is up, +-1. Steps of messages are normal, of mean ``step`` and
     ``variance``; shares of own items beta-distributed, of mean ``share`` and worth ``counts``
-    items. ``items`` (M,) are log-odds that a user of mean share met each.
+    items. ``items`` (M,) are log-odds that a user of mean share met each, and ``tilts`` (M,), from
+    -1 to 1, how much farther its own items go than negatives: a model that knows an item to be
+    popular leaves little to learn of who met it, and much of who is told that they did not.
     """
 
     end: float
@@ -39,6 +43,7 @@ class StepMixture:
     share: float
     counts: float
     items: NDArray[np.float64]
+    tilts: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +60,24 @@ class Told:
     fit: float
 
 
-def learned(places: Places, negatives: float) -> StepMixture:
-    """What all these messages have in common, by the likelier end if that is not known."""
+def learned(
+    places: Places, negatives: float, items: NDArray[np.float64] | None = None
+) -> StepMixture:
+    """What all these messages have in common, by the likelier end if that is not known.
+
+    ``items`` (M,) are the log-odds that a user met each, where they are known.
+    """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    fits = [
-        fitted(places, negatives, _first(places, negatives, end), learning=True) for end in ends
-    ]
+    fits = []
+    for end in ends:
+        first = _first(places, negatives, end, items)
+        fits.append(fitted(places, negatives, first, learning=True, known=items is not None))
     return max(fits, key=lambda fit: fit.fit).mixture
 
 
-def _first(places: Places, negatives: float, end: float) -> StepMixture:
+def _first(
+    places: Places, negatives: float, end: float, items: NDArray[np.float64] | None
+) -> StepMixture:
     """A step and a share, by the mean and the variance of all places.
 
     Of s own items among all and q negatives for each, at a step of a, the mean is about
@@ -76,17 +89,33 @@ def _first(places: Places, negatives: float, end: float) -> StepMixture:
     if negatives > 1 and mean < 0:
         squares = (excess + mean**2) * (negatives - 1) ** 2 / mean**2 - negatives**2
         share = float(np.clip((negatives + 1) / max(squares, _TINY), 0.1 * _SHARE, 5 * _SHARE))
+    if items is None:
+        items = np.full(place.shape[1], logit(share))
+    else:
+        share = float(expit(items).mean())
     step = float(np.sqrt(excess / (share * (1 + negatives))))
-    items = np.full(place.shape[1], logit(share))
     return StepMixture(
-        end=end, step=step, variance=step**2, share=share, counts=_COUNTS, items=items
+        end=end,
+        step=step,
+        variance=step**2,
+        share=share,
+        counts=_COUNTS,
+        items=items,
+        tilts=np.zeros(len(items)),
     )
 
 
 def fitted(
-    places: Places, negatives: float, mixture: StepMixture, *, learning: bool = False
+    places: Places,
+    negatives: float,
+    mixture: StepMixture,
+    *,
+    learning: bool = False,
+    known: bool = False,
 ) -> Told:
     """Each message's step and user's share, by the mixture; itself fitted where it is ``learning``.
+
+    Of which ``items`` and their mean ``share`` stay as they are where they are ``known``.
 
     A device draws ``negatives`` for each own item among the others. Missing information is counted
     as by Louis (1982): what it leaves uncertain is part of how far users differ.
@@ -96,15 +125,14 @@ def fitted(
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
         return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
     place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
-    if negatives > 1:  # more rows move down than up: who surely is upside down is turned
-        sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
-        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
-        place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
+    if negatives > 1 and not places.signed:  # more rows move down than up
+        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first)
+        place[(mean > 0)[whose]] *= -1
     steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
     items = place.shape[1]
     for turn in range(_STEPS + 1):
         rate = negatives * shares / (1 - shares)
-        own, others = _densities(place, steps, rate[whose] if negatives else None)
+        own, others = _densities(place, steps, rate[whose] if negatives else None, mixture.tilts)
         mine, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(mine / rest), first, axis=0)
         prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
@@ -113,13 +141,20 @@ def fitted(
             break
         met = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
+        tilted, level = np.zeros(items), np.full(items, _LEVEL)
         for parts, given in ((own, met[whose] / mine), (others, (1 - met)[whose] / rest)):
             for times, density in parts.items():
                 if times:
-                    weight += times**2 * np.einsum("tm,tm->t", given, density)
-                    moved += times * np.einsum("tm,tm,tm->t", given, density, place)
+                    chance = given * density
+                    far = _farther(times, mixture.tilts)
+                    weight += times**2 * (chance @ far**2)
+                    sums = (steps**2).astype(np.float32) @ chance * times**2
+                    chance *= place
+                    moved += times * (chance @ far)
+                    level += sums
+                    tilted += np.sign(times) * (times * steps.astype(np.float32) @ chance - sums)
         held = met.sum(axis=1, dtype=np.float64)
-        share = float(held.mean()) / items if learning else mixture.share
+        share = float(held.mean()) / items if learning and not known else mixture.share
         step, variance, counts = mixture.step, mixture.variance, mixture.counts
         if learning and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
@@ -133,18 +168,17 @@ def fitted(
                 step = float(steps.mean())
                 variance = float(np.mean((steps - step) ** 2 + 1 / sure))
                 doubt = np.mean(met * (1 - met), axis=1) / (share * (1 - share))
-                known = counts + items * np.clip(1 - doubt, 0, 1)
-                apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / known)
+                worth = counts + items * np.clip(1 - doubt, 0, 1)
+                apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
                 counts = max(share * (1 - share) / float(apart) - 1, 0.5)
+        if learning and negatives:
+            tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
+            mixture = replace(mixture, tilts=tilts)
         if learning:
             each = (met.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
+            met_by = mixture.items if known else logit(np.clip(each, _LEAST, 1 - _LEAST))
             mixture = replace(
-                mixture,
-                step=step,
-                variance=variance,
-                share=share,
-                counts=counts,
-                items=logit(np.clip(each, _LEAST, 1 - _LEAST)),
+                mixture, step=step, variance=variance, share=share, counts=counts, items=met_by
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
@@ -153,7 +187,10 @@ def fitted(
 
 
 def _densities(
-    place: NDArray[np.float32], steps: NDArray[np.float64], rate: NDArray[np.float64] | None
+    place: NDArray[np.float32],
+    steps: NDArray[np.float64],
+    rate: NDArray[np.float64] | None,
+    tilts: NDArray[np.float64],
 ) -> tuple[Parts, Parts]:
     """Of own items and of others, by how many steps up they went, each (T, M), times its chance.
 
@@ -162,13 +199,19 @@ def _densities(
 
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
         middle, height = (times * steps).astype(np.float32), np.asarray(chance, dtype=np.float32)
-        return np.exp(-((place - middle[:, None]) ** 2) / 2) * height.reshape(-1, 1)
+        away = place - middle[:, None] * _farther(times, tilts)
+        return np.exp(-(away**2) / 2) * height.reshape(-1, 1)
 
     if rate is None:
         return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
     drawn = np.stack([rate**k / factorial(k) for k in range(_MOST + 1)])
     drawn /= drawn.sum(axis=0)
     return {1: normal(1, 1.0)}, {-k: normal(-k, chance) for k, chance in enumerate(drawn)}
+
+
+def _farther(times: int, tilts: NDArray[np.float64]) -> NDArray[np.float32]:
+    """By how much more than a step a row goes, (M,), that goes ``times`` of them up."""
+    return np.asarray(1 + np.sign(times) * tilts, dtype=np.float32)
 
 
 def _total(parts: Parts) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from fedrec_auditor.targets.transcript import OF_DATA, Component, Kind, RoundView, Uploads, View
 
@@ -209,3 +210,11 @@ def unread(view: View, wanted: str) -> str:
         return f"Reads {wanted}. The view links no message to a user."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
     return f"Reads {wanted}. The messages are {', '.join(sent[:_NAMED])}{more}."
+
+
+def item_odds(view: View) -> NDArray[np.float64] | None:
+    """Log-odds that a user met each item, (M,), half a user away from 0 and 1; None if unknown."""
+    if (shares := view.public.popularity) is None:
+        return None
+    users = view.public.n_users
+    return np.asarray(logit((shares * users + 0.5) / (users + 1)))

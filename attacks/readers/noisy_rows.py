@@ -14,9 +14,10 @@ One message says little of its direction and of the sizes of steps; all messages
    matrices (Baik, Ben Arous and Peche 2005). Each w is the likeliest by its user's messages of all
    rounds (expectation maximisation of probabilistic principal components). That of even rows is
    fitted to the odd ones, and that of odd rows to the even: noise has variance 1 along it.
-3. The place z of a row along w is a for an own item and -k a for one drawn k times as a negative, k
-   of a Poisson distribution; a step is a message's own, drawn from a normal distribution that all
-   messages together tell, as they tell how often each item is met.
+3. The place z of a row along w is (1 + t) a for an own item and -k (1 - t) a for one drawn k times
+   as a negative, k of a Poisson distribution; the step a is a message's own, drawn from a normal
+   distribution that all messages together tell, as they tell the tilt t of each item, by what the
+   model has learnt of it, and how often it is met, where that is not known.
 4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
    the direction that is likelier; with as many negatives as own items, by the user's vector, if it
    is sent. Without negatives own items may move either way. Rounds add up.
@@ -35,6 +36,7 @@ from scipy.special import logit
 from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.row_places import places
+from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_rows, with_vectors
@@ -80,7 +82,7 @@ class NoisyRows(MessageReader):
         found = places(rounds, sample, asked, vectors)
         if found is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = step_mixture.learned(found.of(sample), negatives)
+        common = step_mixture.learned(found.of(sample), negatives, item_odds(view))
         activity = np.zeros(len(users))
         for some in np.array_split(asked, -(-count // _NUMBERS)):
             told = step_mixture.fitted(found.of(some), negatives, common)
