@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a normal distribution
 _STEPS = 30
-_LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
+LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
 _CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
 _TINY = 1e-30
 
@@ -144,7 +144,7 @@ def _together(place: NDArray[np.float32]) -> bool:
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
-    return bool(products.sum() > _LUCK * np.sqrt((products**2).sum()))
+    return bool(products.sum() > LUCK * np.sqrt((products**2).sum()))
 
 
 def _directions(
@@ -189,7 +189,7 @@ def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
-    return np.asarray((1 + root) ** 2 + _LUCK * beyond * (1 + root) ** (4 / 3))
+    return np.asarray((1 + root) ** 2 + LUCK * beyond * (1 + root) ** (4 / 3))
 
 
 def _sign(values: Floats) -> Floats:

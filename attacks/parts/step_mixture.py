@@ -6,13 +6,14 @@ The mixture of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maxi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.row_places import Places
+from fedrec_auditor.attacks.parts.row_places import LUCK, Places
 
 Parts = dict[int, NDArray[np.float32]]
 
@@ -30,14 +31,15 @@ _LEAST, _TINY = 1e-6, 1e-30
 class StepMixture:
     """What messages have in common.
 
-    ``end`` of directions is up, +-1. Steps of messages are normal, of mean ``step`` and
-    ``variance``; shares of own items beta-distributed, of mean ``share`` and worth ``counts``
-    items. ``items`` (M,) are log-odds that a user of mean share met each, and ``tilts`` (M,), from
-    -1 to 1, how much farther its own items go than negatives: a model that knows an item to be
-    popular leaves little to learn of who met it, and much of who is told that they did not.
+    ``end`` of directions is up, +-1, of all users ``alike`` or of most. Steps of messages are
+    normal, of mean ``step`` and ``variance``; shares of own items beta-distributed, of mean
+    ``share`` and worth ``counts`` items. ``items`` (M,) are log-odds that a user of mean share met
+    each, and ``tilts`` (M,), from -1 to 1, how much farther its own items go than negatives: a
+    model that knows an item to be popular leaves little to learn of who met it.
     """
 
     end: float
+    alike: bool
     step: float
     variance: float
     share: float
@@ -68,15 +70,19 @@ def learned(
     ``items`` (M,) are the log-odds that a user met each, where they are known.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    fits = []
-    for end in ends:
-        first = _first(places, negatives, end, items)
-        fits.append(fitted(places, negatives, first, learning=True, known=items is not None))
+    alike = (True, False) if negatives > 1 and places.signed else (False,)
+    firsts = [_first(places, negatives, *way, items) for way in product(ends, alike)]
+    known = items is not None
+    fits = [fitted(places, negatives, one, learning=True, known=known) for one in firsts]
     return max(fits, key=lambda fit: fit.fit).mixture
 
 
 def _first(
-    places: Places, negatives: float, end: float, items: NDArray[np.float64] | None
+    places: Places,
+    negatives: float,
+    end: float,
+    alike: bool,
+    items: NDArray[np.float64] | None,
 ) -> StepMixture:
     """A step and a share, by the mean and the variance of all places.
 
@@ -96,6 +102,7 @@ def _first(
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     return StepMixture(
         end=end,
+        alike=alike,
         step=step,
         variance=step**2,
         share=share,
@@ -125,9 +132,11 @@ def fitted(
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
         return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
     place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
-    if negatives > 1 and not places.signed:  # more rows move down than up
-        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first)
-        place[(mean > 0)[whose]] *= -1
+    if negatives > 1 and not mixture.alike:
+        # More rows move down than up: who surely is upside down is turned.
+        sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
+        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
+        place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
     steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
     items = place.shape[1]
     for turn in range(_STEPS + 1):
@@ -182,7 +191,7 @@ def fitted(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    fit += np.log(rest).sum(dtype=np.float64)
+    fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.tilts).sum()
     return Told(mixture=mixture, users=users, ratio=ratio, shares=shares, fit=float(fit))
 
 
