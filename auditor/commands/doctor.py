@@ -80,6 +80,8 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
         "digest": data.digest(),
         "users": f"{data.n_users:,}",
         "items": f"{data.n_items:,}",
+        "ratings": _span(data),
+        "times": "none" if data.timestamps is None else "known",
         "interactions": f"{data.ratings.nnz:,}, {data.ratings.nnz / max(pairs, 1):.2%} of pairs",
     }
     for name, attribute in sorted(data.attributes.items()):
@@ -94,6 +96,14 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
         flags = zip(data.genre_names, data.genres.sum(axis=0).tolist(), strict=True)
         facts["of items"] = ", ".join(f"{name} {count:,}" for name, count in flags)
     return facts | {"note": list(data.notes)}
+
+
+def _span(data: Interactions) -> str:
+    """The least and the largest rating; of ratings that are all alike, that they are."""
+    if not data.ratings.nnz:
+        return "none"
+    least, most = float(data.ratings.data.min()), float(data.ratings.data.max())
+    return f"all {most:g}" if least == most else f"{least:g} to {most:g}"
 
 
 def _version(name: str) -> str:

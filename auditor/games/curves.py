@@ -36,7 +36,7 @@ def areas_and_heights(
     totals = [_total(kind, clusters, weights) for kind in (members, ~members)]
     results = np.full((len(weights[0]), 1 + len(rates)), np.nan)
     users, trainings = (cluster[order].astype(np.uint32) for cluster in clusters)
-    _read(
+    _fill(
         (members[order].astype(np.float64), last, users, trainings),
         weights,
         (totals[0], totals[1]),
@@ -58,7 +58,7 @@ def _total(
 
 
 @compiled()
-def _read(
+def _fill(
     candidates: tuple[
         NDArray[np.float64], NDArray[np.bool_], NDArray[np.uint32], NDArray[np.uint32]
     ],
@@ -74,24 +74,24 @@ def _read(
     """
     is_member, is_last, users, trainings = candidates
     of_users, of_trainings = weights
-    limits = np.full(len(rates[0]) + 1, np.inf)
+    limits = np.full(len(rates[0]) + 1, np.inf)  # the last is never passed
     for b in range(len(results)):
-        all_hits, all_accused = totals[0][b], totals[1][b]
-        if all_hits == 0 or all_accused == 0:
+        all_hits, all_others = totals[0][b], totals[1][b]
+        if all_hits == 0 or all_others == 0:
             continue
-        limits[:-1] = all_accused * rates[0] * (1 + 1e-12)
-        hits = accused = hits_above = accused_above = area = 0.0
+        limits[:-1] = all_others * rates[0] * (1 + 1e-12)
+        hits = alarms = hits_above = alarms_above = area = 0.0
         k = 0
         for i in range(len(users)):
             weight = of_users[b, users[i]] * of_trainings[b, trainings[i]]
             hits += weight * is_member[i]
-            accused += weight * (1 - is_member[i])
+            alarms += weight * (1 - is_member[i])
             if is_last[i]:
-                area += (hits_above + hits) * (accused - accused_above)
-                while limits[k] < accused:
-                    part = (limits[k] - accused_above) / (accused - accused_above)
+                area += (hits_above + hits) * (alarms - alarms_above)
+                while limits[k] < alarms:
+                    part = (limits[k] - alarms_above) / (alarms - alarms_above)
                     results[b, rates[1][k]] = (hits_above + part * (hits - hits_above)) / all_hits
                     k += 1
-                hits_above, accused_above = hits, accused
-        results[b, 0] = area / 2 / (all_hits * all_accused)
+                hits_above, alarms_above = hits, alarms
+        results[b, 0] = area / 2 / (all_hits * all_others)
         results[b, rates[1][k:]] = 1.0

@@ -39,7 +39,7 @@ class HeldRatings(Held):
 
         Unscored where all ratings have one value.
         """
-        if np.ptp(self.ratings) == 0 == np.ptp(self.train.ratings.data):
+        if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
             raise Unscored(
                 f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}: any constant predicts them. Give data with ratings."

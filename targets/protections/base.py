@@ -45,8 +45,11 @@ class Protection(Protocol):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """What it changes of the settings of a composition under which the learner learns."""
-        return {}
+        """What it changes of the settings of a composition under which the learner learns.
+
+        Features that it perturbs are there to be trained on.
+        """
+        return {} if self.attribute() is None else {"private_user": False}
 
     def prepare(self, clients: Clients) -> Clients:
         """What the device trains on, for a whole training."""

@@ -69,7 +69,7 @@ class Objective(Checked, Protection):
         The logistic loss grows linearly, and a steeper linear term takes its minimum away.
         """
         if self.features:
-            return {"learning_rate": 0.001, "private_user": False}
+            return {**super().learning, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare(self, clients: Clients) -> Clients:
