@@ -6,6 +6,7 @@ The mixture of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maxi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import factorial
 
@@ -65,16 +66,18 @@ class Told:
 def learned(
     places: Places, negatives: float, items: NDArray[np.float64] | None = None
 ) -> StepMixture:
-    """What all these messages have in common, by the likelier end if that is not known.
+    """What all these messages have in common, by the likeliest end and sides of users.
+
+    That is told while all messages have one step.
 
     ``items`` (M,) are the log-odds that a user met each, where they are known.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
     alike = (True, False) if negatives > 1 and places.signed else (False,)
     firsts = [_first(places, negatives, *way, items) for way in product(ends, alike)]
-    known = items is not None
-    fits = [fitted(places, negatives, one, learning=True, known=known) for one in firsts]
-    return max(fits, key=lambda fit: fit.fit).mixture
+    fit = partial(fitted, places, negatives, learning=True, known=items is not None)
+    likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)
+    return fit(likeliest).mixture
 
 
 def _first(
@@ -119,6 +122,7 @@ def fitted(
     *,
     learning: bool = False,
     known: bool = False,
+    turns: int = _STEPS,
 ) -> Told:
     """Each message's step and user's share, by the mixture; itself fitted where it is ``learning``.
 
@@ -139,29 +143,30 @@ def fitted(
         place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
     steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
     items = place.shape[1]
-    for turn in range(_STEPS + 1):
+    for turn in range(turns + 1):
         rate = negatives * shares / (1 - shares)
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture.tilts)
         mine, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(mine / rest), first, axis=0)
         prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
         odds = ratio + prior.astype(np.float32)
-        if turn == _STEPS:
+        if turn == turns:
             break
         met = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
         tilted, level = np.zeros(items), np.full(items, _LEVEL)
+        long = steps.astype(np.float32)
         for parts, given in ((own, met[whose] / mine), (others, (1 - met)[whose] / rest)):
             for times, density in parts.items():
                 if times:
                     chance = given * density
                     far = _farther(times, mixture.tilts)
-                    weight += times**2 * (chance @ far**2)
-                    sums = (steps**2).astype(np.float32) @ chance * times**2
+                    weight += times**2 * np.einsum("tm,m->t", chance, far**2)
+                    sums = times**2 * np.einsum("t,tm->m", long**2, chance)
                     chance *= place
-                    moved += times * (chance @ far)
+                    moved += times * np.einsum("tm,m->t", chance, far)
                     level += sums
-                    tilted += np.sign(times) * (times * steps.astype(np.float32) @ chance - sums)
+                    tilted += np.sign(times) * (times * np.einsum("t,tm->m", long, chance) - sums)
         held = met.sum(axis=1, dtype=np.float64)
         share = float(held.mean()) / items if learning and not known else mixture.share
         step, variance, counts = mixture.step, mixture.variance, mixture.counts
