@@ -302,7 +302,7 @@ def _says(rows: Sequence[Setting]) -> str:
         says.append(
             f"- **Of {len(finite)} a proof of a whole user over a training is known, and {large} "
             f"of these are above {LARGE:g}**; the least is {_epsilon(finite[0][0])} "
-            f"(`{finite[0][1]}`). Of {len(proved) - len(finite)} others no epsilon holds."
+            f"(`{finite[0][1]}`). Of {len(proved) - len(finite)} others none is finite."
         )
     return "\n".join(says)
 

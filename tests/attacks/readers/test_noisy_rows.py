@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import factorial
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_it_is_near_the_ratio_of_who_knows_directions_and_steps(
     reached, ceiling = auc(ratio.ravel(), met.ravel()), auc(best.ravel(), met.ravel())
     assert ceiling > 0.75
     assert ceiling - reached < 0.06
+
+
+def test_small_steps_are_told_better_where_popularity_is_known() -> None:
+    view, met, _ = played(0.5, 7, tilt=0.5)
+    public = replace(view.public, popularity=met.mean(axis=0))
+    areas = [
+        auc(told(seen)[1].ravel(), met.ravel()) for seen in (view, replace(view, public=public))
+    ]
+    assert areas[1] > areas[0] > 0.75
 
 
 @pytest.mark.parametrize("laplace", [False, True])
