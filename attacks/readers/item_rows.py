@@ -3,7 +3,9 @@
 Four protocols are told apart by what is public of them:
 
 1. Only own items move (no negatives are drawn): a row is the likelier an own item the farther it
-   moved.
+   moved. A device may draw some of its items for each message: messages are read until they move
+   hardly a row that no earlier one moved, and how many own items never moved is estimated from how
+   many moved once and twice (Chao, Biometrics 43, 1987).
 2. A device descends on a logistic loss over own items and q negatives for each, in steps that move
    the row of item i by
 
@@ -65,6 +67,8 @@ _HALVINGS = 30
 _LEAST = 1e-6  # of an item
 _KEPT = 8  # messages a user that are intersected
 _SEVERAL = 4  # messages a user where one says little of which end is up
+_SAMPLED = 64  # messages a user where each may be about a few of its own items
+_WHOLE = 0.01  # of the rows that moved: as few are missed where messages are about all own items
 _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not move
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
@@ -98,14 +102,20 @@ class ItemRows(MessageReader):
         """
         public = view.public.settings
         negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
-        several = _KEPT if pseudo else _SEVERAL if negatives == 1 else 1
         lot, scale, dropped = (public.get(n, 0.0) for n in ("noisy_rows", "scale", "edge_dropout"))
+        sampled = not (negatives or pseudo or lot)
+        several = _KEPT if pseudo else _SEVERAL if negatives == 1 else _SAMPLED if sampled else 1
         draws = public.get("own_draws", 0.0)
         still: float | NDArray[np.float64]
         still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        read = np.zeros((len(users), 1), dtype=np.bool_)
+        heard = np.zeros((len(users), 1), dtype=np.int64)
+        moves = np.zeros(ratio.shape if sampled else (len(users), 1), dtype=np.uint16)
         for sent, asked, beside in _turns(view, users, several):
+            again = heard[:, 0] > 1
+            known = np.count_nonzero(moves[again])
+            if sampled and _missed(moves[again], heard[again]).sum() < _WHOLE * known:
+                asked = asked[heard[np.searchsorted(users, asked), 0] == 0]
             counts = _counts(sent) if negatives == 1 else None
             silent = _silent(sent) if negatives else np.zeros(ratio.shape[1], np.bool_)
             gradients = sent.component.kind is Kind.GRADIENT
@@ -119,6 +129,8 @@ class ItemRows(MessageReader):
                     chance = np.log(np.maximum(others / pseudo, 1.0))
                     ratio[whose] += np.where(touched, chance[:, None], -np.inf)
                     continue
+                if sampled:
+                    moves[whose] += touched
                 noisy = _noisy(change, touched, lot, scale)
                 touched &= ~noisy
                 for some, first, kept in by_rows(touched):
@@ -145,8 +157,14 @@ class ItemRows(MessageReader):
                     if negatives:
                         ratio[theirs] += new
                     else:  # an own item need not be of every round's batches
-                        known = np.where(read[theirs], np.maximum(ratio[theirs], new), new)
-                        ratio[theirs], read[theirs] = known, True
+                        either = np.maximum(ratio[theirs], new)
+                        ratio[theirs] = np.where(heard[theirs] > 0, either, new)
+                heard[whose] += 1
+        if sampled:
+            missed = _missed(moves, heard)
+            share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
+            stayed = np.log(np.maximum(share, np.exp(-SURE)))
+            ratio = np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
         return Evidence(users=users, log_ratio=ratio)
 
 
@@ -266,6 +284,16 @@ def _stayed(
     others = np.maximum(items - own, 1.0) + _LEAST
     ratio = draws * (np.log1p(-1 / own) - negatives * np.log1p(-1 / others))
     return np.asarray(ratio.clip(-SURE, SURE)[:, None])
+
+
+def _missed(moves: NDArray[np.uint16], heard: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How many own items no message moved, (n, 1), of rows moved ``moves`` times (n, M).
+
+    Chao's lower bound for ``heard`` (n, 1) messages: 0 of one, and of those that agree.
+    """
+    once, twice = (np.count_nonzero(moves == k, axis=1)[:, None] for k in (1, 2))
+    missed = (1 - 1 / np.maximum(heard, 1)) * once * (once - 1) / (2.0 * (twice + 1))
+    return np.minimum(missed, np.count_nonzero(moves == 0, axis=1)[:, None])
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:

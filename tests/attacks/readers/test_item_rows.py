@@ -98,6 +98,24 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
     np.testing.assert_array_equal(found > 0, moved)
 
 
+def test_devices_that_draw_a_few_own_items_a_message_are_read_by_all_their_messages() -> None:
+    """Of 20 own items 15 messages of one each move half; a row that stays has the ratio of that."""
+    rng, rows = np.random.default_rng(5), np.arange(60)
+    own = np.argsort(rng.random((60, 200)), axis=1) < 20
+    rounds, moved = [], np.zeros_like(own)
+    for _ in range(15):
+        drawn = np.argmax(own * rng.random(own.shape), axis=1)
+        change = np.zeros((60, 200, 4))
+        change[rows, drawn] = rng.normal(size=(60, 4))
+        moved[rows, drawn] = True
+        rounds.append(planted(change))
+    readers, ratio = told(view_of(*rounds, users=60, items=200))
+    assert readers == ["ItemRows"]
+    np.testing.assert_array_equal(ratio > 0, moved)
+    expected = math.log((1 - 1 / 20) ** 15)
+    assert 2 * expected < np.median(ratio[~moved]) < expected + 0.1  # Chao's is a lower bound
+
+
 @pytest.mark.parametrize("idle", [0, 25])
 def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> None:
     rng = np.random.default_rng(2)
