@@ -293,7 +293,8 @@ def _missed(moves: NDArray[np.uint16], heard: NDArray[np.int64]) -> NDArray[np.f
     """
     once, twice = (np.count_nonzero(moves == k, axis=1)[:, None] for k in (1, 2))
     missed = (1 - 1 / np.maximum(heard, 1)) * once * (once - 1) / (2.0 * (twice + 1))
-    return np.minimum(missed, np.count_nonzero(moves == 0, axis=1)[:, None])
+    still = np.count_nonzero(moves == 0, axis=1)[:, None]
+    return np.asarray(np.minimum(missed, still), dtype=np.float64)
 
 
 def _counts(table: ModelMessages) -> NDArray[np.float64]:
