@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection, reading, search, training
 from fedrec_auditor.auditor.games.canary_game import (
+    QUICK,
     SAME,
     UPLOAD_RUNS,
     CanaryGame,
@@ -127,12 +128,17 @@ class LocalGame(CanaryGame):
                 played=f"over {sizes.n_items:,} items",
                 statistic=reading.STATISTIC,
                 most=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                prove=_prover(alone, found),
+                prove=_prover(alone, found, QUICK if ground.quick else 1),
             )
 
 
-def _prover(target: Target, found: search.WorstPair) -> Callable[[float], Proof] | None:
-    """Traces the messages of both histories at the broadcast, where a target shows its code."""
+def _prover(
+    target: Target, found: search.WorstPair, one_in: int
+) -> Callable[[float], Proof] | None:
+    """Traces the messages of both histories at the broadcast, where a target shows its code.
+
+    Of the usual real draws ``one_in`` so many must follow what was traced.
+    """
     heard = projection.addressed(found.broadcast, projection.CANARY)
     code = target.client_code(found.canary.profiles, heard)
     if code is None or len(code[1]) != 2:
@@ -147,7 +153,7 @@ def _prover(target: Target, found: search.WorstPair) -> Callable[[float], Proof]
                 delta,
                 enough=0.0,
                 until=math.inf,
-                paced=lambda sampler, most: (sampler, most),
+                paced=lambda sampler, most: (sampler, most // one_in),
                 seed=np.random.SeedSequence(0),
                 names=found.canary.names,
             )

@@ -31,15 +31,15 @@ HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
 def audited(client: Callable[..., Any], claim: Any, **settings: Any) -> Record:
-    """By the local game alone, unless it is said by what."""
-    usual = {"data": TABLE, "games": ["local"], "attacks": [], "jobs": 1}
+    """By the local game alone, and quickly, unless it is said by what."""
+    usual = {"data": TABLE, "games": ["local"], "attacks": [], "jobs": 1, "quick": True}
     return audit_system(client, claim=claim, **usual | settings)
 
 
 def attacked(planted: Planted, client: Callable[..., Any]) -> Record:
     attacks = [] if planted.shown_by == "claim" else [planted.shown_by]
     settings = {**planted.settings, **planted.audit, "games": planted.games, "attacks": attacks}
-    return audited(client, planted.claim, quick=True, **settings)
+    return audited(client, planted.claim, **settings)
 
 
 def accused(planted: Planted, record: Record) -> bool:
