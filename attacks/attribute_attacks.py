@@ -96,7 +96,6 @@ class AttributeLogistic(SupervisedAttack):
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """scikit-learn's classifier in the span of the known users' rows."""
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
@@ -106,7 +105,7 @@ class AttributeLogistic(SupervisedAttack):
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)  # not converged, or few users a class
             model.fit(known / np.sqrt(size), problem.codes)
         scores = model.predict_log_proba(others / np.sqrt(size))
         return Guess(scores.argmax(axis=1), scores)
