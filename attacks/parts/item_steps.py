@@ -142,12 +142,14 @@ def popularity(view: View) -> Floats:
     3. A loss over all items (``alpha``) adds -V X to the step of V, which is projected off: see
        step 1 of ``coordinate_reports``.
 
-    Source: derived here.
+    Rounds whose numbers are not finite tell nothing. Source: derived here.
     """
     settings = view.public.settings
     total: Floats | None = None
     for table, sources in item_steps(view):
         step = np.sum(sources, axis=0)
+        if not np.isfinite(table).all() or not np.isfinite(step).all():
+            continue
         if "alpha" in settings:
             step = step - table @ np.linalg.lstsq(table, step, rcond=None)[0]
         total = step if total is None or total.shape != step.shape else total + step
@@ -156,6 +158,9 @@ def popularity(view: View) -> Floats:
     else:
         steps = item_table(last_model(view), view.public.n_items) if total is None else total
         assert steps is not None, "refused"
+        if not np.isfinite(steps).all():
+            return np.zeros(len(steps))
+        steps = steps / max(float(np.abs(steps).max()), np.finfo(float).tiny)
         along = steps @ np.linalg.svd(steps, full_matrices=False)[2][0]
         along = along * (np.sign(np.sum((along - along.mean()) ** 3)) or 1.0)
     return np.asarray((along - along.mean()) / max(float(along.std()), np.finfo(float).tiny))
