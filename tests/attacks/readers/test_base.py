@@ -47,7 +47,10 @@ def test_rounds_of_one_user_are_pooled(
     negatives: int,
     pool: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> None:
-    """Both rounds of some users together tell what each of them tells."""
+    """Both rounds of some users together tell what each of them tells.
+
+    But for rows that stay, where either round moves others: see ``ItemRows``.
+    """
     some = np.arange(0, USERS, 2)
     rounds = []
     for _ in range(2):
@@ -62,7 +65,10 @@ def test_rounds_of_one_user_are_pooled(
         assert readers == [reader]
         return ratio
 
-    np.testing.assert_allclose(seen(0, 1), pool(seen(0), seen(1)), rtol=1e-5)
+    together, expected = seen(0, 1), pool(seen(0), seen(1))
+    moved = (expected > 0) | (pool is np.add)
+    np.testing.assert_allclose(together[moved], expected[moved], rtol=1e-5)
+    assert (together[~moved] <= 0).all()
 
 
 @pytest.mark.parametrize(("count", "read"), [(USERS, True), (USERS - 1, False)])
