@@ -96,76 +96,105 @@ class ItemRows(MessageReader):
         return moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """How surely each row moved the way own items do, in all rounds that are read.
-
-        Rounds add up; where only own items move, what moved in any of them is one.
-        """
-        public = view.public.settings
-        negatives, pseudo = (public.get(n, 0) for n in ("negatives", "pseudo"))
-        lot, scale, dropped = (public.get(n, 0.0) for n in ("noisy_rows", "scale", "edge_dropout"))
-        sampled = not (negatives or pseudo or lot)
-        several = _KEPT if pseudo else _SEVERAL if negatives == 1 else _SAMPLED if sampled else 1
-        draws = public.get("own_draws", 0.0)
-        still: float | NDArray[np.float64]
-        still = -SURE if not dropped else max(-SURE, float(np.log(dropped)))
-        ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        heard = np.zeros((len(users), 1), dtype=np.int64)
-        moves = np.zeros(ratio.shape if sampled else (len(users), 1), dtype=np.uint16)
-        for sent, asked, beside in _turns(view, users, several):
-            again = heard[:, 0] > 1
-            known = np.count_nonzero(moves[again])
-            if sampled and _missed(moves[again], heard[again]).sum() < _WHOLE * known:
-                asked = asked[heard[np.searchsorted(users, asked), 0] == 0]
-            counts = _counts(sent) if negatives == 1 else None
-            silent = _silent(sent) if negatives else np.zeros(ratio.shape[1], np.bool_)
-            gradients = sent.component.kind is Kind.GRADIENT
-            places = np.searchsorted(users, asked)
-            for mine, change, moved in sent.changes_of(asked):
-                whose = places[mine]
-                touched = np.asarray(moved.any(axis=2))
-                if pseudo:
-                    sizes = np.count_nonzero(touched, axis=1)
-                    others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
-                    chance = np.log(np.maximum(others / pseudo, 1.0))
-                    ratio[whose] += np.where(touched, chance[:, None], -np.inf)
-                    continue
-                if sampled:
-                    moves[whose] += touched
-                noisy = _noisy(change, touched, lot, scale)
-                touched &= ~noisy
-                for some, first, kept in by_rows(touched):
-                    rows = change[some[:, None], first] * kept[:, :, None]
-                    own = None if beside is None else own_rows(beside, asked[mine[some]])
-                    if negatives > 1 and gradients:
-                        place = (2 * own_probability(rows) - 1).astype(np.float32)
-                    else:
-                        common = None if counts is None else counts[first]
-                        place = _places(rows, kept, common, own, drawn=negatives > 0)
-                        place = place / (1 + np.abs(place))
-                        if not negatives:  # whatever moves is an own item
-                            place = 0.5 + 0.5 * place
-                    moving = SURE * _MOVED * place
-                    if negatives > 1:
-                        moving = _doubted(moving, kept, negatives, ratio.shape[1])
-                    if draws and negatives:
-                        ours = np.count_nonzero((moving > 0) & kept, axis=1)
-                        still = _stayed(ours, draws, negatives, ratio.shape[1])
-                    new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
-                    new[noisy[some]] = 0.0
-                    new[:, silent] = 0.0
-                    theirs = whose[some]
-                    if negatives:
-                        ratio[theirs] += new
-                    else:  # an own item need not be of every round's batches
-                        either = np.maximum(ratio[theirs], new)
-                        ratio[theirs] = np.where(heard[theirs] > 0, either, new)
-                heard[whose] += 1
-        if sampled:
-            missed = _missed(moves, heard)
-            share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
-            stayed = np.log(np.maximum(share, np.exp(-SURE)))
-            ratio = np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
+        """How surely each row moved the way own items do, in all rounds that are read."""
+        settings = view.public.settings
+        if settings.get("pseudo"):
+            ratio = _intersected(view, users)
+        elif settings.get("negatives"):
+            ratio = _ends_told_apart(view, users)
+        else:
+            ratio = _own_rows_alone(view, users)
         return Evidence(users=users, log_ratio=ratio)
+
+
+def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Log-likelihood ratios (n, M) of protocol 1: what moved in any message is an own item."""
+    settings = view.public.settings
+    lot, scale = (settings.get(name, 0.0) for name in ("noisy_rows", "scale"))
+    ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+    moves = np.zeros(ratio.shape, dtype=np.uint16)
+    heard = np.zeros((len(users), 1), dtype=np.int64)
+    for sent, asked, _ in _turns(view, users, 1 if lot else _SAMPLED):
+        again = heard[:, 0] > 1
+        moved_again = np.count_nonzero(moves[again])
+        if _missed(moves[again], heard[again]).sum() < _WHOLE * moved_again:
+            asked = asked[heard[np.searchsorted(users, asked), 0] == 0]
+        places = np.searchsorted(users, asked)
+        for mine, change, moved in sent.changes_of(asked):
+            whose, touched = places[mine], np.asarray(moved.any(axis=2))
+            moves[whose] += touched
+            noisy = _noisy(change, touched, lot, scale)
+            lengths = np.linalg.norm(change, axis=2)
+            new = np.full(touched.shape, _still(view), dtype=np.float32)
+            for some, first, kept in by_rows(touched & ~noisy):
+                sizes = lengths[some[:, None], first] * kept
+                place = sizes / _typical(sizes, kept)
+                moving = SURE * _MOVED * (0.5 + 0.5 * place / (1 + place))
+                new[some] = spread(moving, first, kept, ratio.shape[1], otherwise=_still(view))
+            new[noisy] = 0.0
+            ratio[whose] = np.where(heard[whose] > 0, np.maximum(ratio[whose], new), new)
+            heard[whose] += 1
+    missed = _missed(moves, heard)
+    share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
+    stayed = np.log(np.maximum(share, np.exp(-SURE)))
+    return np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
+
+
+def _intersected(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Log-likelihood ratios (n, M) of protocol 4: own rows are in every message."""
+    pseudo = view.public.settings["pseudo"]
+    ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+    for sent, asked, _ in _turns(view, users, _KEPT):
+        places = np.searchsorted(users, asked)
+        for mine, _, moved in sent.changes_of(asked):
+            touched = np.asarray(moved.any(axis=2))
+            sizes = np.count_nonzero(touched, axis=1)
+            others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
+            chance = np.log(np.maximum(others / pseudo, 1.0))
+            ratio[places[mine]] += np.where(touched, chance[:, None], -np.inf)
+    return ratio
+
+
+def _ends_told_apart(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Log-likelihood ratios (n, M) of protocols 2 and 3, added over rounds."""
+    settings = view.public.settings
+    negatives, draws = settings["negatives"], settings.get("own_draws", 0.0)
+    lot, scale = (settings.get(name, 0.0) for name in ("noisy_rows", "scale"))
+    still: float | NDArray[np.float64] = _still(view)
+    ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+    for sent, asked, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
+        counts = _counts(sent) if negatives == 1 else None
+        silent = _silent(sent)
+        gradients = sent.component.kind is Kind.GRADIENT
+        places = np.searchsorted(users, asked)
+        for mine, change, moved in sent.changes_of(asked):
+            whose, touched = places[mine], np.asarray(moved.any(axis=2))
+            noisy = _noisy(change, touched, lot, scale)
+            for some, first, kept in by_rows(touched & ~noisy):
+                rows = change[some[:, None], first] * kept[:, :, None]
+                own = None if beside is None else own_rows(beside, asked[mine[some]])
+                if negatives > 1 and gradients:
+                    place = (2 * own_probability(rows) - 1).astype(np.float32)
+                else:
+                    place = _places(rows, kept, None if counts is None else counts[first], own)
+                    place = place / (1 + np.abs(place))
+                moving = SURE * _MOVED * place
+                if negatives > 1:
+                    moving = _doubted(moving, kept, negatives, ratio.shape[1])
+                if draws:
+                    ours = np.count_nonzero((moving > 0) & kept, axis=1)
+                    still = _stayed(ours, draws, negatives, ratio.shape[1])
+                new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
+                new[noisy[some]] = 0.0
+                new[:, silent] = 0.0
+                ratio[whose[some]] += new
+    return ratio
+
+
+def _still(view: View) -> float:
+    """Log-likelihood ratio of a row that one message left as it was: proof, unless edges drop."""
+    dropped = view.public.settings.get("edge_dropout", 0.0)
+    return max(-SURE, float(np.log(dropped))) if dropped else -SURE
 
 
 def _turns(
@@ -322,17 +351,12 @@ def _places(
     touched: NDArray[np.bool_],
     counts: NDArray[np.float64] | None,
     vectors: NDArray[np.float32] | None = None,
-    *,
-    drawn: bool,
 ) -> NDArray[np.float32]:
     """How far each row moved the way own items move, in typical steps: (n, M, d) -> (n, M).
 
-    ``drawn`` says that negatives move as well, ``counts`` (n, M) are there where they are as many.
-    Then own items move along ``vectors`` (n, d), those of users, where these are sent.
+    ``counts`` (n, M) are there where negatives are as many as own items. Then these move along
+    ``vectors`` (n, d), those of users, where these are sent.
     """
-    if not drawn:
-        sizes = np.linalg.norm(change, axis=2)
-        return np.asarray(sizes / _typical(sizes, touched))
     direction = line(change)
     along, apart = _line(change, direction)
     if counts is None:
