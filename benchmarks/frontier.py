@@ -5,8 +5,8 @@
 sweeps the systems of each family over the noise that they declare, three trainings a setting,
 beside the same systems without protection. A killed run goes on where it was. It writes a row for
 each setting to frontier.csv, the figures and the page docs/frontier.md; with ``--quick``, one
-training as printed on synthetic data, it prints the rows. Data are named, or the paths of folders
-that are called so.
+training of twenty rounds at most on synthetic data, it prints the rows. Data are named, or the
+paths of folders that are called so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not wanted:
             continue
         found = swept(
-            family,
+            replace(family, quick=family.quick or given.quick),
             data=data,
             out=given.out / name,
             noise=given.noise or (PRINTED if family.slow else STUDY[name]),
