@@ -81,7 +81,7 @@ class ItemRows(MessageReader):
     """Messages that move some rows of an item table and leave the others as they are.
 
     Of the first and last rounds, see ``uploads.kept``, and of who sends in none of these the last
-    message. Cost: some 10 d^2 a moved row.
+    message. Cost: some 10 d^2 a moved row. Memory: 6 bytes for each of ``users`` and items.
     """
 
     reference = (

@@ -137,7 +137,7 @@ def _prover(
 ) -> Callable[[float], Proof] | None:
     """Traces the messages of both histories at the broadcast, where a target shows its code.
 
-    Of the usual real draws ``one_in`` so many must follow what was traced.
+    One in ``one_in`` of the usual real draws is held against what was traced.
     """
     heard = projection.addressed(found.broadcast, projection.CANARY)
     code = target.client_code(found.canary.profiles, heard)
