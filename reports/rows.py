@@ -188,7 +188,8 @@ class AttackRow(Row):
 
     ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
     ``gain`` is how far the figure is above it, with the interval of the difference, where both are
-    of the same subjects; the row then beats guessing as far as the gain is above 0.
+    of the same subjects; the row then beats guessing as far as the gain is above 0. Intervals are
+    over subjects and ``trainings``; of one training they say nothing of another.
     ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
     upload may tell less, or more. ``further`` are other figures of the same guesses by name,
     ``roc`` the curve of scores, ``users`` how success is spread over users. ``n`` is the number of
@@ -212,6 +213,7 @@ class AttackRow(Row):
     roc: RocRow | None = None
     users: UsersRow | None = None
     n: int
+    trainings: int = 1
     subject: str
     reference: str
     note: str = ""
@@ -247,8 +249,8 @@ class Baseline(Row):
 class UtilityRow(Row):
     """How well the target recommends, as its paper measures it, with the paper's figure beside.
 
-    Intervals are over users of one training. ``baseline`` is popularity, or user and item means;
-    older records have none. ``unprotected`` is the name of the same system without protection,
+    Intervals are over users and ``trainings``; of one training they say nothing of another.
+    ``baseline`` is popularity, or user and item means; older records have none. ``unprotected`` is the name of the same system without protection,
     where there is one.
     """
 
@@ -262,13 +264,14 @@ class UtilityRow(Row):
     random: float
     baseline: Baseline | None = None
     n: int
+    trainings: int = 1
     paper_value: float | None = None
     paper_note: str = ""
     unprotected: str = ""
 
 
 class MessagesRow(Row):
-    """How many of a training's ``sent`` messages attacks leave out; no row where they read all.
+    """How many of the ``sent`` messages of all trainings attacks leave out; no row for none.
 
     ``empty`` ones left the model as it was, ``oversized`` ones hold numbers too large to compute
     with.

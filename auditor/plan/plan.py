@@ -138,6 +138,8 @@ class Plan(BaseModel):
     "one-run" with many ``canaries`` in a single training on all data, by default 1,000, at most
     twice as many as users. In "round" and "training" the adversary is the strongest that is known
     here, or guesses ``by`` an attack of interactions: its score is what is bounded.
+    Attacks and utility are measured on several ``trainings``, whose seeds follow ``seed``: their
+    intervals are over users and trainings; None is 3, or 1 of a quick audit.
     ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
     proved is of all rounds. ``only`` "claims" plays the demonstrations on these targets, on all
     that have one if none is named, and nothing else: they bring their own settings and need no
@@ -220,6 +222,10 @@ class Plan(BaseModel):
     quick: Annotated[bool, PlanOption("Fewer samples and repetitions, 20 rounds of training.")] = (
         False
     )
+    trainings: Annotated[
+        Annotated[int, Field(ge=1, le=100)] | None,
+        PlanOption("Trainings that attacks and utility are measured on. Default 3, 1 if quick."),
+    ] = None
     attacks: Annotated[
         _Names | None,
         PlanOption(
@@ -311,7 +317,12 @@ class Plan(BaseModel):
             name: given if OBJECT in name else spelled_out(name, given, "settings", name)
             for name, given in self.settings.items()
         }
-        change = {"targets": tuple(targets), "attacks": tuple(attacks), "settings": settings}
+        change = {
+            "targets": tuple(targets),
+            "attacks": tuple(attacks),
+            "settings": settings,
+            "trainings": self.trainings or (1 if self.quick else 3),
+        }
         return self.model_copy(update=change)
 
     def _demonstrated(self) -> Plan:

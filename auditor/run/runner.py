@@ -44,6 +44,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
+from fedrec_auditor.auditor.run.trainings import combine
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
@@ -138,18 +139,19 @@ def run_plan(
         memory=resources.memory,
         systems=systems,
     )
+    audits = audit.repeated()
     if out is None:
-        (results,) = run_audits([(audit, None)], resources, observe)
-        return record_of(audit, resources, results, started)
+        results = run_audits([(each, None) for each in audits], resources, observe)
+        return record_of(audit, resources, combine(results), started)
     with store.lock(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
-        checkpoints = Checkpoints.of(out, audit)
-        (results,) = run_audits([(audit, checkpoints)], resources, observe)
-        record = record_of(audit, resources, results, started)
+        kept = [(each, Checkpoints.of(out, each)) for each in audits]
+        results = run_audits(kept, resources, observe)
+        record = record_of(audit, resources, combine(results), started)
         record.save(out, gate)
         if not record.errors:
-            shutil.rmtree(checkpoints.folder, ignore_errors=True)
+            shutil.rmtree(kept[0][1].folder, ignore_errors=True)
     return record
 
 

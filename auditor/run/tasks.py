@@ -6,7 +6,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -94,7 +94,8 @@ class Audit:
     sampled bound, such that all of the audit's hold together at the plan's: the error is divided
     by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
     often than an audit of one. ``notes`` say what is left out. ``label`` tells an audit that is one
-    of several from the others: it is said of each task that runs, and changes no answer.
+    of several from the others: it is said of each task that runs, and changes no answer. ``again``
+    marks a further training of the same targets, on which only attacks and utility are measured.
     """
 
     plan: Plan
@@ -106,11 +107,30 @@ class Audit:
     compute: Compute = DEFAULT
     notes: tuple[str, ...] = ()
     label: str = ""
+    again: bool = False
 
     @property
     def alone(self) -> bool:
         """Whether there is one target and no other audit beside, so that its refusal ends all."""
         return len(self.targets) == 1 and not self.label
+
+    def repeated(self) -> tuple[Audit, ...]:
+        """This audit, then one per further training of the targets that can be trained again."""
+        count = self.plan.trainings or 1
+        able = {name: each for name, each in self.targets.items() if _is_at_hand(each)}
+        if self.plan.only is not None or LOCAL not in self.plan.games or not able:
+            return (self,)
+        more = (
+            replace(
+                self,
+                plan=self.plan.model_copy(update={"seed": self.plan.seed + number}),
+                targets=able,
+                label=f" [training {number + 1}]",
+                again=True,
+            )
+            for number in range(1, count)
+        )
+        return (self, *more)
 
     @classmethod
     def of(
@@ -197,6 +217,8 @@ class Audit:
         judged = [Task(target, step) for step in (BOUNDS, *alone) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]
+        if self.again:
+            return tuple(trained)
         wide = [game for game in self.games if game not in alone]
         crowded = [Task(target, game) for target in self.targets for game in wide]
         return (*judged, *trained, *crowded)

@@ -89,6 +89,7 @@ class Variant:
         """The plan of one of its trainings."""
         settings = {self.target: self.settings} if self.settings else {}
         change = {"targets": (self.target,), "settings": settings, "seed": seed}
+        change["trainings"] = 1  # the sweep combines them itself
         return base.model_copy(update=change)
 
 

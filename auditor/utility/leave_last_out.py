@@ -1,8 +1,8 @@
 """Leave-last-out: HR@K and NDCG@K of one held-out interaction a user.
 
-One interaction of every user is held out (the latest; without timestamps a random one), the
-target is trained on the rest, and the held-out item is ranked among 99 sampled items that the
-user has not met, or among all of them. Ties are ranked by expectation, so that a model that says
+One interaction of every user is held out (the latest, of equal times a random one; without
+timestamps a random one of all), the target is trained on the rest, and the held-out item is ranked
+among 99 sampled items that the user has not met, or among all of them. Ties are ranked by expectation, so that a model that says
 nothing scores like a random one. Popularity, counted in the training part, ranks the same
 candidates.
 """
@@ -24,13 +24,19 @@ from fedrec_auditor.targets.systems.base import Model, Target
 NEGATIVES = 99
 SAMPLED, ALL = "99 sampled negatives", "all items"
 UNTIMED = "The data have no times: of each user a random item is held out, not the latest."
+TIES = " users have several items at their latest time; a random one of these is held out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldItems(Held):
-    """One held-out item a user: ``items`` (n_users,), -1 where none is."""
+    """One held-out item per user.
+
+    items: the item, (n_users,), -1 for users without one.
+    tied: users who have several items at their latest time, of which one was drawn.
+    """
 
     items: NDArray[np.int64]
+    tied: int
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
@@ -38,7 +44,8 @@ class HeldItems(Held):
         """HR@K and NDCG@K under both protocols, with normal intervals over users."""
         tested, drawing = drawn(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else UNTIMED
-        note = " ".join(filter(None, (untimed, drawing)))
+        ties = f"{self.tied:,}{TIES}" if self.tied else ""
+        note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = popularity(self.train)
         n_items = self.train.n_items
@@ -81,22 +88,27 @@ def _places(
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
     """Hold out the latest interaction of every user with at least two.
 
-    Equal timestamps are broken by the larger item number; without timestamps a random interaction
-    is held out.
+    Of interactions at equal times, and of all where there are no times, ``rng`` draws one: the
+    order of item numbers often follows popularity, and would decide how easy the item is to guess.
     """
     ratings = interactions.ratings
     counts = np.diff(ratings.indptr)
-    if not (counts >= 2).any():
+    chosen = counts >= 2
+    if not chosen.any():
         raise InputError(
             "Expected at least one user with two interactions, got none. Give more data."
         )
     times = interactions.timestamps
-    key = rng.random(ratings.nnz) if times is None else times.astype(np.float64)
     rows = np.repeat(np.arange(ratings.shape[0]), counts)
-    last = np.lexsort((ratings.indices, key, rows))[ratings.indptr[1:] - 1]
-    chosen = counts >= 2
+    drawn_order = rng.random(ratings.nnz)
+    order = np.lexsort((drawn_order, rows) if times is None else (drawn_order, times, rows))
+    last = order[ratings.indptr[1:] - 1]
+    tied = 0
+    if times is not None:
+        before = order[np.maximum(ratings.indptr[1:] - 2, 0)]
+        tied = int(np.count_nonzero(times[last[chosen]] == times[before[chosen]]))
     items = np.full(ratings.shape[0], -1, dtype=np.int64)
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldItems(train=interactions.keep(keep), items=items)
+    return HeldItems(train=interactions.keep(keep), items=items, tied=tied)

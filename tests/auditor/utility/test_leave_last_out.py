@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held import gains
-from fedrec_auditor.auditor.utility.leave_last_out import UNTIMED, hold_out
+from fedrec_auditor.auditor.utility.leave_last_out import TIES, UNTIMED, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
 from tests.auditor.utility.scorer import Scorer
@@ -41,13 +41,26 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
             assert item == -1
             np.testing.assert_array_equal(kept, held)
         else:
-            latest = max(held, key=lambda i: (times[user, i], i))
-            assert item == latest
-            np.testing.assert_array_equal(kept, held[held != latest])
+            assert times[user, item] == times[user, held].max()
+            np.testing.assert_array_equal(kept, held[held != item])
     np.testing.assert_array_equal(
         split.train.ratings.data,
         split.train.ratings.toarray()[split.train.ratings.toarray() > 0],
     )
+
+
+def test_of_equal_times_a_random_item_is_held_out_whatever_its_number() -> None:
+    dense = np.ones((4000, 6))
+    times = np.tile([1, 9, 9, 2, 9, 9], (4000, 1))
+    split = hold_out(interactions(dense, times), np.random.default_rng(0))
+    assert split.tied == 4000
+    counts = np.bincount(split.items, minlength=6)
+    np.testing.assert_array_equal(counts[[0, 3]], 0)
+    assert (np.abs(counts[[1, 2, 4, 5]] - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)).all()
+    rows = split.evaluate(
+        Scorer(np.ones((4000, 6))), Model(), confidence=0.95, rng=np.random.default_rng(0)
+    )
+    assert {row.paper_note for row in rows} == {f"4,000{TIES}"}
 
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:

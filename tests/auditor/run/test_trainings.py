@@ -1,0 +1,107 @@
+"""The interval over trainings and users covers the mean of all trainings on all users."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.run.runner import audit
+from fedrec_auditor.auditor.run.tasks import Task, TaskResult
+from fedrec_auditor.auditor.run.trainings import combine, over_trainings, shown
+from fedrec_auditor.reports.record import Record
+
+RUNS = 4000
+
+
+def covered(trainings: int, between: float, of_users: float, rng: np.random.Generator) -> float:
+    """The share of simulated sweeps whose interval holds the mean, of this deviation between.
+
+    The users' part is common to all trainings, as the people are, and its intervals are at the
+    confidence ``of_users``.
+    """
+    own = rng.normal(size=RUNS)
+    values = own[:, None] + rng.normal(0, between, (RUNS, trainings))
+    half = norm.ppf(0.5 + 0.5 * of_users)
+    made = [over_trainings(v, v - half, v + half, 0.95, of_users) for v in values]
+    return float(np.mean([each.ci_low <= 0.0 <= each.ci_high for each in made]))
+
+
+@pytest.mark.parametrize("trainings", [3, 5, 10])
+@pytest.mark.parametrize(
+    ("between", "of_users"), [(0.0, 0.95), (0.3, 0.95), (1.0, 0.8), (1.0, 0.95), (30.0, 0.8)]
+)
+def test_it_covers(trainings, between, of_users):
+    found = covered(trainings, between, of_users, np.random.default_rng(trainings))
+    assert found > 0.95 - 4 * np.sqrt(0.95 * 0.05 / RUNS)
+
+
+def test_a_further_training_lies_where_it_is_expected():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(RUNS, 4))
+    made = [over_trainings(v[:3], v[:3], v[:3], 0.95) for v in values]
+    inside = [m.next_low <= v[3] <= m.next_high for m, v in zip(made, values, strict=True)]
+    assert abs(np.mean(inside) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / RUNS)
+
+
+def test_of_one_training_it_is_that_of_its_users_and_nothing_is_said_of_another():
+    found = over_trainings([0.5], [0.4], [0.7], 0.95)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.4, 0.7))
+    assert np.isnan(found.next_high)
+
+
+@pytest.mark.parametrize("trainings", [1, 2, 3, 4, 5])
+def test_a_bound_of_several_trainings_misses_no_more_often_than_one(trainings):
+    too_large = np.random.default_rng(2).random((100_000, trainings)) < 0.1
+    median = [shown(row) for row in too_large[:20_000].astype(float).tolist()]
+    assert np.mean(median) < 0.1 + 4 * np.sqrt(0.09 / 20_000)
+
+
+def small_audit(**fields: Any) -> Record:
+    return audit(
+        "fcf",
+        data="synthetic",
+        settings={"fcf": {"rounds": 1}},
+        attacks=("interaction-membership", "user-membership"),
+        jobs=1,
+        **fields,
+    )
+
+
+def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
+    both = small_audit(trainings=2)
+    single = [small_audit(seed=seed, trainings=1) for seed in (0, 1)]
+    assert both.findings == single[0].findings
+    for kind in ("attacks", "utility"):
+        for row, *parts in zip(*(getattr(each, kind) for each in (both, *single)), strict=True):
+            values, lows, highs = (
+                [getattr(part, name) for part in parts] for name in ("value", "ci_low", "ci_high")
+            )
+            over = over_trainings(values, lows, highs, 0.95)
+            assert row.trainings == 2
+            assert row.value == pytest.approx(over.value)
+            assert row.ci_low == pytest.approx(max(over.ci_low, 0.0))
+            assert row.ci_high == pytest.approx(min(over.ci_high, 1.0))
+    row = both.attacks[0]
+    guesses = [each.attacks[0].baseline for each in single]
+    assert row.baseline == pytest.approx(np.mean(guesses))
+    assert row.gain is not None
+    assert row.gain.value == pytest.approx(row.value - row.baseline)
+    (popular,) = {each.baseline.value for each in both.utility[:1] if each.baseline}
+    beside = [each.utility[0].baseline for each in single]
+    assert popular == pytest.approx(np.mean([each.value for each in beside if each]))
+
+
+def test_a_full_audit_trains_three_times_and_a_quick_one_once() -> None:
+    assert [Plan(quick=quick).resolved().trainings for quick in (False, True)] == [3, 1]
+    assert Plan(quick=True, trainings=5).resolved().trainings == 5
+
+
+def test_a_figure_that_a_training_lacks_says_so() -> None:
+    task = Task("fcf", "interaction-membership")
+    row = small_audit(trainings=1).attacks[0]
+    results = [TaskResult(attacks=(row,)), TaskResult(), TaskResult(attacks=(row,))]
+    (combined,) = combine([{task: result} for result in results])[task].attacks
+    assert combined.trainings == 2
+    assert "Of 3 trainings 2 have this figure." in combined.note
