@@ -250,8 +250,8 @@ class UtilityRow(Row):
     """How well the target recommends, as its paper measures it, with the paper's figure beside.
 
     Intervals are over users and ``trainings``; of one training they say nothing of another.
-    ``baseline`` is popularity, or user and item means; older records have none. ``unprotected`` is the name of the same system without protection,
-    where there is one.
+    ``baseline`` is popularity, or user and item means; older records have none. ``unprotected`` is
+    the name of the same system without protection, where there is one.
     """
 
     target: str

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.auditor.run.trainings import over_trainings, shown
+from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow

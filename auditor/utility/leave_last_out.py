@@ -2,9 +2,9 @@
 
 One interaction of every user is held out (the latest, of equal times a random one; without
 timestamps a random one of all), the target is trained on the rest, and the held-out item is ranked
-among 99 sampled items that the user has not met, or among all of them. Ties are ranked by expectation, so that a model that says
-nothing scores like a random one. Popularity, counted in the training part, ranks the same
-candidates.
+among 99 sampled items that the user has not met, or among all of them. Ties are ranked by
+expectation, so that a model that says nothing scores like a random one. Popularity, counted in the
+training part, ranks the same candidates.
 """
 
 from __future__ import annotations
