@@ -406,7 +406,7 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
                 "cores": os.cpu_count() or 1,
                 "jobs": resources.jobs,
                 "backend": "loky" if resources.cluster is None else resources.cluster.name,
-                "device": resources.compute.device,
+                "device": audit.device,
                 "kernels": _kernels(),
             },
         ),

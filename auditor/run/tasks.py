@@ -110,6 +110,18 @@ class Audit:
     again: bool = False
 
     @property
+    def device(self) -> str:
+        """The device of the clients, and the targets whose code does not use it."""
+        named, own = (
+            self.compute.device,
+            [t for t in self.targets.values() if not t.trains_on_device],
+        )
+        if named == "cpu" or not own:
+            return named
+        names = ", ".join(target.name for target in own)
+        return f"{named}, but the CPU, or what their own code names, for {names}"
+
+    @property
     def alone(self) -> bool:
         """Whether there is one target and no other audit beside, so that its refusal ends all."""
         return len(self.targets) == 1 and not self.label
@@ -192,7 +204,7 @@ class Audit:
             at_hand = any(map(_is_at_hand, targets.values()))
             games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
             bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
-        return cls(
+        audit = cls(
             plan=plan,
             targets=targets,
             interactions=interactions,
@@ -203,6 +215,9 @@ class Audit:
             notes=notes,
             label=label,
         )
+        if audit.device == compute.device:
+            return audit
+        return replace(audit, notes=(*notes, f"Clients are trained on {audit.device}."))
 
     def named(self, target: str, step: str) -> str:
         """What a step is called where its progress is told."""

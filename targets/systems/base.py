@@ -256,6 +256,11 @@ class Target(Claimant, Protocol):
         return False
 
     @property
+    def trains_on_device(self) -> bool:
+        """Whether clients are trained on ``Compute.device``; if not, they are on the CPU."""
+        return False
+
+    @property
     def catalogue(self) -> int | None:
         """Number of items that its model is made for; None where it takes any."""
         return None

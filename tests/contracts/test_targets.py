@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -112,3 +113,23 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     assert kept <= cost.messages * (2 * cost.bytes + 64)
     if name != "hfl-synsgd":  # its noise is drawn when it is read
         assert cost.messages * cost.bytes <= 2 * kept + 64 * messages
+
+
+class WatchedCompute:
+    """A ``Compute`` that notes whether its device is read."""
+
+    kernel, threads, memory, folder = "auto", 1, 1 << 31, None
+    is_read = False
+
+    @property
+    def device(self) -> str:
+        self.is_read = True
+        return "cpu:0"  # torch's name of the processor: no compiled code is for it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
+    target: Target = FAMILIES["targets"].member(name)()
+    compute: Any = WatchedCompute()
+    target.shortened(1).run(data(), np.random.default_rng(0), compute=compute)
+    assert compute.is_read == target.trains_on_device

@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.run.tasks import (
     QUICK_ROUNDS,
     Audit,
 )
+from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
@@ -138,3 +139,11 @@ def test_every_task_and_every_training_has_a_weight() -> None:
     assert read == sorted(read)
     claims = Audit.of(Plan(targets=("dplcf-ap",), only="claims"))
     assert set(claims.weights(claims.tasks()).values()) == {1.0}
+
+
+def test_targets_that_do_not_use_the_device_are_named() -> None:
+    plan = Plan(targets=("fcf", "fedrec"), data="synthetic", quick=True)
+    audit = Audit.of(plan, compute=Compute(device="cpu:0"))
+    assert audit.device == "cpu:0, but the CPU, or what their own code names, for fcf"
+    assert audit.notes[-1] == f"Clients are trained on {audit.device}."
+    assert Audit.of(plan).device == "cpu"

@@ -145,6 +145,11 @@ class MetaLearned(Unperturbed):
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.is_value and (self.network.side or not attribute)
 
+    @property
+    def trains_on_device(self) -> bool:
+        """True."""
+        return True
+
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
         model, n = self.first(interactions, rng), interactions.n_users
