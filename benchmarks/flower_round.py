@@ -35,8 +35,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
+from benchmarks._fcf import broadcast, interactions, ours, peak
 from benchmarks._flower_client import MARK, processes
-from benchmarks.fcf_round import broadcast, interactions, ours, peak
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel
 
 USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
@@ -140,7 +140,7 @@ def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> No
 
 def _fresh(table: Path, kernel: str) -> Spent:
     """A new interpreter, from its start to its end, one round; the best of three."""
-    command = [sys.executable, "-m", "benchmarks.fcf_round", str(table), kernel, str(FACTORS), "1"]
+    command = [sys.executable, "-m", "benchmarks._fcf", str(table), kernel, str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seen = []
     for _ in range(3):
