@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.categories import Categorical
+from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.entries import OneNumber
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
+from fedrec_auditor.targets.settings import Checked, Range
 
 
 @dataclass(frozen=True, slots=True)
-class KAry(OneNumber, Categorical):
+class KAry(OneNumber, Checked):
     """The true category with e^eps/(e^eps + k - 1), any other one with 1/(e^eps + k - 1).
 
     Exactly epsilon-private: the report says the truth e^eps times as likely as any other input
@@ -30,6 +30,15 @@ class KAry(OneNumber, Categorical):
 
     Elementwise over arrays of any shape; inputs and outputs are whole numbers 0 ... k - 1.
     """
+
+    epsilon: Annotated[float, Range("[0, 700]", "in [0, 700], where doubles hold its rates")]
+    categories: Annotated[int, Range("[2, inf)", whole=True)]
+
+    @property
+    def domain(self) -> Domain:
+        """One category, a whole number from 0."""
+        values = tuple(map(float, range(self.categories)))
+        return Domain(low=0, high=self.categories - 1, values=values)
 
     @property
     def noise(self) -> float:
@@ -58,8 +67,10 @@ class KAry(OneNumber, Categorical):
         The mean over a report's distribution is 1 at the true category and 0 elsewhere. Infinite at
         epsilon 0, where a report says nothing.
         """
-        false = self.noise / self.categories
-        return self._unbiased(self.one_hot(output), false, 1.0 - self.noise)
+        reported = np.asarray(output)[..., None] == np.arange(self.categories)
+        with np.errstate(divide="ignore"):
+            counts = (reported - self.noise / self.categories) / np.float64(1.0 - self.noise)
+        return np.asarray(counts)
 
     def worst_case(self) -> WorstCase:
         """Two categories, every report: all pairs are alike."""

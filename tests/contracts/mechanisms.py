@@ -23,14 +23,12 @@ from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.hybrid import Hybrid
 from fedrec_auditor.targets.mechanisms.identity import Identity
 from fedrec_auditor.targets.mechanisms.k_ary import KAry
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.optimal_unary import OptimalUnary
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.product import Product
@@ -39,7 +37,6 @@ from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
 from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
-from fedrec_auditor.targets.mechanisms.symmetric_unary import SymmetricUnary
 from fedrec_auditor.targets.mechanisms.ternary import Ternary
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
@@ -104,19 +101,14 @@ def _replacements() -> tuple[Case, ...]:
 _UNIT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
 
 
-def _on_pieces(mechanism: Piecewise | Hybrid, atoms: tuple[float, ...] = ()) -> Case:
+def _on_pieces(mechanism: Piecewise) -> Case:
     """The pieces between the ends of the intervals of all inputs, by the paper's formulas."""
     half = math.exp(mechanism.epsilon / 2.0)
     reach = (half + 1.0) / (half - 1.0)
     ends = np.sort(np.add.outer([1.0 - reach, reach - 1.0], (reach + 1.0) * _UNIT).ravel() / 2.0)
-    atoms = np.array(atoms)
-    ends = ends[np.diff(ends, prepend=-np.inf) > 1e-9]
-    edges = np.sort(np.concatenate([ends, atoms, np.nextafter(atoms, np.inf)]))
-    is_atom = np.isin(edges[:-1], atoms)
-    outputs = np.where(is_atom, edges[:-1], (edges[1:] + edges[:-1]) / 2.0)
-    return Case(
-        mechanism, _UNIT, outputs, edges=edges, sizes=np.where(is_atom, 1.0, np.diff(edges))
-    )
+    edges = ends[np.diff(ends, prepend=-np.inf) > 1e-9]
+    outputs = (edges[1:] + edges[:-1]) / 2.0
+    return Case(mechanism, _UNIT, outputs, edges=edges, sizes=np.diff(edges))
 
 
 def _told(mechanism: RevealedGaussian) -> Case:
@@ -149,17 +141,11 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
         Case(KAry(1.0, 5), np.arange(5), np.arange(5)),
         Case(KAry(4.0, 2), _BITS, _BITS),
     ),
-    "symmetric-unary": (Case(SymmetricUnary(1.5, 4), np.arange(4), _tuples(4)),),
-    "optimal-unary": (Case(OptimalUnary(1.5, 4), np.arange(4), _tuples(4)),),
     "duchi": tuple(
         Case(Duchi(epsilon), _UNIT, np.array([1.0, -1.0]) * Duchi(epsilon).magnitude)
         for epsilon in (0.3, 4.0)
     ),
     "piecewise": (_on_pieces(Piecewise(0.3)), _on_pieces(Piecewise(4.0))),
-    "hybrid": (
-        Case(Hybrid(0.5), _UNIT, np.array([1.0, -1.0]) * Duchi(0.5).magnitude),
-        _on_pieces(Hybrid(2.0), (-Duchi(2.0).magnitude, Duchi(2.0).magnitude)),
-    ),
     "discrete-laplace": (
         Case(DiscreteLaplace(scale=1.3, low=-1, high=2), _NUMBERS, np.arange(-60.0, 61)),
         Case(

@@ -114,10 +114,10 @@ def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -
     assert set(row.beside) == {"random", "popularity"} | other
     if not timed:
         return
-    latest = leave_last_out.hold_out(data, np.random.default_rng(0))
+    drawn = np.random.default_rng(0)
+    latest = leave_last_out.hold_out(data, drawn)
     earlier = replace(latest.train, timestamps=None)
     met = np.zeros(60)
-    drawn = np.random.default_rng(0)
     held = leave_last_out.hold_out(earlier, drawn)
     np.add.at(met, held.train.ratings.indices, 1.0)
     hits = []

@@ -63,7 +63,7 @@ def small_audit(**fields: Any) -> Record:
         "fcf",
         data="synthetic",
         settings={"fcf": {"rounds": 1}},
-        attacks=("interaction-membership", "user-membership"),
+        attacks=("interaction-membership",),
         jobs=1,
         **fields,
     )

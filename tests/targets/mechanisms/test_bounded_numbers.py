@@ -1,4 +1,4 @@
-"""Duchi, Piecewise and Hybrid: one number in [-1, 1]."""
+"""Duchi and Piecewise: one number in [-1, 1]."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize
 
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms import piecewise
 from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.hybrid import THRESHOLD, Hybrid
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 
-Numeric = Duchi | Piecewise | Hybrid
+Numeric = Duchi | Piecewise
 INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])
 
 
@@ -27,17 +25,16 @@ def moments(mechanism: Numeric, value: float) -> tuple[float, float, float]:
     """Total probability, mean and second moment, from log_prob over pieces and atoms."""
     epsilon = mechanism.epsilon
     total = np.zeros(3)
-    if not isinstance(mechanism, Piecewise):
+    if isinstance(mechanism, Duchi):
         atoms = np.array([1.0, -1.0]) * Duchi(epsilon).magnitude
         law = np.exp(mechanism.log_prob(atoms, value))
         total += law @ np.stack([atoms**0, atoms, atoms**2], axis=-1)
-    if not isinstance(mechanism, Duchi):
+    else:
         half = math.exp(epsilon / 2)
         reach = (half + 1) / (half - 1)
         low = ((reach + 1) * value - (reach - 1)) / 2
         ends = np.array([-reach, low, low + reach - 1, reach])
-        # A point off the middle, where no atom of a hybrid lies.
-        inside = 0.49 * ends[1:] + 0.51 * ends[:-1]
+        inside = (ends[1:] + ends[:-1]) / 2
         with np.errstate(invalid="ignore"):
             density = np.where(np.diff(ends) > 1e-9, np.exp(mechanism.log_prob(inside, value)), 0.0)
         total += [density @ np.diff(ends ** (n + 1)) / (n + 1) for n in range(3)]
@@ -57,22 +54,20 @@ def duchi_variance(epsilon: float, value: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 4.0, 12.0])
 @pytest.mark.parametrize("value", INPUTS)
-@pytest.mark.parametrize("kind", [Duchi, Piecewise, Hybrid])
+@pytest.mark.parametrize("kind", [Duchi, Piecewise])
 def test_the_mean_is_the_input_and_the_variance_the_published_one(
     kind: type[Numeric], value: float, epsilon: float
 ) -> None:
     mechanism = kind(epsilon)
     total, mean, second = moments(mechanism, value)
-    share = {Duchi: 0.0, Piecewise: 1.0}.get(kind, getattr(mechanism, "share", 0.0))
-    published = share * piecewise_variance(epsilon, value)
-    published += (1 - share) * duchi_variance(epsilon, value)
+    published = {Duchi: duchi_variance, Piecewise: piecewise_variance}[kind](epsilon, value)
     assert total == pytest.approx(1.0, rel=1e-12)
     assert mean == pytest.approx(value, abs=1e-10)
     assert second - mean**2 == pytest.approx(published, rel=1e-9)
 
 
 def test_estimates_are_the_outputs() -> None:
-    for kind in (Duchi, Piecewise, Hybrid):
+    for kind in (Duchi, Piecewise):
         np.testing.assert_array_equal(kind(1.0).estimate([1.0, -2.0]), [1.0, -2.0])
 
 
@@ -87,7 +82,7 @@ def test_duchi_is_the_report_of_one_coordinate() -> None:
 
 @given(st.floats(1e-3, 40), st.lists(st.floats(-1, 1), min_size=2, max_size=2))
 def test_the_worst_ratio_is_epsilon_and_no_pair_beats_it(epsilon: float, pair: list[float]) -> None:
-    for mechanism in (Duchi(epsilon), Piecewise(epsilon), Hybrid(epsilon)):
+    for mechanism in (Duchi(epsilon), Piecewise(epsilon)):
         shown = exact_lower_bound(mechanism, SCOPE).epsilon
         assert shown == pytest.approx(epsilon, rel=1e-11)
         drawn = mechanism.randomize(pair, np.random.default_rng(1), (20, 2))
@@ -108,20 +103,16 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
         assert (1 - flip) / flip <= limit
 
 
-@pytest.mark.parametrize("kind", [Piecewise, Hybrid])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
-def test_curves_are_those_of_the_laws_on_the_pieces(kind: type[Numeric], epsilon: float) -> None:
-    """Summed over fine cells of the line and the atoms, for the two ends and another pair."""
-    mechanism, half = kind(epsilon), math.exp(epsilon / 2)
+def test_curves_are_those_of_the_laws_on_the_pieces(epsilon: float) -> None:
+    """Summed over fine cells of the line, for the two ends and another pair."""
+    mechanism, half = Piecewise(epsilon), math.exp(epsilon / 2)
     reach = (half + 1) / (half - 1)
-    # The pieces of -1, 1 and 0.5 between them, and where the law of the hybrid has atoms.
+    # The pieces of -1, 1 and 0.5 between them.
     ends = np.sort(
         [x * (reach + 1) / 2 + s * (reach - 1) / 2 for x in (-1, 0.5, 1) for s in (-1, 1)]
     )
     outputs, sizes = 0.49 * ends[1:] + 0.51 * ends[:-1], np.diff(ends)
-    if kind is Hybrid:
-        outputs = np.append(outputs, np.array([1.0, -1.0]) * Duchi(epsilon).magnitude)
-        sizes = np.append(sizes, [1.0, 1.0])
     low, other, high = np.exp(mechanism.log_prob(outputs, [[-1.0], [0.5], [1.0]]))
     for limit in (0.0, 0.3 * epsilon, 0.9 * epsilon, epsilon):
         slow = np.maximum(low - math.exp(limit) * high, 0.0) @ sizes
@@ -153,20 +144,6 @@ def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_n
     assert np.isfinite(mechanism.log_prob(drawn[:, 0], 0.13)).all()
 
 
-def test_the_threshold_is_where_piecewise_starts_to_win() -> None:
-    root = optimize.brentq(lambda e: piecewise_variance(e, 0) - duchi_variance(e, 0), 0.1, 2.0)
-    assert pytest.approx(root, rel=1e-9) == THRESHOLD
-    assert Hybrid(THRESHOLD).share == 0.0
-    assert Hybrid(0.62).share == pytest.approx(1 - math.exp(-0.31))
-
-
-@pytest.mark.parametrize("epsilon", [0.7, 2.0])
-def test_the_hybrids_variance_does_not_depend_on_the_input(epsilon: float) -> None:
-    variances = [moments(Hybrid(epsilon), x)[2] - x**2 for x in INPUTS]
-    np.testing.assert_allclose(variances, variances[0], rtol=1e-9)
-
-
 def test_what_cannot_be_reported_has_no_probability() -> None:
     assert np.isneginf(Duchi(1.0).log_prob([0.0, 1.0], 0.5)).all()
     assert np.isneginf(Piecewise(1.0).log_prob([-9.0, 9.0], 0.5)).all()
-    assert np.isneginf(Hybrid(0.3).log_prob(0.0, 0.5))
