@@ -15,7 +15,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 
 def tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
-    """120 users of four tastes and 80 items, met with chance ``own`` within a taste, else ``others``.
+    """120 users of four tastes and 80 items, met with chance ``own`` in a taste, else ``others``.
 
     The tastes of a user and an item make the rating, so that neither has a mean of its own.
     """
