@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test suite test-extras test-kernels lint bench frontier calibrate docs clean
+.PHONY: setup audit claims test suite test-extras test-kernels test-newest lint bench frontier calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -37,13 +37,19 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The suite as other processors run it: three kernels of linear algebra, three levels of vectors.
+# The suite as other processors run it, then with today's newest releases of all that it needs.
 test-kernels: $(VENV)/.ready
-	OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic ATEN_CPU_CAPABILITY=default \
-		NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(BIN)/pytest -n auto --dist worksteal -q
-	OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=haswell ATEN_CPU_CAPABILITY=avx2 \
-		NPY_DISABLE_CPU_FEATURES="X86_V4" $(BIN)/pytest -n auto --dist worksteal -q
-	OPENBLAS_CORETYPE=Prescott $(BIN)/pytest -n auto --dist worksteal -q
+	$(BIN)/python -m tests.kernels
+	@$(MAKE) --no-print-directory test-newest
+
+# The newest releases that pyproject.toml allows, torch too; those that it does not allow are named.
+NEWEST := $(VENV)-newest
+test-newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade \
+		--upgrade-strategy eager --editable '.[dev]'
+	$(NEWEST)/bin/pip list --outdated --disable-pip-version-check
+	$(NEWEST)/bin/pytest -n auto --dist worksteal -q
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

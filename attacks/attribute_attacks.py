@@ -107,7 +107,7 @@ class AttributeLogistic(SupervisedAttack):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # not converged, or few users a class
             model.fit(known / np.sqrt(size), problem.codes)
-        scores = model.predict_log_proba(others / np.sqrt(size))
+        scores = _logarithm(model.predict_proba(others / np.sqrt(size)))
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -139,8 +139,7 @@ class AttributeMlp(SupervisedAttack):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             network.fit((known / scale).astype(np.float32), problem.codes)
-        chance = network.predict_proba((others / scale).astype(np.float32)).astype(np.float64)
-        scores = np.log(np.maximum(chance, np.finfo(np.float32).tiny))  # sure is not infinite
+        scores = _logarithm(network.predict_proba((others / scale).astype(np.float32)))
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -225,6 +224,11 @@ def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[n
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """part / whole, 0 where there is nothing."""
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
+
+
+def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
+    """Logarithms of probabilities; one that is rounded to 0 is not infinitely unlikely."""
+    return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
 
 
 def _inverse_penalty(problem: Problem, size: float) -> float:

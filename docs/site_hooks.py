@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import griffe
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports import reproductions
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # of benchmarks
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
 SUITES = (
@@ -44,8 +43,10 @@ EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the README, the pages that the navigation names, and what either of all links to."""
+    sys.path.insert(0, str(ROOT))  # for benchmarks; MkDocs drops what a hook adds while it loads
+    named = {README, *_named(config.nav)}
     todo = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
-    todo += [README, *_named(config.nav)]
+    todo += named
     notebooks = sorted(ROOT.glob("examples/*.ipynb"))
     todo += [f"examples/{path.name}" for path in notebooks]
     seen = set()
@@ -55,7 +56,9 @@ def on_files(files: Files, config: Any) -> Files:
             continue
         seen.add(page)
         if files.get_file_from_path(_in_site(page)) is None:
-            files.append(File.generated(config, _in_site(page), abs_src_path=str(ROOT / page)))
+            shown = InclusionLevel.INCLUDED if page in named else InclusionLevel.NOT_IN_NAV
+            path = str(ROOT / page)
+            files.append(File.generated(config, _in_site(page), abs_src_path=path, inclusion=shown))
         if page.endswith(".md"):
             text = (ROOT / page).read_text(encoding="utf-8")
             todo += [_target(page, link) for link in LINK.findall(text)]

@@ -73,6 +73,7 @@ _MOVED = 0.95  # how sure one may be of a moved row, beside one that did not mov
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
 _FAR = 30.0  # typical distances from the line
+_ROUNDED = 1e-5  # of the longest row: a distance as short is rounding
 _PAIRS = 2**24  # senders times items at once
 _OFTEN = 10.0  # times that a row is sent on average: by chance e^-10 of them are not
 
@@ -367,7 +368,10 @@ def _places(
         up = _popular(along, touched, counts)
     place = along * up[:, None] / _typical(np.abs(along), touched)
     if counts is None:  # else the line may be the own items'
-        place += np.maximum(apart / _typical(apart, touched) - _FAR, 0)
+        typical = np.maximum(
+            _typical(apart, touched), _ROUNDED * np.abs(along).max(axis=1)[:, None]
+        )
+        place += np.maximum(apart / typical - _FAR, 0)
     return np.asarray(place)
 
 
@@ -381,10 +385,8 @@ def _line(
     change: NDArray[np.float32], direction: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Place on, and distance from, each user's line: (n, M) each, for changes (n, M, d)."""
-    sizes, unit = _split(change)
-    cosine = (unit @ direction[:, :, None])[:, :, 0]
-    sine = np.sqrt(np.maximum(1 - cosine**2, 0))
-    return sizes * cosine, sizes * sine
+    along = (change @ direction[:, :, None])[:, :, 0]
+    return along, np.linalg.norm(change - along[:, :, None] * direction[:, None], axis=2)
 
 
 def line(change: NDArray[np.float32]) -> NDArray[np.float32]:

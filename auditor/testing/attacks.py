@@ -209,10 +209,11 @@ def rewritten(view: View, change: Callable[[Component], Component]) -> View:
 
 def as_arrays(view: View) -> View:
     """The same view with every component stored as the plain array that it shows."""
-    return rewritten(view, _plain)
+    return rewritten(view, plain)
 
 
-def _plain(component: Component) -> Component:
+def plain(component: Component) -> Dense | Rows:
+    """The component as the array that it shows, or as the rows of it that are sent."""
     everyone = np.arange(len(component))
     values, sent = component.dense(everyone), component.sent(everyone)
     if sent.all():

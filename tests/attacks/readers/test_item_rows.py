@@ -167,6 +167,17 @@ def test_rows_of_which_a_lot_adds_noise_tell_nothing_and_cost_the_others_nothing
     assert ((found > 0) == own)[~noisy].mean() > 0.98
 
 
+def test_steps_as_large_as_noise_are_read_as_steps() -> None:
+    """Twenty rows as large as noise, of which five at most are noise: none is told to be."""
+    rng = np.random.default_rng(6)
+    own = np.arange(80) % 4 == 0
+    moved = np.where(own[:, None], 1.0, 0.0) * np.sign(rng.normal(size=(30, 80, 16)))
+    settings = {"noisy_rows": 5, "scale": 0.5}
+    readers, found = told(view_of(planted(moved), users=30, items=80, settings=settings))
+    assert readers == ["ItemRows"]
+    np.testing.assert_array_equal(found > 0, np.tile(own, (30, 1)))
+
+
 @pytest.mark.parametrize("senders", [4, 200])
 def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
     """Rows of 20 items only, by whoever sends: where these are many, the others are not in play."""

@@ -37,6 +37,18 @@ def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> 
         assert found == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("n", [2, 5, 12, 60])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_a_few_users_make_an_interval_as_wide_as_students(n: int, confidence: float) -> None:
+    """Replicates that are normal with a bootstrap's deviation give the interval of the t test."""
+    spread = 0.02
+    deviation = spread * np.sqrt((n - 1) / n) / np.sqrt(n)
+    replicates = stats.norm.isf(np.linspace(0, 1, 4001)[1:-1], 0.5, deviation)
+    found = metrics.percentile_interval(0.5, replicates, n, confidence)
+    half = stats.t.isf((1 - confidence) / 2, n - 1) * spread / np.sqrt(n)
+    assert [found.low, found.high] == pytest.approx([0.5 - half, 0.5 + half], abs=0.01 * half)
+
+
 def test_infinite_scores_rank_first_and_last() -> None:
     scores = np.array([np.inf, 1.0, -np.inf, -np.inf])
     assert metrics.auc(scores, np.array([True, True, False, False])) == 1.0

@@ -115,6 +115,17 @@ def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, de
     assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
 
 
+@pytest.mark.parametrize(("delta", "counts"), [(1e-6, False), (1e-3, True)])
+def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts: bool) -> None:
+    """A sample at delta 1e-6 says more than what is exact at 1e-3."""
+    exact = replace(lower(1.0, REPORT, 1.0), delta=delta, tight=True)
+    sampled = replace(lower(3.0, REPORT), delta=1e-6)
+    claim = Claim(epsilon=4.0, delta=1e-6, scope=REPORT, statement="ours", source="paper")
+    scoped = ScopedClaim(claim=claim, scope=REPORT, delta=1e-6)
+    found = evaluated(Ten(), scoped, exact=[exact], sampled=[sampled])
+    assert found.measured.epsilon == (3.0 if counts else 1.0)
+
+
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
     alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
     assert verdict(0, sampled=[lower(1.05, REPORT)], alarms=[alarm]) == (Verdict.UNSOUND, 1.02)

@@ -52,6 +52,15 @@ def test_what_is_kept_is_given_back(kept: Kept) -> None:
     assert checkpoints.get(Task("dplcf-sp", "nothing")) is None
 
 
+@pytest.mark.parametrize(("what", "value"), [("source_digest", "edited"), ("versions", {"a": "2"})])
+def test_what_other_code_found_is_not_resumed(
+    kept: Kept, audited: Audited, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+) -> None:
+    _, task, path, _ = kept
+    monkeypatch.setattr(module, what, lambda: value)
+    assert Checkpoints.of(path.parents[1], audited[0]).get(task) is None
+
+
 def test_the_result_of_a_task_is_not_taken_for_anothers(kept: Kept) -> None:
     checkpoints, task, path, _ = kept
     other = Task(task.target, "utility")

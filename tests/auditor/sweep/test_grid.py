@@ -5,7 +5,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.auditor.sweep.grid import Axis, variants
+from fedrec_auditor.auditor.sweep.grid import Axis, noise_factor, variants
 from fedrec_auditor.auditor.sweep.sweep import _twin_words
 
 PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
@@ -87,3 +87,10 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     if bare.privacy is not None:
         (place,) = bare.privacy.noise + bare.privacy.budgets
         assert getattr(bare, place) == bare.privacy.off
+
+
+@pytest.mark.parametrize("factor", ["0", "-0.0", "0.0", "-1", "inf", "nan", "twice"])
+def test_noise_is_multiplied_by_a_number_above_zero(factor: str) -> None:
+    """No noise at all is not so many times the noise: the twin without noise is that."""
+    with pytest.raises(InputError, match="privacy above 0"):
+        noise_factor(factor)

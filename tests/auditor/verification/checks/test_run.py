@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.check import Check, Status
-from fedrec_auditor.auditor.verification.checks.run import run_checks
+from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
+from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
@@ -16,6 +18,14 @@ from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
 NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "floating point"]
+
+
+FAULTS = {
+    "determinism": lambda x, rng, size: np.full(size, x // 4),
+    "shared noise": lambda x, rng, size: rng.laplace(size=(size, 1)) * [1, 1] + [0, x],
+    "support": lambda x, rng, size: x + rng.random(size),
+    "floating point": lambda x, rng, size: x + 0.3 * rng.laplace(size=size),
+}
 
 
 def look(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[Check, ...]:
@@ -100,3 +110,23 @@ def test_enough_draws_let_every_check_look_at_single_calls() -> None:
     checks = look(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
     not_run = [check.name for check in checks if check.status is Status.NOT_RUN]
     assert not_run == ["clipping"]  # it has nothing to look at
+
+
+@pytest.mark.parametrize("name", ["determinism", "shared noise", "support", "floating point"])
+def test_all_pairs_of_inputs_share_one_false_alarm(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a check counts is held against the claim at ``FALSE_ALARM`` over all its pairs."""
+    held: list[int] = []
+    for asked in ("certified", "share"):
+        real = getattr(ClaimUnderTest, asked)
+
+        def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:
+            held.append(claim.tests)
+            return float(real(claim, *counts))
+
+        monkeypatch.setattr(ClaimUnderTest, asked, counted)
+    inputs = range(8)
+    CHECKS[name](evidence(FAULTS[name], inputs, samples=20_000, epsilon=0.1))
+    assert held
+    assert min(held) >= math.comb(len(inputs), 2)

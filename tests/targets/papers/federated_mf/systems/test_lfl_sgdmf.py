@@ -245,8 +245,8 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
 
 
 def test_training_without_noise_learns() -> None:
-    """Squared error of predictions falls against that of the first V."""
-    ratings, target = rated(60, 20, 0.4), LflSgdmf(noise_multiplier=0.0, learning_rate=20.0)
+    """Squared error of predictions falls to half of the first V's, whatever the seed."""
+    ratings, target = rated(60, 20, 0.4), LflSgdmf(noise_multiplier=0.0, learning_rate=2.0)
     held = ratings.ratings.toarray()
 
     def error(rounds: int) -> float:
