@@ -13,6 +13,7 @@ from fedrec_auditor.targets.datasets.parts.block import Block, Column, Wanted
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
 from fedrec_auditor.targets.datasets.parts.joined import ITEM, columns
+from fedrec_auditor.targets.datasets.parts.moments import written_dates
 from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -101,16 +102,7 @@ class AppUsage(PublishedDataset):
 
 def _seconds(block: Block) -> NDArray[np.int64]:
     """Unix seconds of the block's times, (n,); InputError at the first that is no time."""
-    numbers = block.numbers(1)
-    day, clock = np.divmod(numbers, 10**6)
-    months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
-    starts = months.astype("datetime64[M]").astype("datetime64[D]")
-    dates = starts + (day % 100 - 1)
-    hour, minute, second = clock // 10**4, clock // 100 % 100, clock % 100
-    good = (day // 100 % 100 >= 1) & (day // 100 % 100 <= 12) & (day % 100 >= 1)
-    good &= (dates.astype("datetime64[M]") == starts.astype("datetime64[M]")) & (hour < 24)
-    good &= (minute < 60) & (second < 60)
-    if not good.all():
-        raise block.error(int(np.argmin(good)), 1, f"a {MOMENT.what}")
-    whole = dates.astype(np.int64) * 86_400 + hour * 3600 + minute * 60 + second
-    return np.asarray(whole, np.int64)
+    seconds = written_dates(block.numbers(1))
+    if seconds.min() < 0:
+        raise block.error(int(np.argmin(seconds)), 1, f"a {MOMENT.what}")
+    return seconds

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
-from fedrec_auditor.targets.datasets.parts.block import Block, broken
+from fedrec_auditor.targets.datasets.parts.batches import Batches, of_parquet
+from fedrec_auditor.targets.datasets.parts.block import Block, broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
@@ -23,7 +24,6 @@ from fedrec_auditor.targets.datasets.parts.joined import (
     users,
 )
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, MovieLens
-from fedrec_auditor.targets.datasets.parts.parquet import Parquet
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
@@ -104,7 +104,7 @@ def _pairs(source: Source) -> Pairs:
     """The columns userID and movieID of interactions.parquet."""
     name = "interactions.parquet"
     place, data = source.place(name), b"".join(source.blocks(name, whole=True))
-    file = Parquet(place=place, file=io.BytesIO(data), most=MOST_PAIRS)
+    file = Batches(place=place, read=partial(of_parquet, [in_arrow(data)]), most=MOST_PAIRS)
     types = file.types()
     wanted = {}
     for name in PAIR_COLUMNS:

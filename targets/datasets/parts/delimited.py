@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import Block, Wanted, broken
+from fedrec_auditor.targets.datasets.parts.block import REPAIR, Block, Wanted, broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 LINE = 2**20
@@ -46,15 +47,20 @@ class Delimited:
         return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
-        """The names in the header; InputError if it is no text, or has a name twice."""
+        """The names in the header, or "1", "2", ... if there is none.
+
+        InputError if the first line is no text, or has a name twice.
+        """
         line = self.first_line()
         try:
-            text = line.decode()
+            text = line.decode(errors="strict" if self.header else "replace")
             fields = text.split(self.separator)
             if self.quotes and '"' in text:
                 fields = next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
+        if not self.header:
+            return tuple(map(str, range(1, len(fields) + 1)))
         if not text or len(set(fields)) < len(fields):
             raise broken(f"{self.place}, line 1", "names of columns that differ", text)
         return tuple(fields)
@@ -72,7 +78,7 @@ class Delimited:
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.names())
         row = 0
-        for data in self._lines():
+        for data in self.lines():
             columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
 
             def shown(offset: int, at: int, row: int = row, data: bytes = data) -> str:
@@ -94,11 +100,28 @@ class Delimited:
         """Where row ``row`` stands."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
-    def error(self, row: int, expected: str, got: object) -> InputError:
+    def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:
         """What was expected in a row, what came, and the remedy."""
-        return broken(self.line(row), expected, got)
+        return broken(self.line(row), expected, got, remedy)
 
-    def _lines(self) -> Iterator[bytes]:
+    def is_closed(self) -> bool:
+        """Whether every quote in the file is one of two around a field, or is written twice."""
+        for data in self.lines():
+            if b'"' in data and not _closed(data, self.separator):
+                for line in data[:-1].split(b"\n"):
+                    if b'"' in line:
+                        with suppress(UnicodeDecodeError):
+                            try:
+                                next(
+                                    csv.reader(
+                                        [line.decode()], delimiter=self.separator, strict=True
+                                    )
+                                )
+                            except csv.Error:
+                                return False
+        return True
+
+    def lines(self) -> Iterator[bytes]:
         """The rows' bytes, each piece with the end of a line at its end; Unix line ends."""
         rest, header, empty = b"", self.header, True
         for data in self._ended():
@@ -144,7 +167,7 @@ class Delimited:
         types |= {names[at * step]: text for at in wanted}
         try:
             table = fast.read_csv(
-                pa.BufferReader(data),
+                pa.BufferReader(in_arrow(data)),
                 fast.ReadOptions(column_names=names, block_size=2 * LINE),
                 fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
                 fast.ConvertOptions(
@@ -172,7 +195,8 @@ class Delimited:
                 found = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             except (UnicodeDecodeError, csv.Error):
                 expected = f"{self.encoding} text with its quotes closed"
-                raise self.error(row, expected, line) from None
+                remedy = "Close it, or say --no-quotes if quotes are letters."
+                raise self.error(row, expected, line, remedy) from None
             fields = [field.encode() for field in found]
         if len(fields) != width or b"\0" in line:
             got = f"{line.count(separator) + 1} in {line.decode(self.encoding, 'replace')}"
