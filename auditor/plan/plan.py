@@ -165,8 +165,8 @@ class Plan(BaseModel):
     columns: Annotated[
         dict[str, str] | None,
         PlanOption(
-            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read), where it has no "
-            "usual name; zeros=rating if a rating of 0 is one like any other; repeatable.",
+            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read) where it has "
+            "no usual name; zeros=rating if a rating of 0 is one like any other; repeatable.",
             "column",
             reads=_columns,
         ),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def _delimited(
         if said.get(key, ANSWERS[0]) not in ANSWERS:
             raise InputError(f"Expected {key} yes or no, got {said[key]!r}. Say one of these.")
     first = text.first_line()
-    lines = next(text.lines())[:-1].split(b"\n")[:_LOOKED_AT]
+    lines = b"".join(islice(text.lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
         ragged = len({line.count(b" ") for line in lines}) > 1
         if ragged and all(form.fullmatch(line.strip()) for line in lines):
@@ -183,18 +184,23 @@ def _delimited(
         )
     fits = [file for file in there if _has_columns(file, choose)]
     if fits and not fits[0].header:
-        marks = [file.separator.encode() for file in fits]
-        counts = [{line.count(mark) for line in lines} for mark in marks]
-        fits = [fits[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]]
+        fits = [_widest(fits, lines)]
     if len(fits) > 1 and fits[0].separator != own:
         shown = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
             f"Expected one separator that {path} may have, got {shown}. Say which: --separator."
         )
-    found = (fits or there or files)[0]
+    found = fits[0] if fits else _widest(there or files, lines)
     if found.quotes and found.separator == "\t" and "quotes" not in said and not found.is_closed():
         found = replace(found, quotes=False)
     return found, _has_row(found, lines, bool(fits))
+
+
+def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
+    """The file whose separator makes most fields, and in each of the ``lines`` as many."""
+    marks = [file.separator.encode() for file in files]
+    counts = [{line.count(mark) for line in lines} for mark in marks]
+    return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
 def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:

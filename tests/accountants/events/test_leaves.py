@@ -114,7 +114,10 @@ def test_a_senseless_noise_is_refused_inside_a_sample(wrong: float) -> None:
 
 
 def test_other_compositions_in_a_sample_stay_as_they_are() -> None:
-    for several in (SelfComposedDpEvent(LAPLACE, 2), ComposedDpEvent([LAPLACE, GaussianDpEvent(1)])):
+    for several in (
+        SelfComposedDpEvent(LAPLACE, 2),
+        ComposedDpEvent([LAPLACE, GaussianDpEvent(1)]),
+    ):
         assert leaves(PoissonSampledDpEvent(0.1, several)) == [
             (PoissonSampledDpEvent(0.1, several), 1)
         ]
