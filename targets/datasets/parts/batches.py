@@ -40,22 +40,17 @@ _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """A table of at most ``most`` rows of numbers, texts or times; the first is called row 1."""
+    """A table of fewer than 2^31 rows of numbers, texts or times; the first is called row 1."""
 
     place: str
     read: Reader
-    most: int = 2**31 - 1
 
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, which must differ."""
-        return tuple(self.types())
-
-    def types(self) -> dict[str, pa.DataType]:
-        """The pyarrow type of each column, by name; InputError if two have one name."""
-        schema, _ = self._guarded(lambda: self.read(None))
-        if len(set(schema.names)) < len(schema.names) or not schema.names:
-            raise broken(self.place, "names of columns that differ", ", ".join(schema.names))
-        return dict(zip(schema.names, schema.types, strict=True))
+        """The names of the columns; InputError if two have one name."""
+        names = tuple(self._guarded(lambda: self.read(None))[0].names)
+        if len(set(names)) < len(names) or not names:
+            raise broken(self.place, "names of columns that differ", ", ".join(names))
+        return names
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
         """The ``wanted`` columns of all rows in order; times become Unix seconds.
@@ -67,8 +62,8 @@ class Batches:
         names = {at: all_names[at] for at in wanted}
         _, batches = self._guarded(lambda: self.read(list(names.values())))
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
-            if row + batch.num_rows > self.most:
-                raise broken(self.place, f"at most {self.most} rows", row + batch.num_rows)
+            if row + batch.num_rows >= 2**31:
+                raise broken(self.place, "fewer than 2^31 rows", row + batch.num_rows)
             if batch.num_rows:
                 yield self._guarded(partial(self._block, batch, row, names, wanted))
             row += batch.num_rows
