@@ -88,22 +88,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
-    """A column of known words, each with its code; ``what`` names one in errors."""
-
-    what: str
-    written: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class AnyCells:
     """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
 
     what: str
 
 
-Wanted = Mapping[int, Column | Codes | AnyCells | str]
-"""The columns to read, by place in the file: numbers, known words, anything, or texts with what one
+Wanted = Mapping[int, Column | AnyCells | str]
+"""The columns to read, by place in the file: numbers, anything, or texts with what one
 is."""
 
 
@@ -138,21 +130,6 @@ class Block:
         if not good.all():
             raise self.error(int(np.argmin(good)), at, str(column))
         return values
-
-    def codes(self, at: int) -> NDArray[np.int64]:
-        """Column ``at`` as codes, (n,); InputError at the first word that its Codes lack."""
-        wanted = self.wanted[at]
-        assert isinstance(wanted, Codes)
-        words = self.columns[at].dictionary_encode()
-        known = [
-            wanted.written.get(word.decode(self.encoding, "replace"), -1)
-            for word in words.dictionary.to_pylist()
-        ]
-        codes: NDArray[np.int64] = np.array(known, dtype=np.int64)[words.indices.to_numpy()]
-        if codes.min() < 0:
-            expected = f"{wanted.what}, one of {', '.join(wanted.written)},"
-            raise self.error(int(np.argmax(codes < 0)), at, expected)
-        return codes
 
     def texts(self, at: int) -> list[str]:
         """Column ``at`` as it reads, of any length; InputError at the first that is no text."""
@@ -226,7 +203,7 @@ class Block:
         return broken(self.place(self.row + row), expected, shown, remedy)
 
 
-def what(wanted: Column | Codes | AnyCells | str) -> str:
+def what(wanted: Column | AnyCells | str) -> str:
     """What errors call one entry of a column."""
     return wanted if isinstance(wanted, str) else wanted.what
 
