@@ -213,7 +213,7 @@ def _read(
             )
         return found
 
-    file = table_file(path, None, column)
+    file = table_file(path, {}, column, USUAL[what], "Write a line with the names above it.")
     names = file.names()
     at = names.index(column(names))
     others = {
@@ -223,7 +223,8 @@ def _read(
     }
     if len(set(others.values())) < len(others) or not others:
         raise broken(str(path), f"columns beside {names[at]!r}, of names that differ", names)
-    identifiers, cells = Identifiers(), {place: Identifiers() for place in others}
+    identifiers = Identifiers(f"{what} of {path}")
+    cells = {place: Identifiers() for place in others}
     for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
         block.identify(at, identifiers)
         for place, found in cells.items():

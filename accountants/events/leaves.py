@@ -13,6 +13,7 @@ import attr
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
+    GaussianDpEvent,
     NonPrivateDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
@@ -129,6 +130,43 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     return list(found.values())
 
 
+def one_use(event: DpEvent) -> DpEvent:
+    """``event``, if it samples, with what it samples as a single leaf; as it is if that is unknown.
+
+    Gaussians that are used on one sample, composed adaptively, are dominated by the Gaussian of
+    z = (sum z_i^-2)^-1/2, and reach it; so sampling them is sampling it. (For a record that is
+    drawn and replaced, the argument in ``ReplacedGaussian`` goes backwards through the uses: no
+    second derivative of the expected value is negative before a use where none is after it.) A
+    Poisson sample of a Poisson sample is one at the product of the rates. InputError for a number
+    out of its range.
+
+    >>> one_use(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
+    PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
+    """
+    if not isinstance(event, tuple(_SAMPLING)) or not hasattr(event, "event"):
+        return event
+    parts = leaves(event.event)
+    if not parts:
+        return NoOpDpEvent()
+    if parts[0][1] == len(parts) == 1:
+        inner = parts[0][0]
+        if type(inner) is type(event) is PoissonSampledDpEvent:
+            rate = event.sampling_probability * inner.sampling_probability
+            for leaf in (event, inner):
+                check_parameters(leaf)
+            return PoissonSampledDpEvent(rate, inner.event)
+        return attr.evolve(event, event=inner)
+    if not all(isinstance(leaf, GaussianDpEvent) for leaf, _ in parts):
+        return event
+    for leaf, _ in parts:
+        check_parameters(leaf)
+    noises = [(leaf.noise_multiplier, count) for leaf, count in parts]
+    least = min(noise for noise, _ in noises)
+    if 0 < least < math.inf:
+        least /= math.hypot(*(math.sqrt(count) * (least / noise) for noise, count in noises))
+    return attr.evolve(event, event=GaussianDpEvent(least))
+
+
 def sampling_rate(leaf: DpEvent) -> float:
     """The share of the records, or of the uses, that ``leaf`` samples; 1 where it samples none."""
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
@@ -218,7 +256,7 @@ def _walk(event: DpEvent, times: int, found: dict[Hashable, tuple[DpEvent, int]]
     elif isinstance(event, ComposedDpEvent):
         for part in event.events:
             _walk(part, times, found)
-    else:
+    elif not isinstance(event := one_use(event), NoOpDpEvent):
         key = _key(event)
         _, before = found.get(key, (event, 0))
         found[key] = (event, before + times)

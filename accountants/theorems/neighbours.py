@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import sampling_rate
+from fedrec_auditor.accountants.events.leaves import one_use, sampling_rate
 from fedrec_auditor.accountants.statements.scope import Adjacency
 
 _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -32,7 +32,7 @@ def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     >>> under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
-    replaced = adjacency is not Adjacency.ADD_REMOVE
+    event, replaced = one_use(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: under(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
@@ -66,6 +66,7 @@ def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
+    event = one_use(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: of_group(part, size))
     if isinstance(event, _NOISE):

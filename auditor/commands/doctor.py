@@ -81,7 +81,7 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
         "users": f"{data.n_users:,}",
         "items": f"{data.n_items:,}",
         "ratings": _span(data),
-        "times": "none" if data.timestamps is None else "known",
+        "times": _times(data),
         "interactions": f"{data.ratings.nnz:,}, {data.ratings.nnz / max(pairs, 1):.2%} of pairs",
     }
     for name, attribute in sorted(data.attributes.items()):
@@ -104,6 +104,15 @@ def _span(data: Interactions) -> str:
         return "none"
     least, most = float(data.ratings.data.min()), float(data.ratings.data.max())
     return f"all {most:g}" if least == most else f"{least:g} to {most:g}"
+
+
+def _times(data: Interactions) -> str:
+    """The first and the last time, in UTC."""
+    if data.timestamps is None or not data.timestamps.size:
+        return "none"
+    times = data.timestamps
+    first, last = (str(each.astype("datetime64[s]")) for each in (times.min(), times.max()))
+    return f"{first} to {last} (UTC)"
 
 
 def _version(name: str) -> str:

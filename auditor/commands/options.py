@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 
 
 _ONLY_NAMED = inspect.Parameter.KEYWORD_ONLY
+_OF_A_TABLE = {
+    "separator": (
+        str,
+        typer.Option(help="For a table: one of , ; | :: tab and space. By default found in it."),
+    ),
+    "no_header": (
+        bool,
+        typer.Option(
+            "--no-header", help="For a table: the first line is a row; columns are called 1, 2, ..."
+        ),
+    ),
+    "no_quotes": (bool, typer.Option("--no-quotes", help="For a table: quotes are letters.")),
+}
 
 
 class Allowed(StrEnum):
@@ -108,14 +121,16 @@ def with_options(
 def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """What adds options for these fields of a plan to a command, as ``Plan`` declares them."""
     options = {name: _option(name) for name in names}
-    text = "For a table: one of , ; | :: and tab. By default found in its header."
-    options |= {"separator": (str, typer.Option(help=text))} if "columns" in names else {}
+    if "columns" in names:
+        options |= _OF_A_TABLE
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def called(said: dict[str, Any], **given: Any) -> None:
-            if separator := said.pop("separator", None):
-                said["columns"] = [*said.get("columns", ()), f"separator={separator}"]
+            for name in _OF_A_TABLE.keys() & said.keys():
+                value = said.pop(name)
+                of_table = f"{name.removeprefix('no_')}={'no' if value is True else value}"
+                said["columns"] = [*said.get("columns", ()), of_table]
             command(said=said, **given)
 
         return with_options(options)(called)

@@ -167,8 +167,8 @@ class Plan(BaseModel):
     columns: Annotated[
         dict[str, str] | None,
         PlanOption(
-            "For a table: user=COLUMN, item=, rating= or timestamp=; zeros=rating if a rating of 0 "
-            "is one like any other; repeatable.",
+            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read) where it has "
+            "no usual name; zeros=rating if a rating of 0 is one like any other; repeatable.",
             "column",
             reads=_columns,
         ),
@@ -403,7 +403,8 @@ def _read(name: str, value: Any) -> Any:
         return (value,)
     takes_list = name in ("columns", "settings", "bins") and isinstance(value, list | tuple)
     if isinstance(value, Mapping):
-        return dict(value)
+        numbered = name == "columns"  # of a file without names of columns
+        return {key: str(v) if numbered and isinstance(v, int) else v for key, v in value.items()}
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 

@@ -43,12 +43,13 @@ def given_data(
 
 def side_tables(plan: Plan) -> SideTables:
     """What the plan says beside its interactions."""
+    named = (plan.columns or {}).get("header") != "no"
     return SideTables(
         users=None if plan.users is None else Path(plan.users),
         items=None if plan.items is None else Path(plan.items),
         wanted=plan.attributes,
         bins=plan.bins,
-        columns=plan.columns or {},
+        columns=(named and plan.columns) or {},
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.targets.cache import check_genuine
+from fedrec_auditor.targets.tables import is_table
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Dataset, Interactions
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLES = (".csv", ".tsv", ".txt", ".parquet")
+TABLE = "a table (text with a row a line, Parquet, Feather or lines of JSON)"
 
 
 def in_memory(
@@ -110,10 +111,7 @@ def check_source(
     """
     for table in tables:
         if table is not None and not _is_table(table):
-            raise InputError(
-                f"Expected a file {', '.join(TABLES)} of users or items, got {table!r}. Check the "
-                "path."
-            )
+            raise InputError(f"Expected {TABLE} of users or items, got {table!r}. Check the path.")
     names, path = FAMILIES["datasets"].names(), Path(data)
     there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
     if data not in names and there and not (path.is_file() or path.is_dir()):
@@ -126,37 +124,35 @@ def check_source(
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(
-            f"Expected columns for a file {', '.join(TABLES)} only, got data {data!r}. Leave the "
-            "columns out, or give the path of such a file."
+            f"Expected columns for {TABLE} only, got data {data!r}. Leave the columns out, or give "
+            "the path of such a file."
         )
 
 
 def _is_table(data: str) -> bool:
-    path = Path(data)
-    named = data in FAMILIES["datasets"].names()
-    return not named and os.path.isfile(path) and path.suffix.lower() in TABLES
+    return data not in FAMILIES["datasets"].names() and is_table(Path(data))
 
 
 def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
     check_source(data, columns)
     family, path = FAMILIES["datasets"], Path(data)
     dataset: Dataset
-    if _is_table(data):
-        dataset = family.member("table")(columns=columns)
-        return dataset.load(path)
     if data in family.names():
         dataset = family.member(data)()
         interactions = dataset.load()
         check_genuine(interactions, data)
         return interactions
-    for name in family.able():
+    for name in family.able() if columns is None else ():
         dataset = family.member(name)()
-        if _recognises(dataset, path):
+        if name != "table" and _recognises(dataset, path):
             return dataset.load(path)
+    if is_table(path):
+        dataset = family.member("table")(columns=columns)
+        return dataset.load(path)
     raise InputError(
-        f"Expected a table ({', '.join(TABLES)}), or a directory or archive of a data set, got "
-        f"{data!r}, which has the files of none. Name the folder that holds u.data, ratings.dat, "
-        f"ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
+        f"Expected {TABLE}, or a directory or archive of a data set, got {data!r}, which has the "
+        "files of none. Give the file of a table, unpacked, or name the folder that holds u.data, "
+        f"ratings.dat, ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
     )
 
 

@@ -188,7 +188,9 @@ def event_words(event: DpEvent) -> str:
     if isinstance(event, SelfComposedDpEvent):
         return f"{event.count:,} times ({event_words(inner)})"
     if isinstance(event, PoissonSampledDpEvent):
-        return f"{event_words(inner)}, rate {event.sampling_probability:.6g}"
+        shared = isinstance(inner, (SelfComposedDpEvent, ComposedDpEvent))
+        together = " on each sample" if shared else ""
+        return f"{event_words(inner)}{together}, rate {event.sampling_probability:.6g}"
     if isinstance(event, SampledWithoutReplacementDpEvent):
         drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
         return f"{event_words(inner)}, {drawn} a round"

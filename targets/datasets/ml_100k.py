@@ -12,7 +12,6 @@ from pathlib import Path
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import cache, cached, keep
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
-from fedrec_auditor.targets.datasets.parts.block import Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
@@ -65,8 +64,7 @@ TRAITS = {
         at=1,
         what="an age",
         categories=AGE_GROUPS,
-        written=Column(what="age", low=1, high=120),
-        code=age_group,
+        written={str(age): age_group(age) for age in range(1, 121)},
     ),
     "occupation": Trait(at=3, what="an occupation", categories=OCCUPATIONS),
 }

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.joined import (
-    HALF_STARS,
-    ITEM,
-    TIME,
-    USER,
-    assemble,
-    movies,
-    pairs,
-)
-from fedrec_auditor.targets.datasets.parts.movielens import LARGE, MovieLens
+from fedrec_auditor.targets.datasets.parts.movielens import LargeMovieLens
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 
-class Ml10m(MovieLens):
+class Ml10m(LargeMovieLens):
     """The official ratings.dat and movies.dat (``::``, UTF-8), as a directory or ml-10m.zip.
 
     Files of these names beside a users.dat are MovieLens 1M. There are no attributes of users.
     Items are the movies with a rating, as papers count them (federated MF, Table 1: 69,878 users,
     10,677 movies), not the 10,681 of movies.dat. Memory: about 0.9 GB.
-
-    Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
 
     name = "ml-10m"
@@ -36,10 +23,3 @@ class Ml10m(MovieLens):
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` has the files, by name, and no users.dat."""
         return super().recognises(path) and "users.dat" not in Source(path, self.folder).names()
-
-    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """The movies and the ratings."""
-        films = Delimited.of(source, "movies.dat", whole=True, separator="::", width=3)
-        ratings = Delimited.of(source, "ratings.dat", separator="::", width=4)
-        rated = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
-        return assemble(self.name, None, movies(films, LARGE), rated)

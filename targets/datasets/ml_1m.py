@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
-from fedrec_auditor.targets.datasets.parts.block import Block, broken
+from fedrec_auditor.targets.datasets.parts.batches import Batches, of_parquet
+from fedrec_auditor.targets.datasets.parts.block import Block, broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
@@ -23,12 +24,10 @@ from fedrec_auditor.targets.datasets.parts.joined import (
     users,
 )
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, MovieLens
-from fedrec_auditor.targets.datasets.parts.parquet import Parquet
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = ("userID", "movieID")
-MOST_PAIRS = 2**24
 AGES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other",
@@ -102,25 +101,22 @@ class Ml1m(MovieLens):
 
 def _pairs(source: Source) -> Pairs:
     """The columns userID and movieID of interactions.parquet."""
-    name = "interactions.parquet"
-    place, data = source.place(name), b"".join(source.blocks(name, whole=True))
-    file = Parquet(place=place, file=io.BytesIO(data), most=MOST_PAIRS)
-    types = file.types()
-    wanted = {}
+    place = source.place(PAIRS_ONLY[0])
+    data = in_arrow(b"".join(source.blocks(PAIRS_ONLY[0], whole=True)))
+    file = Batches(place=place, read=partial(of_parquet, [data]))
+    names = file.names()
+    wanted: dict[int, str] = {}
     for name in PAIR_COLUMNS:
-        what = f"column {name} of integers without gaps"
-        if name not in types or not pa.types.is_integer(types[name]):
-            raise broken(place, f"a {what}", str(types.get(name, "no such column")))
-        wanted[[*types].index(name)] = what
+        if name not in names:
+            raise broken(place, f"a column {name} of integers without gaps", "no such column")
+        wanted[names.index(name)] = f"column {name} of integers without gaps"
 
     def read(block: Block) -> tuple[NDArray[np.int64], ...]:
-        return tuple(block.columns[at].to_numpy().astype(np.int64) for at in wanted)
+        for at, what in wanted.items():
+            if not pa.types.is_integer(block.columns[at].type):
+                raise broken(place, f"a {what}", "texts")
+        return tuple(block.columns[at].to_numpy() for at in wanted)
 
     users, items = columns(file.blocks(wanted), read)
-    return Pairs(
-        users=users,
-        items=items,
-        ratings=np.ones(len(users), dtype=np.float32),
-        timestamps=None,
-        where=file.line,
-    )
+    ratings = np.ones(len(users), dtype=np.float32)
+    return Pairs(users=users, items=items, ratings=ratings, timestamps=None, where=file.line)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.targets.datasets.ml_20m import Ml20m
+from fedrec_auditor.targets.datasets.parts.movielens import LargeMovieLens
 
 
-class Ml25m(Ml20m):
+class Ml25m(LargeMovieLens):
     """The official ratings.csv and movies.csv, as a directory or ml-25m.zip.
 
     MovieLens 20M has files of the same names and columns: README.txt, else the name of the path,
-    must call these ml-25m for them to be recognised. There are no attributes of users. Items are
-    the movies with a rating, not the 62,423 of movies.csv. Memory: about 1.8 GB.
-
-    Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+    must call these ml-25m for them to be recognised. Items are the movies with a rating, not the
+    62,423 of movies.csv. Memory: about 1.8 GB.
     """
 
     name = "ml-25m"

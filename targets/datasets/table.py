@@ -1,20 +1,29 @@
-"""Any table of interactions in a CSV, TSV or Parquet file, by the names of its columns."""
+"""Any table of interactions in a file of text, Parquet, Feather or JSON lines, by its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column, Moments
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, REPAIR, Block, Column
+from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
+from fedrec_auditor.targets.datasets.parts.moments import Moments, unix_seconds
 from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
-from fedrec_auditor.targets.datasets.parts.table_file import is_table, table_file, usual_column
+from fedrec_auditor.targets.datasets.parts.table_file import (
+    SAID,
+    row_for_header,
+    table_file,
+    usual_column,
+)
+from fedrec_auditor.targets.tables import is_table
 
 ROLES = ("user", "item", "rating", "timestamp")
 USUAL = {
@@ -24,34 +33,51 @@ USUAL = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 """Names that say what a column is, in lower case without all but letters and digits."""
-SAID = ("separator", "zeros")
-"""What may be said of a table beside its columns."""
+NONE = "none"
+"""The column of a rating or timestamp that is not read."""
+ROW = (
+    "It looks like a row. If it is one, say --no-header and which column is which by number "
+    "(--column user=1 --column item=2); if these are names, say --column header=yes. A file of a "
+    "published data set is read by its folder."
+)
+"""What to do about a first line that is no line of names."""
 ZEROS = ("missing", "rating")
 LEAST = np.finfo(np.float32).tiny
 """What stands for a rating of 0, since none is stored of those who did not meet."""
 WANTED: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
-    "rating": Column(what="rating", low=-np.inf, high=np.inf, step=None, written=NUMBER),
-    "timestamp": Moments(),
+    "rating": Column(
+        what="rating",
+        low=-np.inf,
+        high=np.inf,
+        step=None,
+        written=NUMBER,
+        remedy=f"{REPAIR[:-1]}, or leave ratings out: --column rating={NONE}.",
+    ),
+    "timestamp": Moments(remedy=f"{REPAIR[:-1]}, or leave times out: --column timestamp={NONE}."),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A file .csv, .tsv, .txt or .parquet, each with names of columns.
+    """A file of text with names of columns, Parquet, Feather or lines of JSON, by what it holds.
 
     ``columns`` says which column is the "user", the "item", and, where there is one, the "rating"
-    and the "timestamp"; only those named are read. Without these they are found by usual
-    names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter). It
-    may also say the "separator", one of comma, tab, semicolon, bar and ``::``; without it the one
-    that gives the header those columns is taken, first that which the file's name promises.
+    and the "timestamp" ("none" if it is not to be read). Those that it does not name are found by
+    usual names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter).
+    Of text it may also say the "separator", one of comma, tab, semicolon, bar, ``::`` and space;
+    without it the one that gives the header those columns is taken, first that which the file's
+    name promises. With "header": "no" the first line is a row, and columns are called 1, 2, 3, ...
+    A first line that looks like a row is refused, unless "header" says what it is. With "quotes":
+    "no" they are letters, as they are between tabs where one of them is not closed. Files may be
+    packed by gzip, bzip2 or xz. A folder of Parquet files is one table.
 
     Without ratings every interaction is 1. Ratings are finite numbers. One of 0 is read as no
     interaction and left out, unless ``columns`` has "zeros": "rating". A row without a rating is
-    refused. Timestamps are Unix seconds, or dates and times of ISO 8601 (of no zone: UTC), from
-    1970 on, cut to whole seconds. Of several rows of one user and item the latest is kept: by
-    timestamp, and among equals the last. What is left out is counted in ``notes``.
+    refused. Timestamps are numbers or ISO 8601 (``moments``), from 1970 on. Of several rows of one
+    user and item the latest is kept: by timestamp, and among equals the last. What is left out is
+    counted in ``notes``.
 
     Identifiers that are whole numbers (as a computer writes them) stay as they are. If a single one
     of a column is anything else, all of that column are texts and become 0, 1, 2, ... in the order
@@ -63,39 +89,46 @@ class Table:
     4 GiB of text.
     """
 
-    columns: Mapping[str, str] | None = field(default=None)
+    columns: Mapping[str, str] | None = None
 
     def recognises(self, path: Path) -> bool:
-        """Whether ``path`` is a file whose name ends in .csv, .tsv, .txt or .parquet."""
+        """Whether ``path`` is a file that is no archive, or a folder of Parquet files."""
         return is_table(path)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Load from ``path``; InputError if a column is not there, or with the first bad line."""
         if path is None:
             raise InputError("Expected the path of a table, got none. Give a .csv file.")
-        said = dict(self.columns or {})
-        separator, zeros = (said.pop(name, None) for name in SAID)
+        columns, place = dict(self.columns or {}), str(path)
+        zeros = columns.pop("zeros", None)
         if zeros not in (None, *ZEROS):
             raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
-        columns, place = said or None, str(path)
-        file = table_file(path, separator, lambda names: choose(names, columns, place))
-        names = file.names()
-        at = {role: names.index(name) for role, name in choose(names, columns, place).items()}
-        users, items = Identifiers(), Identifiers()
+        said = {key: columns.pop(key) for key in SAID if key in columns}
+        usual = [name for names in USUAL.values() for name in names]
+        file = table_file(path, said, lambda names: choose(names, columns, place), usual, ROW)
+        there = file.names()
+        chosen = choose(there, columns, place)
+        at = {role: there.index(name) for role, name in chosen.items()}
+        users, items = (Identifiers(f"{role} of {place}") for role in ROLES[:2])
         ratings: list[NDArray[np.float32]] = []
-        times: list[NDArray[np.int64]] = []
+        times: list[NDArray[Any]] = []
         for block in file.blocks({at[role]: WANTED[role] for role in at}):
             block.identify(at["user"], users)
             block.identify(at["item"], items)
             if "rating" in at:
                 ratings.append(_stars(block, at["rating"]))
             if "timestamp" in at:
-                times.append(block.numbers(at["timestamp"]).astype(np.int64))
+                times.append(block.numbers(at["timestamp"]))
         user_ids, row, names = users.finish()
         item_ids, column, titles = items.finish()
+        again = chosen["user"] in names or chosen["item"] in titles
+        if isinstance(file, Delimited) and "header" not in said and again:
+            raise row_for_header(file, ROW)
         stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
-        stamps = np.concatenate(times) if times else None
-        notes: list[str] = []
+        stamps, notes = None, list(_unread(there, chosen, columns, path.name))
+        if times:
+            stamps, read = unix_seconds(np.concatenate(times), path.name)
+            notes += read
         if nothing := len(row) - np.count_nonzero(stars):
             if zeros == "rating":
                 stars[stars == 0] = LEAST
@@ -155,29 +188,46 @@ def _left(
     return ids[present], place, ()
 
 
-def choose(
-    names: tuple[str, ...], columns: Mapping[str, str] | None, place: str
-) -> Mapping[str, str]:
-    """The column of each role; one InputError that says what is wrong and what there is."""
+def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Mapping[str, str]:
+    """The column of each role: that of ``columns``, else the one with a usual name.
+
+    One InputError says what is wrong and what there is.
+    """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
-    if columns is None:
-        found = {role: column for role in ROLES if (column := usual_column(names, USUAL[role]))}
-        if missing := [role for role in ROLES[:2] if role not in found]:
-            which = "s and that of ".join(missing)
-            raise InputError(
-                f"Expected a usual name for the column of {which}s, got none. "
-                f"{there} Say which it is: --column {missing[0]}=NAME, or `columns` in a plan."
-            )
-        return found
     if strange := [role for role in columns if role not in ROLES]:
         raise InputError(
-            f"Expected columns for {', '.join(ROLES)}, or {' or '.join(SAID)}, got "
+            f"Expected columns for {', '.join(ROLES)}, or {', '.join(('zeros', *SAID))}, got "
             f"{', '.join(strange)}. Use those words."
         )
-    if missing := [role for role in ROLES[:2] if role not in columns]:
-        raise InputError(f"Expected a column for {' and '.join(missing)}, got none. {there}")
-    if absent := [name for name in columns.values() if name not in names]:
+    given = {
+        role: name
+        for role, name in columns.items()
+        if name in names or name != NONE or role in ROLES[:2]
+    }
+    if absent := [name for name in given.values() if name not in names]:
         raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
-    if len(set(columns.values())) < len(columns):
-        raise InputError(f"Expected different columns, got {dict(columns)}. {there}")
-    return columns
+    if len(set(given.values())) < len(given):
+        raise InputError(f"Expected different columns, got {given}. {there}")
+    rest = [name for name in names if name not in given.values()]
+    usual = {role: usual_column(rest, USUAL[role]) for role in ROLES if role not in columns}
+    found = {role: given.get(role) or usual.get(role) for role in ROLES}
+    if missing := [role for role in ROLES[:2] if found[role] is None]:
+        options = " ".join(f"--column {role}=NAME" for role in missing)
+        raise InputError(
+            f"Expected a usual name for the column of {'s and that of '.join(missing)}s, got none. "
+            f"{there} Say which it is: {options}, or `columns` in a plan."
+        )
+    return {role: name for role, name in found.items() if name is not None}
+
+
+def _unread(
+    names: Sequence[str], chosen: Mapping[str, str], columns: Mapping[str, str], file: str
+) -> Iterator[str]:
+    """A note of the ratings or times that are not read, if a column is left that may have them."""
+    left = [name for name in names if name not in chosen.values()]
+    lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
+    if lacking and left:
+        yield (
+            f"No column of {file} is read as {' or '.join(lacking)}; not read: "
+            f"{', '.join(left)[:300]}. If one is, say --column {lacking[0]}=NAME."
+        )

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.auditor.testing.datasets import DatasetCase
-from fedrec_auditor.targets.datasets.app_usage import AppUsage
 from fedrec_auditor.targets.datasets.base import Dataset
-from fedrec_auditor.targets.datasets.frappe import Frappe
-from fedrec_auditor.targets.datasets.libimseti import Libimseti
 from fedrec_auditor.targets.datasets.ml_1m import Ml1m
 from fedrec_auditor.targets.datasets.ml_10m import Ml10m
 from fedrec_auditor.targets.datasets.ml_20m import Ml20m
 from fedrec_auditor.targets.datasets.ml_25m import Ml25m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
+from fedrec_auditor.targets.datasets.published_datasets import AppUsage, Frappe, Libimseti
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.datasets.table import Table
 from tests.targets.datasets import written

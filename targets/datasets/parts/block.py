@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,9 @@ WIDEST = 1024
 DIGITS = re.compile(rb"[0-9]{1,16}")
 NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
+FLOATING = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
+"""How programs write numbers in floating point."""
+Pattern = re.Pattern[bytes]
 
 
 REPAIR = "Repair the file, or fetch it again."
@@ -36,15 +37,17 @@ FILL = "Fill it in, or leave the row out."
 class Column:
     """A column of finite numbers in [low, high], multiples of ``step`` where one is given.
 
-    ``what`` names one number in errors; ``written`` is the form that a field must match in full:
-    DIGITS, NUMBER, or SPACED (whole numbers in any form of a number, with spaces around it).
+    ``what`` names one number in errors, ``remedy`` what to do then; ``written`` is the form that a
+    field must match in full: DIGITS, NUMBER, or SPACED (whole numbers in any form of a number, with
+    spaces around it).
     """
 
     what: str
     low: float = 0
     high: float = LARGEST
     step: float | None = 1
-    written: re.Pattern[bytes] = DIGITS
+    written: Pattern = DIGITS
+    remedy: str = REPAIR
 
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of ``numbers`` (n,) the column may hold, (n,)."""
@@ -84,43 +87,6 @@ class Column:
         return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moments(Column):
-    """A column of times: Unix seconds, or ISO 8601 dates and times, of no zone in UTC."""
-
-    what: str = "timestamp"
-    high: float = 2.0**62
-    step: float | None = None
-    written: re.Pattern[bytes] = NUMBER
-
-    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Unix seconds, (n,); NaN for all else."""
-        for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-            with suppress(pa.ArrowInvalid):
-                texts = fields.view(pa.string())
-                texts[:1].cast(kind)  # pyarrow is slow to refuse many
-                moments = texts.cast(kind)
-                return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
-        numbers = super(Moments, self).parse(fields)
-        for row in np.flatnonzero(np.isnan(numbers)).tolist():
-            with suppress(ValueError):
-                moment = datetime.fromisoformat(fields[row].as_py().decode())
-                zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-                numbers[row] = math.floor(zoned.timestamp())
-        return numbers
-
-    def __str__(self) -> str:
-        return f"a {self.what} (a number from 0 on, of Unix seconds, or an ISO 8601 date or time)"
-
-
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """A column of known words, each with its code; ``what`` names one in errors."""
-
-    what: str
-    written: Mapping[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class AnyCells:
     """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
@@ -128,8 +94,8 @@ class AnyCells:
     what: str
 
 
-Wanted = Mapping[int, Column | Codes | AnyCells | str]
-"""The columns to read, by place in the file: numbers, known words, anything, or texts with what one
+Wanted = Mapping[int, Column | AnyCells | str]
+"""The columns to read, by place in the file: numbers, anything, or texts with what one
 is."""
 
 
@@ -165,21 +131,6 @@ class Block:
             raise self.error(int(np.argmin(good)), at, str(column))
         return values
 
-    def codes(self, at: int) -> NDArray[np.int64]:
-        """Column ``at`` as codes, (n,); InputError at the first word that its Codes lack."""
-        wanted = self.wanted[at]
-        assert isinstance(wanted, Codes)
-        words = self.columns[at].dictionary_encode()
-        known = [
-            wanted.written.get(word.decode(self.encoding, "replace"), -1)
-            for word in words.dictionary.to_pylist()
-        ]
-        codes: NDArray[np.int64] = np.array(known, dtype=np.int64)[words.indices.to_numpy()]
-        if codes.min() < 0:
-            expected = f"{wanted.what}, one of {', '.join(wanted.written)},"
-            raise self.error(int(np.argmax(codes < 0)), at, expected)
-        return codes
-
     def texts(self, at: int) -> list[str]:
         """Column ``at`` as it reads, of any length; InputError at the first that is no text."""
         found = []
@@ -206,13 +157,11 @@ class Block:
         """Give column ``at`` to ``found``; InputError at the first that is no UTF-8 text.
 
         Fields of digits are numbers, if all of the column here are and none has a leading zero.
+        InputError at one that was written from floating point and may have lost digits there.
         """
         fields = self.columns[at]
         if pa.types.is_integer(fields.type):
-            if pa.types.is_uint64(fields.type) and pc.max(fields).as_py() >= 2**63:
-                over = pc.index(pc.greater_equal(fields, pa.scalar(2**63, pa.uint64())), True)
-                raise self.error(over.as_py(), at, f"a {what(self.wanted[at])} below 2^63")
-            found.add(fields.cast(pa.int64()))
+            found.add(fields)
             return
         if pa.types.is_binary(fields.type):
             starts, text = _content(fields)
@@ -222,7 +171,13 @@ class Block:
             if plain.all() and not text.translate(None, b"0123456789"):
                 found.add(fields.view(pa.string()).cast(pa.int64()))
                 return
-        found.add(self._utf8(at, self.words(at)))
+        words = self._utf8(at, self.words(at))
+        for place, word in enumerate(words.dictionary.to_pylist()):
+            if is_rounded(word):
+                row = pc.index(words.indices, place).as_py()
+                where = self.place(self.row + row)
+                raise lost_digits(where, what(self.wanted[at]), word.decode())
+        found.add(words)
 
     def cells(self, at: int, found: Identifiers) -> None:
         """Give column ``at`` of AnyCells to ``found`` as texts; InputError at one not in UTF-8."""
@@ -243,12 +198,47 @@ class Block:
     def error(self, row: int, at: int, expected: str) -> InputError:
         """What was expected in a field, what came, and the remedy."""
         shown = self.shown(row, at)
-        return broken(self.place(self.row + row), expected, shown, REPAIR if shown else FILL)
+        remedy = getattr(self.wanted[at], "remedy", REPAIR)
+        remedy = FILL if remedy is REPAIR and not shown else remedy
+        return broken(self.place(self.row + row), expected, shown, remedy)
 
 
-def what(wanted: Column | Codes | AnyCells | str) -> str:
+def what(wanted: Column | AnyCells | str) -> str:
     """What errors call one entry of a column."""
     return wanted if isinstance(wanted, str) else wanted.what
+
+
+def in_arrow(data: bytes) -> pa.Buffer:
+    """A copy of ``data`` in Arrow's own memory.
+
+    A thread of Arrow may give a buffer back after its reader has returned. Where the memory is
+    Python's it asks for the interpreter then, and aborts the process if that has ended.
+    """
+    memory = pa.allocate_buffer(len(data))
+    np.frombuffer(memory, dtype=np.uint8)[:] = np.frombuffer(data, dtype=np.uint8)
+    return memory
+
+
+def is_rounded(word: bytes) -> bool:
+    """Whether ``word`` is a number in floating point of which digits may be lost.
+
+    So is a whole one of 2^53 and more, and one of fewer digits than its exponent asks for (as
+    spreadsheets write).
+
+    >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
+    [True, True, False, False]
+    """
+    if not FLOATING.fullmatch(word):
+        return False
+    mantissa, _, power = word.lower().partition(b"e+")
+    digits = len(mantissa.partition(b".")[2])
+    return abs(float(word)) >= LARGEST or bool(power and digits < int(power))
+
+
+def lost_digits(place: str, what: str, got: str) -> InputError:
+    """The error for identifiers that went through floating point."""
+    expected = f"a {what} with all its digits"
+    return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
 def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:

@@ -13,12 +13,14 @@ import pyarrow as pa
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import Block, Wanted, broken
+from fedrec_auditor.targets.datasets.parts.block import REPAIR, Block, Wanted, broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 LINE = 2**20
 """Most bytes of a line."""
 BOM = b"\xef\xbb\xbf"
+_UNIT = b"\x1f"
+_OPEN = UnicodeDecodeError, csv.Error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +48,21 @@ class Delimited:
         return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
-        """The names in the header; InputError if it is no text, or has a name twice."""
+        """The names in the header, or "1", "2", ... if there is none.
+
+        InputError if the first line is no text, or has a name twice.
+        """
         line = self.first_line()
         try:
-            text = line.decode()
-            fields = text.split(self.separator)
-            if self.quotes and '"' in text:
-                fields = next(csv.reader([text], delimiter=self.separator, strict=True), [])
-        except (UnicodeDecodeError, csv.Error) as error:
+            fields = self._split(line)
+            if not self.header:
+                return tuple(map(str, range(1, len(fields) + 1)))
+            names = [field.decode() for field in fields]
+        except _OPEN as error:
             raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
-        if not text or len(set(fields)) < len(fields):
-            raise broken(f"{self.place}, line 1", "names of columns that differ", text)
-        return tuple(fields)
+        if not line or len(set(names)) < len(names):
+            raise broken(f"{self.place}, line 1", "names of columns that differ", line.decode())
+        return tuple(names)
 
     def first_line(self) -> bytes:
         """The first line, without its end."""
@@ -72,7 +77,7 @@ class Delimited:
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.names())
         row = 0
-        for data in self._lines():
+        for data in self.lines():
             columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
 
             def shown(offset: int, at: int, row: int = row, data: bytes = data) -> str:
@@ -94,11 +99,22 @@ class Delimited:
         """Where row ``row`` stands."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
-    def error(self, row: int, expected: str, got: object) -> InputError:
+    def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:
         """What was expected in a row, what came, and the remedy."""
-        return broken(self.line(row), expected, got)
+        return broken(self.line(row), expected, got, remedy)
 
-    def _lines(self) -> Iterator[bytes]:
+    def is_closed(self) -> bool:
+        """Whether all quotes in the file are those of RFC 4180."""
+        odd = (data for data in self.lines() if b'"' in data and not _closed(data, self.separator))
+        try:
+            for data in odd:
+                for line in data[:-1].split(b"\n"):
+                    self._split(line)
+        except _OPEN:
+            return False
+        return True
+
+    def lines(self) -> Iterator[bytes]:
         """The rows' bytes, each piece with the end of a line at its end; Unix line ends."""
         rest, header, empty = b"", self.header, True
         for data in self._ended():
@@ -130,21 +146,20 @@ class Delimited:
             yield b"\n"
 
     def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
-        """The wanted columns as pyarrow reads them; None where ``_slow`` might say otherwise.
-
-        A separator of two characters is read as two, with nothing between them.
-        """
-        quotes, separator = self.quotes and b'"' in data, self.separator[0]
+        """The wanted columns as pyarrow reads them; None where ``_slow`` might say otherwise."""
+        quotes, separator = self.quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
-        step = len(self.separator)
-        names = [str(at) for at in range((width - 1) * step + 1)]
-        types = {name: pa.null() for at, name in enumerate(names) if at % step}
+        if len(separator) > 1:  # pyarrow separates by one character
+            if _UNIT in data:
+                return None
+            data, separator = data.replace(separator.encode(), _UNIT), _UNIT.decode()
+        names = [*map(str, range(width))]
         text = pa.string() if quotes else pa.binary()  # a line with quotes has to be UTF-8
-        types |= {names[at * step]: text for at in wanted}
+        types = {names[at]: text for at in wanted}
         try:
             table = fast.read_csv(
-                pa.BufferReader(data),
+                pa.BufferReader(in_arrow(data)),
                 fast.ReadOptions(column_names=names, block_size=2 * LINE),
                 fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
                 fast.ConvertOptions(
@@ -155,7 +170,7 @@ class Delimited:
             return None
         if table.num_rows != data.count(b"\n"):  # it leaves out blank lines
             return None
-        return {at: table[names[at * step]].combine_chunks().view(pa.binary()) for at in wanted}
+        return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
 
     def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
         """The wanted columns, line by line; InputError with the first line that breaks."""
@@ -165,19 +180,24 @@ class Delimited:
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
         """The fields of one line; InputError if they are not ``width``, or a quote is open."""
-        separator = self.separator.encode()
-        fields = line.split(separator)
-        if self.quotes and b'"' in line:
-            try:
-                found = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
-            except (UnicodeDecodeError, csv.Error):
-                expected = f"{self.encoding} text with its quotes closed"
-                raise self.error(row, expected, line) from None
-            fields = [field.encode() for field in found]
+        try:
+            fields = self._split(line)
+        except _OPEN:
+            expected = f"{self.encoding} text with its quotes closed"
+            remedy = "Close it, or say --no-quotes if quotes are letters."
+            raise self.error(row, expected, line, remedy) from None
         if len(fields) != width or b"\0" in line:
-            got = f"{line.count(separator) + 1} in {line.decode(self.encoding, 'replace')}"
+            separators = line.count(self.separator.encode())
+            got = f"{separators + 1} in {line.decode(self.encoding, 'replace')}"
             raise self.error(row, f"{width} fields separated by {self.separator!r}", got)
         return fields
+
+    def _split(self, line: bytes) -> list[bytes]:
+        """The fields of a line; one of ``_OPEN`` if a quote is open."""
+        if self.quotes and b'"' in line:
+            fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
+            return [field.encode() for field in fields]
+        return line.split(self.separator.encode())
 
 
 def _closed(data: bytes, separator: str) -> bool:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
+
+_WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
+
 
 class Identifiers:
     """Collects one column, batch by batch; what comes out does not depend on the batches.
 
     If all are whole numbers they are kept; if one is not, all become text, and each is numbered by
-    its place among the distinct ones, sorted by bytes. Memory: 4 bytes a row (8 for numbers over
-    2^31), and the distinct texts of each batch.
+    its place among the distinct ones, sorted by bytes. Where a ``place`` is given the column is of
+    identifiers, and whole numbers may be written as floats ("7.0"). Memory: 4 bytes a row (8 for
+    numbers over 2^31), and the distinct texts of each batch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: str = "") -> None:
+        self.place = place
         self._parts: list[Any] = []
 
     def add(self, batch: pa.Array) -> None:
@@ -26,7 +33,10 @@ class Identifiers:
         self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
 
     def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
-        """Identifiers, ascending; each row's place among them; the texts if they were texts."""
+        """Identifiers, ascending; each row's place among them; the texts if they were texts.
+
+        InputError if one of them is written in two ways, as a whole number and as a float.
+        """
         parts, self._parts = self._parts, []
         if all(pa.types.is_integer(part.type) for part in parts):
             return *unique(np.concatenate([part.to_numpy() for part in parts])), ()
@@ -35,6 +45,18 @@ class Identifiers:
                 parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
         column = pa.chunked_array(parts).unify_dictionaries()
         words = column.chunk(0).dictionary.to_pylist()
+        if self.place and all(map(_WHOLE.fullmatch, words)):
+            numbers = np.array([int(word.partition(b".")[0]) for word in words])
+            present, first = np.unique(numbers, return_index=True)
+            if len(present) < len(words):
+                again = np.setdiff1d(np.arange(len(words)), first)[0]
+                before = words[np.flatnonzero(numbers == numbers[again])[0]]
+                raise InputError(
+                    f"Expected each {self.place} written in one way, got {before.decode()!r} and "
+                    f"{words[again].decode()!r}. Write them alike."
+                )
+            rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
+            return *unique(numbers[rows]), ()
         order = sorted(range(len(words)), key=words.__getitem__)
         rank = np.empty(len(words), dtype=np.int32)
         rank[order] = np.arange(len(words))

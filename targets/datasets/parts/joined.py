@@ -16,9 +16,7 @@ from fedrec_auditor.targets.datasets.parts.block import (
     NUMBER,
     SPACED,
     Block,
-    Codes,
     Column,
-    Wanted,
     broken,
 )
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
@@ -36,34 +34,21 @@ STARS = (
     Column(what="timestamp", written=SPACED),
 )
 """The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
+_Readers = dict[int, tuple[str, Callable[[str], Any]]]
+"""By place of a column what a cell is, and what reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
-    """An attribute of users in column ``at``: ``categories``, and how they are written there.
+    """An attribute of users in column ``at``: ``categories``, and the code of each word there.
 
-    ``written`` gives the code of each word, by default that of the categories' names; or it is the
-    column of a number, which ``code`` makes codes of.
+    By default the words are the categories' names. ``what`` names a word in errors.
     """
 
     at: int
     what: str
     categories: tuple[str, ...]
-    written: Mapping[str, int] | Column = field(default_factory=dict)
-    code: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
-
-    @property
-    def wanted(self) -> Column | Codes:
-        """What is read of the column."""
-        if isinstance(self.written, Column):
-            return self.written
-        return Codes(self.what, self.written or _places(self.categories))
-
-    def read(self, block: Block) -> NDArray[np.int64]:
-        """The codes of a block's rows, (n,)."""
-        numbers = isinstance(self.written, Column)
-        read = block.numbers(self.at) if numbers else block.codes(self.at)
-        return self.code(read).astype(np.int64)
+    written: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +63,11 @@ class Genres:
     separator: str = "|"
     others: Mapping[str, str | None] = field(default_factory=dict)
 
-    def read(self, block: Block) -> NDArray[np.bool_]:
-        """Flags of a block's rows, (n, genres); InputError at the first word that is none."""
-        places: dict[str, int | None] = dict(_places(self.names))
-        places |= {word: places[name] if name else None for word, name in self.others.items()}
-        flags = np.zeros((block.size, len(self.names)), dtype=bool)
-        for row, text in enumerate(block.texts(self.at)):
-            for word in filter(None, text.split(self.separator)):
-                if word not in places:
-                    expected = f"genres among {', '.join(self.names)},"
-                    raise broken(block.place(block.row + row), expected, word)
-                if (place := places[word]) is not None:
-                    flags[row, place] = True
-        return flags
+    def flags(self, text: str) -> list[bool]:
+        """Which genres a cell has, (genres,); KeyError at a word that is none."""
+        words = {name: name for name in self.names} | self.others
+        met = {words[word] for word in text.split(self.separator) if word}
+        return [name in met for name in self.names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +84,17 @@ class Known:
 
 def users(file: Delimited, **traits: Trait) -> Known:
     """A file of users, their identifiers first; InputError with the first line that breaks."""
-    wanted = {0: ID, **{trait.at: trait.wanted for trait in traits.values()}}
-    ids, *codes = columns(
-        file.blocks(wanted),
-        lambda block: (block.numbers(0), *(trait.read(block) for trait in traits.values())),
-    )
+    words = [trait.written or _places(trait.categories) for trait in traits.values()]
+    cells = {
+        trait.at: (f"{trait.what}, one of {', '.join(known)},", known.__getitem__)
+        for trait, known in zip(traits.values(), words, strict=True)
+    }
+    ids, *codes = _cells(file, cells)
     return Known(
         place=file.place,
-        ids=_distinct(file, ids),
+        ids=ids,
         attributes={
-            name: Attribute(codes=code, categories=trait.categories)
+            name: Attribute(codes=np.array(code, dtype=np.int64), categories=trait.categories)
             for (name, trait), code in zip(traits.items(), codes, strict=True)
         },
     )
@@ -127,27 +105,38 @@ def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) ->
 
     InputError with the first line that breaks.
     """
-    binary = Codes("a genre flag", {"0": 0, "1": 1})
-    rest: Wanted = (
-        {genres.at: "genres"} if genres else dict.fromkeys(range(5, 5 + len(flags)), binary)
-    )
-    wanted: Wanted = {0: ID, 1: "title", **rest}
-
-    def read(block: Block) -> tuple[NDArray[Any], ...]:
-        titles = np.array(block.texts(1), dtype=object)
-        found = (
-            genres.read(block) if genres else np.column_stack([block.codes(at) == 1 for at in rest])
-        )
-        return block.numbers(0), titles, found
-
-    ids, titles, found = columns(file.blocks(wanted), read)
+    flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
+    cells: _Readers = {1: ("a title", str)}
+    if genres:
+        cells[genres.at] = (f"genres among {', '.join(genres.names)},", genres.flags)
+    else:
+        cells |= dict.fromkeys(range(5, 5 + len(flags)), flag)
+    ids, titles, *met = _cells(file, cells)
     return Known(
         place=file.place,
-        ids=_distinct(file, ids),
-        titles=titles.tolist(),
-        genres=found,
+        ids=ids,
+        titles=titles,
+        genres=np.array(met[0]) if genres else np.array(met).T,
         genre_names=genres.names if genres else tuple(flags),
     )
+
+
+def _cells(file: Delimited, readers: _Readers) -> list[Any]:
+    """The identifiers in column 0, (n,), and a list for each reader of what it makes of a cell.
+
+    InputError at the first cell that it refuses by a KeyError.
+    """
+    ids: list[NDArray[Any]] = []
+    found: list[list[Any]] = [[] for _ in readers]
+    for block in file.blocks({0: ID, **dict.fromkeys(readers, "text")}):
+        ids.append(block.numbers(0))
+        for (at, (what, read)), made in zip(readers.items(), found, strict=True):
+            for row, text in enumerate(block.texts(at)):
+                try:
+                    made.append(read(text))
+                except KeyError as error:
+                    raise block.error(row, at, what) from error
+    return [_distinct(file, np.concatenate(ids)), *found]
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
@@ -9,6 +10,7 @@ from typing import ClassVar
 from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.tables import is_table
 
 
 class PublishedDataset(ABC):
@@ -27,6 +29,8 @@ class PublishedDataset(ABC):
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` has the files of a layout, by name."""
+        if os.path.isfile(path) and is_table(path):
+            return False
         return Source(path, self.folder or self.name).holds(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:

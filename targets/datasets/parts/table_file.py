@@ -1,44 +1,113 @@
-"""A table in a CSV, TSV or Parquet file, opened by its header."""
+"""A table in a file of text or of Arrow's formats, opened by what it holds, whatever its name."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import broken
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.parquet import Parquet
+from fedrec_auditor.targets.datasets.parts.batches import Batches, of_feather, of_json, of_parquet
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, broken
+from fedrec_auditor.targets.datasets.parts.delimited import BOM, Delimited
 from fedrec_auditor.targets.datasets.parts.source import blocks
+from fedrec_auditor.targets.tables import is_table, parts
 
-SEPARATORS = (",", "\t", ";", "|", "::")
-USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t", ".txt": ""}
-
-
-def is_table(path: Path) -> bool:
-    """Whether ``path`` is a file whose name ends in .csv, .tsv, .txt or .parquet."""
-    return path.suffix.lower() in (*USUAL_SEPARATOR, ".parquet") and path.is_file()
+SEPARATORS = (",", "\t", ";", "|", "::", " ")
+USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
+SAID = ("separator", "header", "quotes")
+"""What may be said of a file of text beside its columns."""
+ANSWERS = ("yes", "no")
+_PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_OTHERS = {
+    b"PK": "an archive of files",
+    b"\x28\xb5\x2f\xfd": "a file packed by zstd",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a rar archive",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x80": "a pickle",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"SQLite format 3": "a SQLite database",
+    b"Obj\x01": "an Avro file",
+    b"ORC": "an ORC file",
+    b"FEA1": "a Feather file of version 1",
+    b"%PDF": "a PDF",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"<": "a web page or XML",
+    b"[{": "one JSON array",
+}
+"""How files begin that are not read, and what they are."""
+_LISTS = {
+    re.compile(rb"\d+( \d+)*"): (
+        "a user and all its items in each line",
+        """awk '{for (i = 2; i <= NF; i++) print $1 "," $i}' FILE > pairs.csv""",
+    ),
+    re.compile(rb"[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\tN\d+-[01]( N\d+-[01])*"): (
+        "the items that were shown and clicked in each line",
+        """awk -F '\\t' '{n = split($5, s, " "); for (i = 1; i <= n; i++) """
+        """if (s[i] ~ /-1$/) print $2 "," substr(s[i], 1, length(s[i]) - 2)}' FILE > pairs.csv""",
+    ),
+}
+"""Lines of files that hold lists: what they are, and the command that writes a pair a line."""
+_LOOKED_AT = 1000
+"""Lines that are compared with the first one."""
 
 
 def table_file(
-    path: Path, separator: str | None, choose: Callable[[tuple[str, ...]], object]
-) -> Delimited | Parquet:
-    """The file at ``path``; of text, with the separator that is said, else that which fits.
+    path: Path,
+    said: Mapping[str, str],
+    choose: Callable[[tuple[str, ...]], object],
+    usual: Collection[str],
+    remedy: str,
+) -> Delimited | Batches:
+    """The file at ``path``, or the parts in a folder; of text, with what is ``said`` (``SAID``).
 
-    One fits if ``choose`` finds its columns among the names that it gives; it raises InputError
-    where it does not. InputError if ``path`` is no table, or several separators fit.
+    A separator that is not said is the one that gives ``choose`` its columns, among the names that
+    it gives; it raises InputError where it does not. InputError names what is no table, several
+    separators that fit, and, with the ``remedy``, a first line that is a row: with none of the
+    ``usual`` names, and with a number or what stands in its column again.
     """
     place = str(path)
     if not is_table(path):
+        raise InputError(f"Expected the file of a table, got {path}. Check the path.")
+    if os.path.isdir(path):
+        return _typed(Batches(place=place, read=partial(of_parquet, parts(path))), said)
+    opened = path.open
+    start = _start(opened, place)
+    for magic, unpacked in _PACKED.items():
+        if start.startswith(magic):
+            opened = partial(unpacked, path)
+            start = _start(opened, place)
+    start = start.removeprefix(BOM).lstrip()
+    if start.startswith(b"PAR1"):
+        return _typed(Batches(place=place, read=partial(of_parquet, [path])), said)
+    if start.startswith(b"ARROW1"):
+        return _typed(Batches(place=place, read=partial(of_feather, path)), said)
+    text = Delimited(place=place, read=lambda: blocks(opened, place), separator="\n", header=False)
+    if start.startswith(b"{"):
+        return _typed(Batches(place=place, read=partial(of_json, text.lines)), said)
+    kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
+    if kind := next(kinds, "a file with zero bytes, which text has none of" * (b"\0" in start)):
         raise InputError(
-            f"Expected a file .csv, .tsv, .txt or .parquet, got {path}. Check the path."
+            f"Expected a table of text (a row a line), Parquet, Feather or lines of JSON, got "
+            f"{path}: {kind}. Unpack or export it as one of these."
         )
-    if path.suffix.lower() != ".parquet":
-        return _delimited(path, separator, choose)
-    if separator:
-        raise InputError(f"Expected no separator of {place}, got {separator!r}. Leave it out.")
-    return Parquet(place=place, file=path)
+    found, is_row = _delimited(path, text, said, choose)
+    if is_row and "header" not in said and usual_column(found.names(), usual) is None:
+        raise row_for_header(found, remedy)
+    return found
 
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -53,46 +122,92 @@ def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((plain[name] for name in usual if name in plain), None)
 
 
+def row_for_header(file: Delimited, remedy: str) -> InputError:
+    """The error for a first line that is a row and no names."""
+    line = file.first_line().decode("utf-8", "replace")
+    return broken(f"{file.place}, line 1", "names of columns", line, remedy)
+
+
+def _start(opened: Callable[[str], Any], place: str) -> bytes:
+    return next(blocks(opened, place), b"")[:4096]
+
+
+def _typed(file: Batches, said: Mapping[str, str]) -> Batches:
+    if said:
+        key, value = next(iter(said.items()))
+        raise InputError(f"Expected no {key} of {file.place}, got {value!r}. Leave it out.")
+    return file
+
+
 def _delimited(
-    path: Path, said: str | None, choose: Callable[[tuple[str, ...]], object]
-) -> Delimited:
+    path: Path,
+    text: Delimited,
+    said: Mapping[str, str],
+    choose: Callable[[tuple[str, ...]], object],
+) -> tuple[Delimited, bool]:
     """The file with the separator that is said, else the one that gives the columns.
 
-    InputError where none does, or several.
+    Of a file without names it is the one that makes most fields, in each line as many. And whether
+    the first line looks like a row. InputError where several separators fit.
     """
-    place = str(path)
-    own = USUAL_SEPARATOR[path.suffix.lower()]
-    said = {"\\t": "\t", "tab": "\t"}.get(said or "", said)
-    if said and said not in SEPARATORS:
+    own = USUAL_SEPARATOR.get(path.suffix.lower(), "")
+    mark = said.get("separator", "")
+    mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
+    if mark and mark not in SEPARATORS:
         raise InputError(
-            f"Expected a separator among , ; | :: and tab, got {said!r}. Give one of these."
+            f"Expected a separator among , ; | :: tab and space, got {mark!r}. Give one of these."
         )
+    for key in SAID[1:]:
+        if said.get(key, ANSWERS[0]) not in ANSWERS:
+            raise InputError(f"Expected {key} yes or no, got {said[key]!r}. Say one of these.")
+    first = text.first_line()
+    lines = b"".join(islice(text.lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
+    for form, (what, command) in _LISTS.items():
+        ragged = len({line.count(b" ") for line in lines}) > 1
+        if ragged and all(form.fullmatch(line.strip()) for line in lines):
+            raise InputError(
+                f"Expected a user and an item in each line of {path}, got {what}. Write a pair a "
+                f"line, and read that with --no-header --column user=1 --column item=2: {command}"
+            )
     files = [
-        Delimited(
-            place=place,
-            read=lambda: blocks(path.open, place),
-            separator=separator,
-            header=True,
-            quotes=len(separator) == 1,
-        )
-        for separator in ([said] if said else sorted(SEPARATORS, key=lambda each: each != own))
+        replace(text, separator=separator, header=said.get("header") != "no", quotes=quotes)
+        for separator in ([mark] if mark else sorted(SEPARATORS, key=lambda each: each != own))
+        for quotes in (len(separator) == 1 and said.get("quotes") != "no",)
     ]
-    line = files[0].first_line()
-    there = [file for file in files if file.separator.encode() in line]
-    if said and not there:
+    there = [file for file in files if file.separator.encode() in first]
+    if mark and not there:
         raise broken(
-            f"{place}, line 1",
-            f"names of columns separated by {said!r}",
-            line.decode("utf-8", "replace"),
+            f"{text.place}, line 1",
+            f"names of columns separated by {mark!r}",
+            first.decode("utf-8", "replace"),
             "Leave --separator out, or give the one that is there.",
         )
     fits = [file for file in there if _has_columns(file, choose)]
+    if fits and not fits[0].header:
+        fits = [_widest(fits, lines)]
     if len(fits) > 1 and fits[0].separator != own:
         shown = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
-            f"Expected one separator that {place} may have, got {shown}. Say which: --separator."
+            f"Expected one separator that {path} may have, got {shown}. Say which: --separator."
         )
-    return (fits or there or files)[0]
+    found = fits[0] if fits else _widest(there or files, lines)
+    if found.quotes and found.separator == "\t" and "quotes" not in said and not found.is_closed():
+        found = replace(found, quotes=False)
+    return found, _has_row(found, lines, bool(fits))
+
+
+def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
+    """The file whose separator makes most fields, and in each of the ``lines`` as many."""
+    marks = [file.separator.encode() for file in files]
+    counts = [{line.count(mark) for line in lines} for mark in marks]
+    return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
+
+
+def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
+    """Whether the first line has a number, or where no columns fit what its column has again."""
+    first, *below = (line.split(file.separator.encode()) for line in lines)
+    again = (name in row[at : at + 1] for row in below for at, name in enumerate(first))
+    return any(map(NUMBER.fullmatch, first)) or (not fits and any(again))
 
 
 def _has_columns(file: Delimited, choose: Callable[[tuple[str, ...]], object]) -> bool:

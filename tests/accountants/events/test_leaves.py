@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import attr
 import pytest
@@ -8,8 +9,10 @@ from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
+    LaplaceDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from hypothesis import given
@@ -23,12 +26,14 @@ from fedrec_auditor.accountants.events.leaves import (
     leaves,
 )
 
+LAPLACE = LaplaceDpEvent(1.5)
+FIXED = partial(SampledWithoutReplacementDpEvent, 100, 10)
 LEAVES = st.sampled_from(
     [
         BitFlipDpEvent(0.9, 0.2),
         BitFlipDpEvent(0.9, 0.3),
         GaussianDpEvent(0.9),
-        PoissonSampledDpEvent(0.1, ComposedDpEvent([GaussianDpEvent(1.0)])),
+        PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)),
         NoOpDpEvent(),
     ]
 )
@@ -85,3 +90,34 @@ def test_a_senseless_rate_is_refused(rate: float) -> None:
 def test_our_leaves_go_through_the_librarys_serialization(event: DpEvent) -> None:
     assert attr.has(type(event))
     assert DpEvent.from_named_tuple(event.to_named_tuple()) == event
+
+
+def test_gaussians_on_one_sample_are_one() -> None:
+    adaptive = ComposedDpEvent([GaussianDpEvent(3.0), SelfComposedDpEvent(GaussianDpEvent(8.0), 4)])
+    ((leaf, count),) = leaves(SelfComposedDpEvent(PoissonSampledDpEvent(0.1, adaptive), 7))
+    assert count == 7
+    assert leaf.event.noise_multiplier == pytest.approx((1 / 9 + 4 / 64) ** -0.5, rel=1e-15)
+    twice = PoissonSampledDpEvent(0.5, PoissonSampledDpEvent(0.2, ComposedDpEvent([LAPLACE])))
+    assert leaves(twice) == [(PoissonSampledDpEvent(0.1, LAPLACE), 1)]
+    for noises, joint in (((0.0, 1.0), 0.0), ((math.inf, 2.0), 2.0), ((math.inf,) * 2, math.inf)):
+        several = ComposedDpEvent([GaussianDpEvent(z) for z in noises])
+        (((_, _), (leaf, _))) = leaves(ComposedDpEvent([LAPLACE, FIXED(several)]))
+        assert leaf == FIXED(GaussianDpEvent(joint))
+    assert leaves(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(NoOpDpEvent(), 3))) == []
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.nan])
+def test_a_senseless_noise_is_refused_inside_a_sample(wrong: float) -> None:
+    several = ComposedDpEvent([GaussianDpEvent(wrong), GaussianDpEvent(1.0)])
+    with pytest.raises(InputError, match="noise_multiplier"):
+        leaves(PoissonSampledDpEvent(0.1, several))
+
+
+def test_other_compositions_in_a_sample_stay_as_they_are() -> None:
+    for several in (
+        SelfComposedDpEvent(LAPLACE, 2),
+        ComposedDpEvent([LAPLACE, GaussianDpEvent(1)]),
+    ):
+        assert leaves(PoissonSampledDpEvent(0.1, several)) == [
+            (PoissonSampledDpEvent(0.1, several), 1)
+        ]

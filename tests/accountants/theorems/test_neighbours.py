@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
@@ -17,6 +18,8 @@ from dp_accounting import (
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from numpy.typing import NDArray
+from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
@@ -119,3 +122,28 @@ def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
         theirs[kind] = other.get_epsilon(1e-5)
     assert theirs[PLDAccountant] == pytest.approx(exact, rel=1e-4)
     assert theirs[RdpAccountant] < 0.5 * epsilon_attained(event, 1e-5)
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
+def test_two_gaussians_on_one_sample_are_what_a_grid_of_both_messages_says(
+    adjacency: Adjacency,
+) -> None:
+    """The divergence of two mixtures in the plane, integrated there: no reduction is used."""
+    rate, shift = 0.3, np.array([1 / 1.1, 1 / 2.0])
+    event = PoissonSampledDpEvent(rate, ComposedDpEvent([GaussianDpEvent(1 / s) for s in shift]))
+    axis = np.linspace(-9, 9, 1801)
+
+    def density(towards: float) -> NDArray[np.float64]:
+        still, moved = (
+            np.multiply.outer(*(stats.norm.pdf(axis - w * s) for s in shift)) for w in (0, towards)
+        )
+        return (1 - rate) * still + rate * moved
+
+    away = density(-1.0 if adjacency is Adjacency.REPLACE else 0.0)
+    known = under(event, adjacency)
+    assert known is not None
+    scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
+    found = Pld().bound(known, delta=1e-3, scope=scope).epsilon
+    both = (density(1.0), away), (away, density(1.0))
+    deltas = [np.maximum(p - np.exp(found) * q, 0).sum() * 1e-4 for p, q in both]
+    assert max(deltas) == pytest.approx(1e-3, rel=2e-3)

@@ -1,14 +1,16 @@
 """What is said of users and items: in a plan's file, on the command line, as DataFrames."""
 
+import re
+
 import pyarrow as pa
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend
 from fedrec_auditor.auditor.plan.plan_file import read_plan
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
 from fedrec_auditor.reports.record import Record
-from tests.command import cli
+from tests.command import cli, refusal
 
 AGES = list(range(20, 50))
 
@@ -42,6 +44,42 @@ def test_doctor_shows_what_is_read(folder):
         assert said in out
 
 
+ROWS = "".join(f"{u}::{i}::4::1500000{u}{i}\n" for u in range(10, 40) for i in range(7))
+
+
+def test_a_file_without_names_is_read_as_the_refusal_says(folder):
+    (folder / "ratings.dat").write_text(ROWS)
+    for words in (("doctor",), ("run", "fcf", "--quick"), ("sweep", "fcf", "--quick")):
+        err = refusal(*words, "--data", "ratings.dat")
+        assert "looks like a row" in err
+    said = re.findall(r"--no-header|--column \w+=\d", err)
+    words = " ".join(said).split()
+    code, out, err = cli("doctor", "--data", "ratings.dat", *words)
+    assert (code, err) == (0, "")
+    assert "interactions      210, 100.00% of pairs" in out
+    assert "not read: 3, 4. If one is, say --column rating=NAME." in out
+    code, out, _ = cli("doctor", "--data", "ratings.dat", *words, "--column", "timestamp=4")
+    assert "2017-07-14T02:41:40 to 2017-07-14T02:46:36 (UTC)" in out
+    columns = {"header": "no", "user": 1, "item": 2, "rating": 3}
+    data, plan = given_data("ratings.dat", amend(None, {"columns": columns}))
+    assert data is None
+    assert load_planned(plan).ratings.data.tolist() == [4.0] * 210
+
+
+def test_a_file_of_users_without_names_is_refused(folder):
+    (folder / "r.csv").write_text("1,5\n1,6\n2,5\n")
+    (folder / "u.csv").write_text("1,f\n2,m\n")
+    said = ("--no-header", "--column", "user=1", "--column", "item=2")
+    for words in (said, ()):
+        error = refusal(
+            "doctor", "--data", "r.csv" if words else "synthetic", "--users", "u.csv", *words
+        )
+        assert "names of columns in u.csv, line 1" in error
+        assert "Write a line with the names above it." in error
+    (folder / "u.csv").write_text("user,sex\n1,f\n2,m\n")
+    assert cli("doctor", "--data", "r.csv", "--users", "u.csv", *said)[0] == 0
+
+
 def test_recordings_are_attacked_with_users_of_a_file(folder):
     assert (
         cli("record", "fcf", "--data", "r.csv", "--quick", "--with-truth", "--out", "kept")[0] == 0
@@ -65,6 +103,11 @@ def test_whole_numbers_may_be_floats(folder):
     ("met", "known", "said"),
     [
         ({"user": [1.5], "item": [1]}, {"user": [1]}, "the DataFrame data, row 1, got 'double'"),
+        (
+            {"user": [2.0**60], "item": [1]},
+            {"user": [1]},
+            "with all its digits in the DataFrame data",
+        ),
         ({"user": [1], "item": [1]}, {"user": [9], "sex": ["f"]}, "in the DataFrame users"),
         (
             {"user": [1], "item": [1]},

@@ -50,7 +50,7 @@ def test_a_hostile_archive_is_refused_before_it_is_recognised(tmp_path: Path) ->
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"files of none\. Name .* u\.data, ratings\.dat"):
+    with pytest.raises(InputError, match=r"files of none\. Give .* u\.data, ratings\.dat"):
         load_data(str(tmp_path))
 
 
@@ -85,7 +85,7 @@ def test_a_table_is_read_by_its_columns(tmp_path: Path, name: str) -> None:
 
 def test_columns_are_for_tables_only(tmp_path: Path) -> None:
     for data in ("synthetic", str(tmp_path)):
-        with pytest.raises(InputError, match=r"columns for a file \.csv"):
+        with pytest.raises(InputError, match=r"columns for a table \(text"):
             load_data(data, {"user": "a", "item": "b"})
 
 

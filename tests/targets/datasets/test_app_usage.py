@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.datasets.app_usage import AppUsage
+from fedrec_auditor.targets.datasets.published_datasets import AppUsage
 from tests.targets.datasets.broken import check_named
 
 ROWS = st.lists(

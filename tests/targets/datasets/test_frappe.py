@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.frappe import CONTEXT, Frappe
+from fedrec_auditor.targets.datasets.published_datasets import CONTEXT, Frappe
 from tests.targets.datasets.broken import check_named
 
 Row = tuple[int, int, int, str, str, str]

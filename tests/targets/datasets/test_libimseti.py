@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.libimseti import Libimseti
+from fedrec_auditor.targets.datasets.published_datasets import Libimseti
 from tests.targets.datasets.broken import check_named
 
 GENDERS = st.dictionaries(st.integers(1, 300_000), st.sampled_from("FMU"), min_size=1, max_size=8)

@@ -142,7 +142,7 @@ def test_a_broken_file_is_named_with_its_line(
     [
         ({"userID": [1]}, "a column movieID of integers"),
         ({"userID": [1, None], "movieID": [5, 6]}, "a column userID of integers without gaps"),
-        ({"userID": [1.5], "movieID": [5]}, "a column userID of integers"),
+        ({"userID": [1.5], "movieID": [5]}, "column userID of integers"),
         ({"userID": [1, 1], "movieID": [5, 5]}, "row 2, and before in interactions.parquet"),
         ({"userID": [1, 4], "movieID": [5, 5]}, "row 2, got user 4"),
     ],

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
+import json
+import lzma
+import re
+import subprocess
 import tempfile
+import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +23,10 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.datasets.parts import source as _source
 from fedrec_auditor.targets.datasets.table import Table
 
@@ -31,7 +39,7 @@ STARS = st.sampled_from([-1.0, 0.5, 1, 3.25, 5, 1e-3])
 def rows(draw: st.DrawFn) -> list[tuple[Any, Any, float, int]]:
     users = draw(st.sampled_from([NUMBERS, TEXTS, NUMBERS | TEXTS]))
     items = draw(st.sampled_from([NUMBERS, TEXTS]))
-    row = st.tuples(users, items, STARS, st.integers(0, 5) | st.integers(0, 2**40))
+    row = st.tuples(users, items, STARS, st.integers(0, 5) | st.integers(0, 4 * 10**9))
     return draw(st.lists(row, min_size=1, max_size=15))
 
 
@@ -70,6 +78,15 @@ def oracle(
     return kept
 
 
+def options(said: str) -> dict[str, str]:
+    """What an error or a note tells to say of the columns, as the command line reads it."""
+    found = dict(re.findall(r"--column (\w+)=(\w+)", said))
+    for option in re.findall(r"--no-(\w+)", said):
+        found.pop("header", None)  # the other of two remedies
+        found |= {option: "no"}
+    return found
+
+
 def contents(path: Path, columns: Mapping[str, str] | None = None) -> dict[Any, Any]:
     data = Table(columns=columns).load(path)
     row = np.repeat(np.arange(data.n_users), np.diff(data.ratings.indptr))
@@ -91,8 +108,9 @@ def test_the_latest_of_each_pair_is_kept(
     expected = oracle(lines, timed)
     assert found == {pair: (r, t if timed else None) for pair, (r, t) in expected.items()}
     repeated = len(lines) - len(found)
-    assert bool(notes) == bool(repeated)
-    assert all(f"that another row of t{ending} has: {repeated}, left out" in note for note in notes)
+    said = [note for note in notes if f"that another row of t{ending} has: {repeated}," in note]
+    assert len(said) == bool(repeated)
+    assert len(notes) == bool(repeated) + (not timed)
 
 
 @settings(max_examples=60)
@@ -121,10 +139,27 @@ def _plain(column: Any) -> list[Any]:
     return column if isinstance(column, list) else list(column.to_pylist())
 
 
-def test_only_the_named_columns_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", ["a", "b", "rating", "c"], [("u", "i", "bad", 4.9)])
-    assert contents(path, {"user": "a", "item": "b"}) == {(0, 0): (1.0, None)}
-    assert contents(path, {"user": "a", "item": "b", "timestamp": "c"}) == {(0, 0): (1.0, 4)}
+def test_a_named_column_replaces_the_usual_name_of_that_role_only(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["a", "item", "rating", "c"], [("u", "i", 3.5, 4.9)])
+    assert contents(path, {"user": "a"}) == {(0, 0): (3.5, None)}
+    assert contents(path, {"user": "a", "timestamp": "c"}) == {(0, 0): (3.5, 4)}
+    assert contents(path, {"user": "a", "rating": "c"}) == {(0, 0): (float(np.float32(4.9)), None)}
+    assert contents(path, {"user": "item", "item": "a"}) == {(0, 0): (3.5, None)}
+
+
+def test_a_column_of_a_usual_name_that_holds_something_else_is_left_out_as_it_says(
+    tmp_path: Path,
+) -> None:
+    names = ["user", "item", "rating", "time"]
+    path = write(tmp_path / "t.csv", names, [("u", "i", "good", "July 5")])
+    said: dict[str, str] = {}
+    for role in ("rating", "timestamp"):
+        with pytest.raises(InputError) as caught:
+            contents(path, said)
+        said |= options(str(caught.value))
+        assert said[role] == "none"
+    assert contents(path, said) == {(0, 0): (1.0, None)}
+    assert Table(columns=said).load(path).notes == ()
 
 
 def test_times_of_parquet_are_unix_seconds(tmp_path: Path) -> None:
@@ -171,7 +206,7 @@ def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"got ',' or '\|'\. Say which: --separator"):
         contents(tmp_path / "t.txt")
     assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
-    with pytest.raises(InputError, match=r"among , ; \| :: and tab, got 'x'"):
+    with pytest.raises(InputError, match=r"among , ; \| :: tab and space, got 'x'"):
         contents(tmp_path / "t.txt", {"separator": "x"})
 
 
@@ -197,7 +232,7 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
     ("columns", "said"),
     [
         (None, r"name for the column of users and that of items, got none.*are: a, b, c\."),
-        ({"user": "a"}, r"a column for item, got none\. The columns of .* are: a, b, c\."),
+        ({"user": "a"}, r"name for the column of items, got none\. .* are: a, b, c\."),
         ({"user": "a", "item": "x"}, r"a column 'x', got none\. The columns of .* are: a, b, c\."),
         ({"user": "a", "item": "a"}, r"different columns"),
         ({"user": "a", "item": "b", "stars": "c"}, r"columns for user, item.*, got stars"),
@@ -245,7 +280,6 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
         ({"user": [1], "item": [1], "rating": ["x"]}, "ratings that are numbers"),
         ({"user": [1], "item": [1], "rating": [float("inf")]}, "row 1, got 'inf'"),
         ({"user": [1, 2], "item": [1, 2], "timestamp": ["2001-09-09", ""]}, "row 2, got ''"),
-        ({"user": np.array([1, 2**63], dtype=np.uint64), "item": [1, 1]}, "row 2, got '922"),
     ],
 )
 def test_broken_parquet_columns_are_named(
@@ -308,3 +342,289 @@ def test_users_of_texts_keep_their_names_in_whatever_order_they_are_taken(tmp_pa
     found = Table().load(path)
     assert found.names == ("adam", "mia", "zoe")
     assert found.take(np.array([2, 0, 2])).names == ("zoe", "adam", "zoe")
+
+
+HEADERS = {
+    "user_id,parent_asin,rating,timestamp": "parent_asin",
+    "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio": "video_id",
+    "review_id,user_id,business_id,stars,useful,text,date": "business_id",
+    "app_id,helpful,date,is_recommended,hours,user_id,review_id": "app_id",
+    "user_id,book_id,rating": "book_id",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_what_a_refusal_says_of_the_columns_works(tmp_path: Path, header: str) -> None:
+    names = header.split(",")
+    row = {"rating": "4", "stars": "4", "timestamp": "1593878903.4", "time": "2020-07-04 16:08:23"}
+    lines = [tuple(row.get(name, f"{name}{at}") for name in names) for at in range(3)]
+    path = write(tmp_path / "t.csv", names, lines)
+    with pytest.raises(InputError) as caught:
+        contents(path)
+    (role,) = said = options(str(caught.value))
+    assert said == {"item": "NAME"}
+    data = Table(columns={role: HEADERS[header]}).load(path)
+    assert (data.n_users, data.n_items) == (3, 3)
+    rated = "rating" in names or "stars" in names
+    assert data.ratings.data.tolist() == [4.0 if rated else 1.0] * 3
+    assert (data.timestamps is not None) == ("timestamp" in names)
+    lacking = (not rated) * ["rating"] + ("timestamp" not in names) * ["timestamp"]
+    unread = set(names) - {"user_id", HEADERS[header], "rating", "stars", "timestamp"}
+    assert len(data.notes) == bool(lacking and unread)
+    assert all(f"is read as {' or '.join(lacking)}; not read: " in note for note in data.notes)
+
+
+HEADLESS = {
+    "ratings_Books.csv": ["A1,0001,4.0,1506602368", "A2,0001,5.0,1506602369"],
+    "ml.train.rating": ["0\t7\t4\t1506602368", "1\t7\t5\t1506602369"],
+    "u.data": ["196\t242\t3\t881250949", "186\t302\t3\t891717742"],
+    "ratings.dat": ["1::1193::5::978300760", "1::661::3::978302109"],
+    "gowalla.txt": [
+        "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22",
+        "0\t2010-10-18T22:17:43Z\t30\t-9\t4",
+    ],
+    "names.csv": ["ann,heat", "bob,alien", "ann,alien"],
+    "epinions.txt": ["1 100 4", "1 101 5"],
+    "texts.txt": ["7\tSmith, John\t5", "8\tDoe, Jane\t5"],
+}
+
+
+@pytest.mark.parametrize("name", HEADLESS)
+def test_a_file_without_a_header_is_refused_and_read_whole_as_it_says(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("\n".join(HEADLESS[name]))
+    with pytest.raises(
+        InputError, match=r"names of columns in .*line 1, got .* looks like a row"
+    ) as caught:
+        Table().load(tmp_path / name)
+    said = options(str(caught.value))
+    assert said == {"user": "1", "item": "2", "header": "no"}
+    assert Table(columns=said).load(tmp_path / name).ratings.nnz == len(HEADLESS[name])
+
+
+def test_no_first_row_is_lost_by_calling_its_values_columns(tmp_path: Path) -> None:
+    for name, lines in HEADLESS.items():
+        (tmp_path / name).write_text("\n".join(lines))
+        user, item, *_ = re.split(r"\t|,|::| ", lines[0])
+        with pytest.raises(InputError, match=r"looks like a row|separator"):
+            Table(columns={"user": user, "item": item}).load(tmp_path / name)
+    late = [f"u{at},i{at % 5000}" for at in range(9000)]
+    (tmp_path / "late.csv").write_text("\n".join(late))
+    with pytest.raises(InputError, match="looks like a row"):
+        Table(columns={"user": "u0", "item": "i0"}).load(tmp_path / "late.csv")
+
+
+def test_numbers_may_be_names_of_columns_if_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["0", "1"], [("a", "b"), ("c", "d")])
+    with pytest.raises(InputError, match="looks like a row"):
+        contents(path, {"user": "0", "item": "1"})
+    assert len(contents(path, {"user": "0", "item": "1", "header": "yes"})) == 2
+    path = write(tmp_path / "t.csv", ["user", "item", "0"], [("a", "b", 3)])
+    assert len(contents(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "pairs"),
+    [
+        (["0 5 6 7", "1 6"], [("0", "5"), ("0", "6"), ("0", "7"), ("1", "6")]),
+        (
+            ["1\tU1\t11/11/2019 9:05:58 AM\tN5 N6\tN7-1 N8-0", "2\tU2\t\t\tN8-1 N7-0 N5-1"],
+            [("U1", "N7"), ("U2", "N8"), ("U2", "N5")],
+        ),
+    ],
+)
+def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
+    tmp_path: Path, lines: list[str], pairs: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"a user and an item in each line") as caught:
+        Table().load(tmp_path / "train.txt")
+    said = str(caught.value)
+    command = said[said.index("awk") :].replace("FILE", "train.txt")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    written = (tmp_path / "pairs.csv").read_text().split()
+    assert [tuple(line.split(",")) for line in written] == pairs
+    found = Table(columns=options(said)).load(tmp_path / "pairs.csv")
+    assert found.ratings.nnz == len(pairs)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.inter", "x.data", "x.jsonl", "x.csv.gz", "x.feather", "x", "x.xz"]
+)
+def test_a_file_is_read_by_what_it_holds(tmp_path: Path, name: str) -> None:
+    rows = [("a", 7, 3.0), ("b", 7, 4.0), ("b", 8, 5.0)]
+    names = ["user", "item", "rating"]
+    plain = contents(write(tmp_path / "t.csv", names, rows))
+    path, text = tmp_path / name, (tmp_path / "t.csv").read_bytes()
+    if name.endswith("jsonl"):
+        path.write_text(
+            "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+        )
+    elif name.endswith("feather"):
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        feather.write_feather(pyarrow.table({k: list(v) for k, v in columns.items()}), path)
+    else:
+        pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
+        path.write_bytes(pack(text.replace(b",", b"\t")))
+    assert contents(path) == plain
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        (b"\x89HDF\r\n", "an HDF5 file"),
+        (b"<!doctype html>", "a web page"),
+        (b"\x80\x04\x95", "a pickle"),
+        ("user,item\n1,2".encode("utf-16"), "text in UTF-16"),
+        (b'[{"user": 1}]', "one JSON array"),
+        (b"\x28\xb5\x2f\xfd", "packed by zstd"),
+        (gzip.compress(b"\0" * 99), "zero bytes"),
+    ],
+)
+def test_what_is_no_table_is_called_what_it_is(tmp_path: Path, start: bytes, kind: str) -> None:
+    (tmp_path / "ratings.csv").write_bytes(start)
+    with pytest.raises(InputError, match=rf"ratings\.csv: {kind}|ratings\.csv: .*{kind}"):
+        Table().load(tmp_path / "ratings.csv")
+
+
+BIG = 1234567890123456768
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids"),
+    [
+        (pyarrow.float64(), [1.0, float(2**53)]),
+        (pyarrow.float32(), [1.0, float(2**24)]),
+        (pyarrow.float64(), [1.0, float(-BIG)]),
+    ],
+)
+def test_identifiers_that_a_float_cannot_tell_apart_are_refused(
+    tmp_path: Path, kind: Any, ids: list[float]
+) -> None:
+    columns = {"user": pyarrow.array(ids, kind), "item": [1, 2]}
+    with pytest.raises(
+        InputError, match=r"user with all its digits in .*row 2, got .*a (float|double)"
+    ):
+        contents(write_parquet(tmp_path / "t.parquet", columns))
+    below = pyarrow.array([1.0, ids[1] / 2 - 1 if ids[1] > 0 else 2.0], kind)
+    found = contents(write_parquet(tmp_path / "t.parquet", columns | {"user": below}))
+    assert {user for user, _ in found} == {int(each) for each in below.to_pylist()}
+
+
+@pytest.mark.parametrize(
+    "written", [repr(float(BIG)), "1.23E+18", "9007199254740993.0", "1.23457E+11", "1.2345678E19"]
+)
+def test_identifiers_written_from_a_float_are_refused(tmp_path: Path, written: str) -> None:
+    for row in ((written, 1), (1, written)):
+        path = write(tmp_path / "t.csv", ["user", "item"], [(5, 6), row])
+        with pytest.raises(InputError, match=r"with all its digits in .*line 3, got"):
+            contents(path)
+
+
+def test_small_numbers_written_from_floats_are_numbers_and_hashes_stay_texts(
+    tmp_path: Path,
+) -> None:
+    rows = [("1.0", "5e3"), ("2.0", "1e18"), ("10.0", "v1.10")]
+    data = Table().load(write(tmp_path / "t.csv", ["user", "item"], rows))
+    assert data.users.tolist() == [1, 2, 10]
+    assert data.titles == ("1e18", "5e3", "v1.10")
+    with pytest.raises(InputError, match=r"written in one way, got '1\.0' and '1'"):
+        contents(write(tmp_path / "t.csv", ["user", "item"], [("1.0", 2), (1, 3)]))
+
+
+@pytest.mark.parametrize("scale", [10**3, 10**6, 10**9])
+def test_the_unit_of_times_is_found_by_their_size(tmp_path: Path, scale: int) -> None:
+    seconds = [1_500_000_000, 1_600_000_000]
+    rows = [(at, 1, second * scale) for at, second in enumerate(seconds)]
+    data = Table().load(write(tmp_path / "t.csv", ["user", "item", "timestamp"], rows))
+    assert data.timestamps is not None
+    assert data.timestamps.tolist() == seconds
+    assert re.search(r"are read as (milli|micro|nano)seconds", data.notes[0])
+    mixed = [*rows, (7, 1, 1_550_000_000)]
+    data = Table().load(write(tmp_path / "t.csv", ["user", "item", "timestamp"], mixed))
+    assert data.timestamps.tolist() == [*seconds, 1_550_000_000]
+    assert "are of several units, each read by its size: seconds 1, " in data.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds", "note"),
+    [
+        (["20200901", "20200229"], [1598918400, 1582934400], "read as YYYYMMDD."),
+        (["20200901010203", "20200229000000"], [1598922123, 1582934400], "YYYYMMDDhhmmss"),
+        (["20200931", "20200229"], [20200931, 20200229], None),
+        (["5000000000", "9"], [5_000_000_000, 9], "after the year 2100: 1."),
+    ],
+)
+def test_dates_may_be_numbers(
+    tmp_path: Path, written: list[str], seconds: list[int], note: str | None
+) -> None:
+    rows = [(at, 1, time) for at, time in enumerate(written)]
+    data = Table().load(write(tmp_path / "t.csv", ["user", "item", "timestamp"], rows))
+    assert data.timestamps is not None
+    assert data.timestamps.tolist() == seconds
+    assert [note in each for each in data.notes] == [True] * (note is not None)
+
+
+KEYS = [uuid.UUID(int=1), uuid.UUID(int=2)]
+TYPED = {
+    "decimal": (pyarrow.array([Decimal(7), Decimal(9)], pyarrow.decimal128(20, 0)), [7, 9]),
+    "scaled": (pyarrow.array([Decimal("7.00"), Decimal(9)], pyarrow.decimal128(20, 2)), [7, 9]),
+    "large": (pyarrow.array([Decimal(7), Decimal(2**63)], pyarrow.decimal128(20, 0)), ["7", 2**63]),
+    "unsigned": (pyarrow.array([7, 2**63], pyarrow.uint64()), ["7", 2**63]),
+    "uuid": (pyarrow.array([key.bytes for key in KEYS], pyarrow.binary(16)), KEYS),
+    "extension": (pyarrow.array([key.bytes for key in KEYS], pyarrow.uuid()), KEYS),
+    "view": (pyarrow.array(["a", "b"], pyarrow.string_view()), ["a", "b"]),
+    "bytes": (pyarrow.array([b"a", b"b"], pyarrow.large_binary()), ["a", "b"]),
+    "coded": (pyarrow.array([7, 9]).dictionary_encode(), [7, 9]),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_identifiers_of_any_type_that_keeps_them_apart(tmp_path: Path, name: str) -> None:
+    column, ids = TYPED[name]
+    data = Table().load(write_parquet(tmp_path / "t.parquet", {"user": column, "item": [1, 2]}))
+    found = data.names if data.names else data.users.tolist()
+    assert sorted(map(str, found)) == sorted(map(str, ids))
+
+
+def test_a_folder_of_parquet_parts_is_one_table(tmp_path: Path) -> None:
+    folder = tmp_path / "ratings"
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    for at in range(3):
+        write_parquet(folder / f"part-{at:05}-x.snappy.parquet", {"user": [at], "item": [f"i{at}"]})
+    assert load_data(str(folder)).titles == ("i0", "i1", "i2")
+    assert load_data(str(folder), {"user": "user"}).n_users == 3
+    write_parquet(folder / "part-9.parquet", {"who": [1], "item": ["x"]})
+    with pytest.raises(InputError, match=r"columns item, user in each part .*got who, item"):
+        load_data(str(folder))
+
+
+def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text('user\titem\n1\t"weird al" yankovic\n2\t12" mixes\n3\t"x"\n')
+    assert set(Table().load(path).titles) == {'"weird al" yankovic', '12" mixes', '"x"'}
+    path.write_text('user\titem\n1\t"weird ""al"""\n2\t"x"\n')
+    assert set(Table().load(path).titles) == {'weird "al"', "x"}
+    assert '"x"' in Table(columns={"quotes": "no"}).load(path).titles
+    path = tmp_path / "t.csv"
+    path.write_text('user,item\n1,"weird al" yankovic\n')
+    with pytest.raises(InputError, match=r"quotes closed .*Close it, or say --no-quotes") as caught:
+        contents(path)
+    said = options(str(caught.value))
+    assert Table(columns=said).load(path).titles == ('"weird al" yankovic',)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [({"header": "maybe"}, "header yes or no"), ({"quotes": "x"}, "quotes yes or no")],
+)
+def test_what_is_said_of_a_file_of_text_is_yes_or_no(
+    tmp_path: Path, columns: dict[str, str], said: str
+) -> None:
+    path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)])
+    with pytest.raises(InputError, match=said):
+        contents(path, columns)
+    with pytest.raises(InputError, match=r"Expected no (header|quotes) of"):
+        contents(write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]}), columns)

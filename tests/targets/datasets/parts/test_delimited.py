@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.block import NUMBER, SPACED, WIDEST, Block, Column
@@ -287,3 +290,18 @@ def test_pyarrow_reads_what_is_read_line_by_line(
         for reader in (Delimited, Slow)
     ]
     assert outcome(both[0], kind) == outcome(both[1], kind)
+
+
+def test_what_is_read_lies_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that gives Python's memory back after the interpreter has ended aborts it."""
+    data = b"1,2\n" * 1000
+    read, before, held = fast.read_csv, pa.total_allocated_bytes(), list[int]()
+
+    def watched(*args: Any) -> pa.Table:
+        held.append(pa.total_allocated_bytes() - before)
+        return read(*args)
+
+    monkeypatch.setattr(fast, "read_csv", watched)
+    (block,) = file(data).blocks({0: WHOLE})
+    assert block.numbers(0).tolist() == [1] * 1000
+    assert held[0] >= len(data)

@@ -1,0 +1,218 @@
+"""Batches: a table of typed columns, read batch by batch from Parquet, Feather or lines of JSON."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import feather, parquet
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.parts.block import (
+    FILL,
+    AnyCells,
+    Block,
+    Column,
+    Wanted,
+    broken,
+    lost_digits,
+    what,
+)
+from fedrec_auditor.targets.datasets.parts.moments import Moments
+
+ROWS = 2**17
+"""Rows of a batch."""
+Reader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
+"""What gives the schema, and the batches of the named columns."""
+_EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+"""Whole numbers from which on each type skips some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """A table of fewer than 2^31 rows of numbers, texts or times; the first is called row 1."""
+
+    place: str
+    read: Reader
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; InputError if two have one name."""
+        names = tuple(self._guarded(lambda: self.read(None))[0].names)
+        if len(set(names)) < len(names) or not names:
+            raise broken(self.place, "names of columns that differ", ", ".join(names))
+        return names
+
+    def blocks(self, wanted: Wanted) -> Iterator[Block]:
+        """The ``wanted`` columns of all rows in order; times become Unix seconds.
+
+        InputError if there is no row, at a column of another type or with a gap, or if the file is
+        damaged. Memory: the wanted columns of 2^17 rows.
+        """
+        row, all_names = 0, self.names()
+        names = {at: all_names[at] for at in wanted}
+        _, batches = self._guarded(lambda: self.read(list(names.values())))
+        while (batch := self._guarded(lambda: next(batches, None))) is not None:
+            if row + batch.num_rows >= 2**31:
+                raise broken(self.place, "fewer than 2^31 rows", row + batch.num_rows)
+            if batch.num_rows:
+                yield self._guarded(partial(self._block, batch, row, names, wanted))
+            row += batch.num_rows
+        if not row:
+            raise broken(self.place, "at least one row", "an empty table")
+
+    def line(self, row: int) -> str:
+        """Where row ``row`` stands."""
+        return f"{self.place}, row {row + 1}"
+
+    def _block(
+        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], wanted: Wanted
+    ) -> Block:
+        given = {at: batch.column(name) for at, name in names.items()}
+        columns = {}
+        for at, column in given.items():
+            column = _plain(column)
+            if isinstance(wanted[at], AnyCells):
+                columns[at] = _cells(column)
+                continue
+            if column.null_count:
+                gap = self.line(row + pc.index(column.is_null(), True).as_py())
+                raise broken(gap, f"a {what(wanted[at])}", "no value", FILL)
+            numbers = isinstance(wanted[at], Column)
+            if not numbers and (limit := _EXACT.get(column.type)):
+                large = np.abs(column.to_numpy()) >= limit
+                if large.any():
+                    place = int(np.argmax(large))
+                    got = f"{column[place].as_py():.17g}, a {column.type}"
+                    raise lost_digits(self.line(row + place), what(wanted[at]), got)
+            found = _numbers(column, wanted[at]) if numbers else _identifiers(column)
+            if found is None:
+                kind = "numbers" if numbers else "whole numbers or texts"
+                expected = f"{what(wanted[at])}s that are {kind}"
+                raise broken(self.line(row), expected, str(column.type))
+            columns[at] = found
+        return Block(
+            row=row,
+            wanted=wanted,
+            columns=columns,
+            place=self.line,
+            shown=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
+        )
+
+    def _guarded(self, step: Callable[[], Any]) -> Any:
+        """``step``; whatever pyarrow meets in it is one InputError."""
+        try:
+            return step()
+        except InputError:
+            raise
+        except Exception as error:  # damage shows as a dozen kinds of exception
+            raise broken(self.place, "a whole table", str(error)) from error
+
+
+def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
+    """The schema and batches of Parquet files that are the parts of one table (``Reader``)."""
+    opened = (parquet.ParquetFile(file) for file in files)
+    first = next(opened)
+
+    def batches(columns: set[str]) -> Iterator[pa.RecordBatch]:
+        for part in itertools.chain([first], opened):
+            if columns != {*part.schema_arrow.names}:
+                got = ", ".join(part.schema_arrow.names)
+                raise InputError(
+                    f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
+                    f"got {got[:300]}. Take out the part that is of another table."
+                )
+            yield from part.iter_batches(batch_size=ROWS, columns=names)
+
+    return first.schema_arrow, batches({*first.schema_arrow.names})
+
+
+def of_feather(file: Path, names: Sequence[str] | None) -> Any:
+    """The schema and batches of a Feather file, whose columns are read at once (``Reader``)."""
+    table = feather.read_table(file, columns=names, memory_map=False)
+    return table.schema, iter(table.to_batches(ROWS))
+
+
+def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
+    """The schema (of names alone) and batches of a file with an object a line (``Reader``)."""
+    rows = ([json.loads(line) for line in data.split(b"\n") if line.strip()] for data in lines())
+    if names is None:
+        keys = dict.fromkeys(key for row in next(rows) for key in row)
+        return pa.schema([(key, pa.null()) for key in keys]), iter(())
+    return None, (
+        pa.RecordBatch.from_pydict({name: [row.get(name) for row in block] for name in names})
+        for block in rows
+    )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column of a plain type: without dictionaries and views, UUIDs as texts."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type in (pa.string_view(), pa.large_string()):
+        return column.cast(pa.string())
+    if column.type in (pa.binary_view(), pa.large_binary()):
+        return column.cast(pa.binary())
+    if pa.types.is_fixed_size_binary(column.type):
+        coded = column.dictionary_encode()
+        texts = [
+            str(UUID(bytes=key)) if len(key) == 16 else key.hex()
+            for key in coded.dictionary.to_pylist()
+        ]
+        return pa.array(texts, pa.string()).take(coded.indices)
+    return column
+
+
+def _numbers(column: pa.Array, wanted: Column) -> pa.Array | None:
+    """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
+    if isinstance(wanted, Moments) and pa.types.is_string(column.type):
+        return column.cast(pa.binary())
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s"))
+    if pa.types.is_timestamp(column.type):
+        unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
+        return pa.array(np.floor(column.cast(pa.int64()).to_numpy() / unit))
+    numbers = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    if any(is_such(column.type) for is_such in numbers):
+        return column.cast(pa.float64(), safe=False)
+    return None
+
+
+def _cells(column: pa.Array) -> pa.DictionaryArray:
+    """The column as a dictionary of binary, empty where there is a gap; of lists, their texts."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        column = pc.binary_join(column.cast(pa.list_(pa.string())), "|")
+    texts = column.cast(pa.string()).fill_null("")
+    return texts.cast(pa.binary()).dictionary_encode()
+
+
+def _identifiers(column: pa.Array) -> pa.Array | None:
+    """The column as whole numbers, or as a dictionary of binary; None if it is neither.
+
+    Whole numbers may be floats, as pandas has them in a column that had gaps, or decimals; those
+    that do not fit into 64 bits are texts.
+    """
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(pa.int64())
+        if pa.types.is_floating(kind):
+            return None
+        try:
+            column = column.cast(pa.decimal256(76, 0)).cast(pa.string())
+        except pa.ArrowInvalid:
+            return None
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return column.cast(pa.binary()).dictionary_encode()
+    return None
