@@ -55,7 +55,7 @@ from fedrec_auditor.targets.wrapped.client import (
 from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
-from fedrec_auditor.targets.wrapped.probe import probe
+from fedrec_auditor.targets.wrapped.probe import Repeated, probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class WrappedSystem(System):
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + size / _BYTES,
         )
-        believed, doubt = known.doubted(found.sent)
+        believed, doubt = known.doubted(found.repeated)
         return believed, (*found.notes, doubt) if doubt else found.notes
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
@@ -261,8 +261,8 @@ class WrappedSystem(System):
                 return charge(self.proof[horizon], claims[0].adjacency)
         return super().event(scope, population)
 
-    def doubted(self, sent: Sequence[Message]) -> tuple[WrappedSystem, str]:
-        """The system as it is believed after these messages of one history, and what is doubted."""
+    def doubted(self, repeated: Repeated) -> tuple[WrappedSystem, str]:
+        """The system as it is believed after messages of one history, and what is doubted."""
         return self, ""
 
     def public(self, interactions: Interactions) -> Public:
