@@ -437,19 +437,22 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
-        """A message, for its shapes: of a device with all items, or else with one."""
-        every = np.arange(like.n_items)
-        for items in (every, *every[:_TRIED, None]):
+        """A message, for its shapes: of this history, of all items, or else of one."""
+        every, raised = np.arange(like.n_items), ""
+        for items in (like.items, every, *every[:_TRIED, None]):
             times = None if like.timestamps is None else np.zeros(len(items), np.int64)
             ratings = np.ones(len(items), np.float32)
             history = replace(like, items=items, ratings=ratings, timestamps=times)
-            for seed in range(_TRIED):
-                sent = client(history, broadcast, structure, seed, {}, " of items made up")
-                if sent is not None:
-                    return sent
+            try:
+                for seed in range(_TRIED):
+                    sent = client(history, broadcast, structure, seed, {}, " of items made up")
+                    if sent is not None:
+                        return sent
+            except InputError as error:
+                raised = f" At some it fails: {error}"
         raise InputError(
             f"Expected a message of some device, got None for {_TRIED} histories from your client "
-            f"({place(self.client)}). Let some devices send."
+            f"({place(self.client)}). Let some devices send.{raised}"
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:

@@ -222,7 +222,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         apart=() if lacks else tuple(1.0 / noise for noise in noises),
         lacks=lacks,
         assumes=(
-            f"the server's strategy is {name}, at least {clients} clients reply in every round, and "
+            f"the server's strategy is {name}, {clients} clients or more reply in every round, and "
             "all have the same weight",
         ),
     )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
-from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import Message
 from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA

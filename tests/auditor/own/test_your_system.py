@@ -213,6 +213,24 @@ def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on(
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
 
 
+@pytest.mark.parametrize("fails", [lambda n: n > 14, lambda n: n == 0, lambda n: n in (1, 2)])
+def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) -> None:
+    def failing(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        rng.choice(np.zeros(0 if fails(len(history)) else 1), 1)
+        return history.dense() + 0.3 * rng.standard_normal(history.n_items)
+
+    table = TABLE[(TABLE.sum(axis=1) > 3) & (TABLE.sum(axis=1) < 12)]
+    claim = Claim(epsilon=1, delta=1e-3, horizon="round")
+    record = audited(failing, claim, data=table, games=["local", "round"], runs=200)
+    played = [finding for finding in record.findings if finding.game]
+    assert {finding.verdict for finding in played} == {Verdict.VIOLATED}
+    assert len(played) == 2
+    for finding in played:
+        if not fails(20) or "local" in finding.game:
+            assert "more are left out, at which the client fails: Expected a" in finding.note
+            assert "a cannot be empty unless no samples are taken" in finding.note
+
+
 def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
     """Only items of the first half leave a mark, and no coin is tossed: a canary may be deaf."""
     return (history.dense() > 0)[: history.n_items // 2].astype(float)
@@ -324,7 +342,7 @@ def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 
 def picky(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    if len(history) < 3:
+    if (history.items < 6).sum() < 5:
         raise ValueError("too little")
     return recommends(history, model, rng)
 
@@ -348,7 +366,8 @@ def test_how_messages_were_read_is_told_of_each_attack_whichever_came_before() -
 
 
 def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
-    table = TABLE[TABLE.sum(axis=1) > 3]
+    table = TABLE[TABLE.sum(axis=1) > 3].copy()
+    table[:, :6] = 1
     only = ["interaction-reconstruction"]
     record = audited(picky, (), data=table, attacks=only, quick=True)
     (row,) = (row for row in record.skipped if row.attack == "interaction-reconstruction")

@@ -130,7 +130,7 @@ def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
         app=lambda history: apps.message_app((), lambda partition: history.dense()),
         mods=(fixedclipping_mod,),
     )
-    with pytest.raises(InputError, match="got a ClientApp. Give its mods to the ClientApp"):
+    with pytest.raises(InputError, match=r"got a ClientApp\. Give its mods to the ClientApp"):
         sent(client, 1)
 
 

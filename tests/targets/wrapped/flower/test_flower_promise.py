@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fedrec_auditor import Claim
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor import Claim
 from fedrec_auditor.auditor.own import flower_app
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.systems.base import Population
