@@ -40,7 +40,7 @@ system = fedrec_auditor.wrap_system(
     fedrec_auditor.wrap_torch(Factors, loss, sgd, local_steps=3, private=["user"], protect=protect),
     rounds=3,
     claim=fedrec_auditor.Claim(epsilon=2, delta=1e-5, horizon="round"),
-    proof=GaussianDpEvent(NOISE / 2),  # what the noise would prove, were it on everything
+    proof=GaussianDpEvent(NOISE),  # deviation over clipping norm, were it on everything
     title="own-torch",
 )
 

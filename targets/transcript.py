@@ -87,6 +87,11 @@ class DeviceCode(Protocol):
         """Whether it is others' code: readers know the forms of messages, not what it puts in."""
         ...
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The fewest and the most items that a user has, of those who have any."""
+        ...
+
     def __call__(
         self,
         met: NDArray[np.bool_] | sparse.csr_array,
@@ -96,9 +101,17 @@ class DeviceCode(Protocol):
         """Messages of devices of users who ``met`` these items, (n, n_items), and heard a model.
 
         Ratings are those of a sparse array, or else drawn at random, as is all that devices hold
-        besides (attributes, times).
+        besides (attributes, times). HistoriesRefused where the code fails at some of them.
         """
         ...
+
+
+class HistoriesRefused(InputError):
+    """Histories at which devices' code fails, and what it raises at the last; it ``takes`` (n,)."""
+
+    def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
+        super().__init__(raised)
+        self.takes = takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
-_SAMPLING: dict[type[DpEvent], tuple[Adjacency, ...]] = {
+SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
     ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
@@ -233,7 +233,7 @@ def private_leaves(
                 f"{type(drawn).__name__}. It reads a sampled "
                 f"{', '.join(kind.__name__ for kind in inner)}; ask another accountant."
             )
-        allowed = _SAMPLING.get(type(leaf))
+        allowed = SAMPLED_UNDER.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "

@@ -7,8 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import one_use, sampling_rate
+from fedrec_auditor.accountants.events.leaves import (
+    SAMPLED_UNDER,
+    leaves,
+    one_use,
+    sampling_rate,
+)
 from fedrec_auditor.accountants.statements.scope import Adjacency
 
 _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -52,6 +58,27 @@ def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     if isinstance(event, dp.MixtureOfGaussiansDpEvent) and replaced:
         return None
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
+
+
+def charge(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
+    """``under``, by which ``account`` and a caller's proof are read; InputError if unknown."""
+    charged = under(event, adjacency)
+    kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
+    if charged is None or any(adjacency not in SAMPLED_UNDER.get(k, (adjacency,)) for k in kinds):
+        raise InputError(
+            f"{unknown(event, adjacency)} Ask for the other adjacency, or account it in parts."
+        )
+    return charged
+
+
+def unknown(event: dp.DpEvent, adjacency: Adjacency) -> str:
+    """A sentence that names the parts of an event that ``under`` cannot read."""
+    found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
+    names = dict.fromkeys(
+        type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
+        for leaf, inner in found
+    )
+    return f"Under {adjacency} adjacency nothing is known of {', '.join(names)}."
 
 
 def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:

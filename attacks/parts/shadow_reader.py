@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,14 @@ from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
 from fedrec_auditor.targets.compute import one_thread
-from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import (
+    Broadcast,
+    Component,
+    HistoriesRefused,
+    RoundView,
+    Uploads,
+    View,
+)
 
 SHADOWS, FEWEST = 1_000, 100
 """Histories that are made up, of which each sends in every round that is read; and how few where a
@@ -53,6 +60,7 @@ Alone = Sequence[NDArray[Any]] | None
 """What is marked in messages of devices that met a single item, (M, d) each."""
 Places = NDArray[np.intp]
 _MEMO = "shadows"
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -84,14 +92,15 @@ class ShadowReader:
         return ""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See ``Reader.read``; InputError where the code refuses histories that are made up."""
+        """See ``Reader.read``; InputError where the code fails at most histories made up."""
         if _MEMO not in view.memo:
             view.memo[_MEMO] = _learned(view, self.beside)
-        learned: _Learned | None = view.memo[_MEMO]
+        learned: _Learned | None
+        learned, left_out = view.memo[_MEMO]
         known = together(self.beside, view, users)
         if learned is None:
             return known
-        view.tell("Learns on users made up, by the devices' code.")
+        view.tell(f"Learns on users made up, by the devices' code.{left_out}")
         found = replace(known, log_ratio=learned.ratio(users), items=None, activity=None)
         return replace(found, activity=_activity(found))
 
@@ -107,33 +116,65 @@ def _activity(found: Evidence) -> Numbers:
     return np.asarray((1 - open_) * prior(found)[1])
 
 
-def _learned(view: View, beside: tuple[Reader, ...]) -> _Learned | None:
+def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | None, str]:
     """What is learned on shadows that are anybody, and then on such as users seem to be.
 
-    None where those ``beside`` make no mistake.
+    None where those ``beside`` make no mistake. And a sentence on shadows that are left out.
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
     seen = _chosen(view)
-    known = _Known(beside, replace(view, rounds=tuple(seen)))
+    known, sizes = _Known(beside, replace(view, rounds=tuple(seen))), client.sizes
     if beside:
-        met = _anybody(FEWEST, n_items, rng)
-        sent = [client(met, each.broadcast, rng).components for each in seen]
-        if roc_auc_score(met.ravel(), known.of_shadows(sent, len(met)).ravel()) > _EXACT:
-            return None
+        met = anybody(FEWEST, n_items, sizes, rng)
+        taken, sent, _ = taken_by_code(
+            met, lambda some: [client(met[some], s.broadcast, rng).components for s in seen]
+        )
+        told = known.of_shadows(sent, len(taken))
+        if roc_auc_score(met[taken].ravel(), told.ravel()) > _EXACT:
+            return None, ""
     messages = 2 * len(seen) * max(1e-9, client.seconds)
     most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
     alone = _alone(view, seen, rng)
     everybody = np.ones(count, np.bool_)
-    first = _Learned.of(known, _anybody(count, n_items, rng), everybody, alone, rng)
+    met = anybody(count, n_items, sizes, rng)
+    _, first, _ = taken_by_code(met, lambda n: _Learned.of(known, met[n], everybody[n], alone, rng))
     among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
     chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
     like = rng.permutation(count) < count // 2
-    met = np.zeros((count, n_items), np.bool_)
-    met[like] = _alike(count // 2, chance, rng)
-    met[~like] = _anybody(count - count // 2, n_items, rng)
-    return _Learned.of(known, met, like if beside else everybody, alone, rng)
+    mixed = np.zeros((count, n_items), np.bool_)
+    mixed[like] = _alike(count // 2, chance, sizes, rng)
+    mixed[~like] = anybody(count - count // 2, n_items, sizes, rng)
+    by = like if beside else everybody
+    _, second, left_out = taken_by_code(
+        mixed, lambda n: _Learned.of(known, mixed[n], by[n], alone, rng)
+    )
+    return second, left_out
+
+
+def taken_by_code(
+    met: Bits, learn: Callable[[Places], _Result], least: int = FEWEST // 2
+) -> tuple[Places, _Result, str]:
+    """The shadows at whose histories the devices' code does not fail, and what is learned on them.
+
+    And a sentence on the others. InputError, with what the code raises, where fewer than ``least``
+    are left.
+    """
+    places, left_out = np.arange(len(met)), ""
+    while True:
+        try:
+            return places, learn(places), left_out
+        except HistoriesRefused as refusal:
+            places = places[refusal.takes]
+            left_out = (
+                f" Left out are {len(met) - len(places):,} of {len(met):,} of them, at which the "
+                f"code fails: {refusal}"
+            )
+        if len(places) < least:
+            raise InputError(
+                f"Expected devices' code that takes histories as users have them.{left_out}"
+            )
 
 
 def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) -> list[Alone]:
@@ -167,19 +208,24 @@ def _numbers(view: View) -> int:
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
 
 
-def _anybody(count: int, n_items: int, rng: np.random.Generator) -> Bits:
-    """Histories (count, M) of any items, and of any length up to a share of them."""
-    sizes = np.exp(rng.uniform(0.0, np.log(max(2.0, _LONGEST * n_items)), count))
+def anybody(count: int, n_items: int, sizes: tuple[int, int], rng: np.random.Generator) -> Bits:
+    """Histories (count, M) of any items, as long as users' and up to a share of the catalogue."""
+    fewest, most = sizes
+    longest = max(fewest, min(most, max(2.0, _LONGEST * n_items)))
+    lengths = np.exp(rng.uniform(np.log(fewest), np.log(longest), count))
     places = rng.permuted(np.tile(np.arange(n_items), (count, 1)), axis=1)
-    return np.asarray(places < sizes[:, None])
+    return np.asarray(places < lengths[:, None])
 
 
-def _alike(count: int, chance: NDArray[np.float32], rng: np.random.Generator) -> Bits:
-    """Histories (count, M) that some user may have, each with at least an item."""
+def _alike(
+    count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
+) -> Bits:
+    """Histories (count, M) that some user may have, as long as users'."""
     chance = chance[rng.integers(len(chance), size=count)]
     met = rng.random(chance.shape, dtype=np.float32) < chance
-    met[np.arange(count), np.argmax(chance, axis=1)] |= ~met.any(axis=1)
-    return np.asarray(met)
+    keys = np.where(met, 2.0 + rng.random(chance.shape, dtype=np.float32), chance)
+    rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
+    return np.asarray(rank < np.clip(met.sum(axis=1), *sizes)[:, None])
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.systems.base import Population, Target
-from fedrec_auditor.targets.transcript import Broadcast
+from fedrec_auditor.targets.systems.base import Population
 
 NEW_ITEMS = 4
 """Items at the end of the catalogue that nobody but a canary rates."""
+_Found = TypeVar("_Found")
 UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 """Of whose presence or values a canary tells, in every game."""
 
@@ -240,24 +240,30 @@ def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canaries]:
         yield Canaries.single(population, names, (history, other))
 
 
-def playable(
-    target: Target, designed: Iterable[Canaries], broadcast: Broadcast | None
-) -> list[Canaries]:
-    """Those whose messages the client sends: it may refuse a history without items.
+def readable(
+    designed: Iterable[Canaries], read: Callable[[Canaries], _Found]
+) -> tuple[list[tuple[Canaries, _Found]], list[InputError]]:
+    """Canaries with what is ``read`` of their messages, and the client's errors at all others.
 
-    InputError, that of the client, if it refuses all of them.
+    A client may fail at a history that nobody has.
     """
-    found, refused = [], None
+    found, refused = [], list[InputError]()
     for canary in designed:
         try:
-            if not np.diff(canary.profiles.ratings.indptr).all():
-                target.upload(canary.profiles, broadcast, np.random.default_rng(0))
-            found.append(canary)
+            found.append((canary, read(canary)))
         except InputError as error:
-            refused = error
-    if refused is not None and not found:
-        raise refused
-    return found
+            refused.append(error)
+    return found, refused
+
+
+def left_out(refused: Sequence[InputError], kept: Sequence[Any]) -> str:
+    """Words on canaries at which a client fails; InputError, the client's, if none is ``kept``."""
+    if not refused:
+        return ""
+    if not kept:
+        raise refused[-1]
+    raised = str(refused[-1]).rstrip(".")
+    return f"; {len(refused)} more are left out, at which the client fails: {raised}"
 
 
 def sizes(population: Interactions, n_features: int) -> Population:

@@ -56,8 +56,7 @@ class CrowdGame(CanaryGame):
         )
         short = self.length(target, ground.quick)
         sizes = canaries.sizes(population, count_user_features(population))
-        everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
-        opening = training.opening(target, everybody, rng, ground.compute)
+        _, opening = training.opening_with_canary(target, population, rng, ground.compute)
         broadcast, parties = training.broadcast_of(opening), opening.public.parties is not None
         asked = self.scopes(short.scoped_claims(sizes))
         if by is not None:
@@ -90,7 +89,7 @@ class CrowdGame(CanaryGame):
             if loudest is None:
                 yield NotPlayed(scopes=same, reason=SAME)
                 continue
-            canary, number = loudest
+            canary, number, left_out = loudest
             steered_by, chosen = tuple(sent.items())[number]
             vantages, length = vantages_of(same), short.sizes.rounds or 1
             if of_uploads:
@@ -113,7 +112,7 @@ class CrowdGame(CanaryGame):
                 scopes={scope: asked[scope] for scope in same},
                 simulation=played,
                 halved=sends_when_absent(target, canary.profiles, same[0], chosen, rng),
-                text=f"{what} of {crowd_text}{steered_by}",
+                text=f"{what} of {crowd_text}{steered_by}{left_out}",
                 played=f"of {sizes.n_users:,} users",
                 statistic=statistic,
                 most=UPLOAD_RUNS if of_uploads else None,

@@ -85,8 +85,7 @@ class LocalGame(CanaryGame):
                 "before whoever sees single messages, got none. Play another game"
             )
             return
-        everybody = canaries.joined(population, np.zeros(population.n_items, np.float32))
-        opening = training.opening(alone, everybody, rng, ground.compute)
+        everybody, opening = training.opening_with_canary(alone, population, rng, ground.compute)
         if opening.public.parties is not None:
             yield NotPlayed(
                 reason="Expected messages of one client each, got those of parties, which hold "
@@ -124,6 +123,7 @@ class LocalGame(CanaryGame):
                 text=(
                     f"the first message of a client over {sizes.n_items} items{found.text}, the "
                     f"worst of {found.tried} pairs of histories and broadcasts that were tried"
+                    f"{found.left_out}"
                 ),
                 played=f"over {sizes.n_items:,} items",
                 statistic=reading.STATISTIC,

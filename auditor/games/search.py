@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,13 +30,15 @@ _FACTOR = 10.0
 class WorstPair:
     """The canary and the broadcast at which its messages tell most, and how many were ``tried``.
 
-    ``text`` says what the broadcast is, empty for that of an honest server.
+    ``text`` says what the broadcast is, empty for that of an honest server; ``left_out`` at which
+    canaries the client fails.
     """
 
     canary: Canaries
     broadcast: Broadcast | None
     text: str
     tried: int
+    left_out: str
 
 
 def search(
@@ -58,20 +59,20 @@ def search(
     perturbation (Spall 1992): up and down along random signs, and a step to the better side. Worlds
     ``CERTAIN`` deviations apart are not searched further.
     """
-    heard = projection.addressed(broadcast, projection.CANARY)
-    every = itertools.chain(
-        canaries.candidates(scope, population), canaries.of_the_data(scope, population)
-    )
-    designed = canaries.playable(target, every, heard)
-    if not designed:
+    every = [*canaries.candidates(scope, population), *canaries.of_the_data(scope, population)]
+    if not every:
         return None
     trial = _Trial(target, int(rng.integers(2**63)))
-    honest = [trial.read(each, broadcast) for each in designed]
+    pairs, refused = canaries.readable(every, lambda canary: trial.read(canary, broadcast))
+    designed, honest = [each for each, _ in pairs], [found for _, found in pairs]
     trial.learn_noise(honest)
     if is_of_others(target) or not _differs(honest):
-        single = _loudest_items(trial, canaries.item_by_item(scope, population), broadcast)
+        items = canaries.item_by_item(scope, population)
+        single, others = _loudest_items(trial, items, broadcast)
+        refused += others
         designed += single
         honest += [trial.read(each, broadcast, noisy=True) for each in single]
+    left_out = canaries.left_out(refused, designed)
     far, canary = max(
         ((trial.distance(found), each) for found, each in zip(honest, designed, strict=True)),
         key=lambda each: each[0],
@@ -92,7 +93,9 @@ def search(
             text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
     if not _differs(honest) and not text:
         return None
-    return WorstPair(canary=canary, broadcast=chosen, text=text, tried=trial.tried)
+    return WorstPair(
+        canary=canary, broadcast=chosen, text=text, tried=trial.tried, left_out=left_out
+    )
 
 
 @dataclass(slots=True)
@@ -112,13 +115,14 @@ class _Trial:
     def read(
         self, canary: Canaries, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.Readings:
-        self.tried += 1
         rng = np.random.default_rng(self.seed)
         heard = projection.addressed(broadcast, projection.CANARY)
         seen = self.target, canary.profiles, heard, rng
         self.count = self.count or reading.copies(*seen, most=_COPIES, numbers=_NUMBERS)
         with np.errstate(all="ignore"):
-            return reading.readings(*seen, self.count, noisy=noisy or not self.noise)
+            found = reading.readings(*seen, self.count, noisy=noisy or not self.noise)
+        self.tried += 1
+        return found
 
     def learn_noise(self, found: Sequence[reading.Readings]) -> None:
         self.noise = {
@@ -144,13 +148,14 @@ def _differs(honest: Sequence[reading.Readings]) -> bool:
 
 def _loudest_items(
     trial: _Trial, items: Iterator[Canaries], broadcast: Broadcast | None
-) -> list[Canaries]:
-    """The canaries of one item each whose messages tell most by a few copies."""
+) -> tuple[list[Canaries], list[InputError]]:
+    """The canaries of one item each whose messages tell most by a few copies; errors at others."""
     quick = replace(trial, tried=0, count=min(trial.count, reading.FEWEST_COPIES))
-    single = list(items)
-    found = [quick.distance(quick.read(each, broadcast, noisy=True)) for each in single]
+    found, refused = canaries.readable(
+        items, lambda each: quick.distance(quick.read(each, broadcast, noisy=True))
+    )
     trial.tried += quick.tried
-    return [single[place] for place in np.argsort(-np.array(found), kind="stable")[:_ITEMS]]
+    return [each for each, _ in sorted(found, key=lambda pair: -pair[1])][:_ITEMS], refused
 
 
 def _malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:

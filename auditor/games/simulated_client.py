@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Uploads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,23 +20,27 @@ class SimulatedClient:
     """Calls ``target.upload`` with users who are nobody's. It holds nothing that a user has.
 
     ``nobody`` is the catalogue without users, ``values`` are those that ratings have, ``times`` the
-    first and the last one; attributes are drawn from their categories.
+    first and the last one, ``sizes`` the fewest and the most items of a user who has any;
+    attributes are drawn from their categories.
     """
 
     target: Target
     nobody: Interactions
     values: NDArray[np.float32]
     times: tuple[int, int]
+    sizes: tuple[int, int]
 
     @classmethod
     def of(cls, target: Target, data: Interactions) -> Self:
         """By what is public of ``data``."""
-        times = data.timestamps
+        times, held = data.timestamps, np.diff(data.ratings.indptr)
+        held = held[held > 0]
         return cls(
             target=target,
             nobody=data.take(np.arange(0)),
             values=np.unique(data.ratings.data),
             times=(0, 0) if times is None else (int(times.min()), int(times.max())),
+            sizes=(int(held.min()), int(held.max())) if len(held) else (1, data.n_items),
         )
 
     @property
@@ -72,4 +77,15 @@ class SimulatedClient:
                 for name, each in self.nobody.attributes.items()
             },
         )
-        return self.target.upload(profiles, broadcast, rng)
+        try:
+            return self.target.upload(profiles, broadcast, rng)
+        except InputError:
+            takes, raised = np.ones(count, np.bool_), ""
+            for at in range(count):
+                try:
+                    self.target.upload(profiles.take(np.array([at])), broadcast, rng)
+                except InputError as error:
+                    takes[at], raised = False, str(error)
+            if takes.all():
+                raise
+            raise HistoriesRefused(raised, takes) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.games import canary as canaries
@@ -112,6 +113,24 @@ def opening(
     return target.shortened(1).run(population, rng, None, compute).transcript
 
 
+def opening_with_canary(
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
+) -> tuple[Interactions, Transcript]:
+    """The population and a canary, and a training of one round of them with an honest server.
+
+    The canary has no items, or where the client fails at that those of the first user.
+    """
+    nothing = canaries.joined(population, np.zeros(population.n_items, np.float32))
+    try:
+        return nothing, opening(target, nothing, rng, compute)
+    except InputError:
+        if not population.n_users:
+            raise
+    one = population.ratings[[0]].toarray()[0].astype(np.float32)
+    somebody = canaries.joined(population, one)
+    return somebody, opening(target, somebody, rng, compute)
+
+
 def broadcast_of(opening: Transcript) -> Broadcast | None:
     """What the server sends first; None where nothing is broadcast."""
     return opening.rounds[0].broadcast if opening.rounds else None
@@ -123,23 +142,30 @@ def loudest(
     scope: Scope,
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
-) -> tuple[Canaries, int] | None:
+) -> tuple[Canaries, int, str] | None:
     """Of the canaries designed for ``scope``, and ``broadcasts``, those that tell most.
 
-    The canary and the number of the broadcast at which its mean messages differ most; None if
-    nothing that a canary does makes a difference to its messages, or there are none.
+    The canary and the number of the broadcast at which its mean messages differ most, and a
+    sentence on canaries at which the client fails; None if nothing that a canary does makes a
+    difference to its messages, or there are none.
     """
     best, farthest = None, 0.0
-    heard = projection.addressed(broadcasts[0], projection.CANARY)
-    designed = canaries.candidates(scope, population)
-    for canary in canaries.playable(target, designed, heard):
-        for number, broadcast in enumerate(broadcasts):
+
+    def read(canary: Canaries) -> list[float]:
+        found = []
+        for broadcast in broadcasts:
             sent = target, canary.profiles, broadcast
             one, other = (projection.directions(*sent, rng, _TRIED) for _ in range(2))
             # The mean of the square of one estimate would grow with its error.
-            apart = sum(float(np.vdot(one[name], other[name])) for name in one)
+            found.append(sum(float(np.vdot(one[name], other[name])) for name in one))
+        return found
+
+    every, refused = canaries.readable(canaries.candidates(scope, population), read)
+    left_out = canaries.left_out(refused, every)
+    for canary, found in every:
+        for number, apart in enumerate(found):
             if apart > farthest * (1 + 1e-9):
-                best, farthest = (canary, number), apart
+                best, farthest = (canary, number, left_out), apart
     return best
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, named
-from fedrec_auditor.targets.wrapped.flower.flower_promise import promises
+from fedrec_auditor.targets.wrapped.flower.flower_promise import BESIDE, promises
 from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem
 from fedrec_auditor.targets.wrapped.flower.mods import Chain, is_app, masks, need_flower
@@ -63,8 +64,9 @@ def wrap(
     rounds, share : the length of a training, and the share of clients that send in a round.
     config : what the server sends beside the model; the clipping norm of a strategy is added.
     run_config, node_config : what the app's context holds.
-    metadata : whether the numbers beside the arrays (num_examples and metrics) are parts of the
-        message. Without them they are outside of what is audited, and claims say so.
+    metadata : whether all that a reply holds beside the arrays (num_examples, metrics, numbers,
+        text, bytes, what an app sets of its envelope) is a part of the message. Without it that is
+        outside of what is audited, and claims say so.
     equal_weights : the server gives every client of a round the same weight: noise of a strategy
         is calibrated to that.
     claim : what is promised, instead of what mods and the strategy promise.
@@ -103,13 +105,13 @@ def wrap(
     parts = (*around, *(() if strategy is None else (strategy,)))
     promised = promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
     if metadata:
-        promised = [each.unproved("it does not protect the metadata.") for each in promised]
+        promised = [replace(p, lacks=p.lacks or "metadata have no noise.") for p in promised]
     clip = getattr(strategy, "clipping_norm", None)
     client = FlowerClient(
         app=app,
         mods=tuple(mods),
         partition=None if data is None else Partition.of(data, adapt),
-        config={**({} if clip is None else {"clipping_norm": float(clip)}), **(config or {})},
+        config={**(config or {}), **({} if clip is None else {"clipping_norm": float(clip)})},
         run_config=run_config or {},
         node_config=node_config or {},
         metadata=metadata,
@@ -151,7 +153,15 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     need_flower()
     flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]
     found = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
-    return tuple(each for promise in found for each in promise.scoped(rounds))
+    made = ((promise, s) for promise in found for s in promise.scoped(rounds))
+    return tuple(
+        replace(
+            s, note=f"{s.note}{f' No proof is credited: {p.lacks}' if p.lacks else ''} {BESIDE}"
+        )
+        if s.note
+        else s
+        for p, s in made
+    )
 
 
 def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:

@@ -66,9 +66,11 @@ def wrap_system(
     route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
     public : numbers that an adversary knows of the system, such as {"negatives": 4}.
     proof : a dp-accounting event of what one round releases, of the claims' unit and to their
-        vantage. A training is charged with it once a round, even where few users are drawn. Or
-        events by horizon: {"round": EVENT, "training": EVENT} where a whole training is known to
-        release less.
+        vantage, read as ``account`` reads it: noise multipliers are over the norm that what the
+        unit contributes is clipped to, and count half where the claims are of replacement (two
+        clipped uploads are up to twice the norm apart). A training is charged with it once a round,
+        even where few users are drawn. Or events by horizon: {"round": EVENT, "training": EVENT}
+        where a whole training is known to release less.
     scores : ``scores(model, history)``, those of all items, to measure utility.
     obeys : whether devices take any model from the server: then it may choose a malicious one.
     n_users : the number of users that the claims are made for, where it matters: noise that is
@@ -145,8 +147,9 @@ def audit_system(
         unusual.
     users, items : what is known of them, by identifier: DataFrames or paths. The number of users
         that claims are made for is ``n_users``.
-    given : all that ``wrap_system`` takes: model, server, rounds, ...; and what else a ``Plan``
-        has: attacks, quick, seed, confidence, runs, population, ...
+    given : all that ``wrap_system`` takes: model, server, rounds, proof (a noise multiplier is over
+        the clipping norm, and counts half under replacement), ...; and what else a ``Plan`` has:
+        attacks, quick, seed, confidence, runs, population, ...
     out : a directory for the reports; an audit that is killed resumes there.
 
     The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by

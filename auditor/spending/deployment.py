@@ -18,7 +18,6 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     PureDpEvent,
@@ -29,7 +28,7 @@ from fedrec_auditor.accountants.losses.pure import pure_epsilon
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.accountants.theorems.neighbours import charge, of_group, under, unknown
 from fedrec_auditor.reports.words import counted
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
@@ -123,22 +122,9 @@ class Deployment:
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """What one round or all are charged, whatever the vantage; InputError if it is unknown."""
-        event = under(self.one_round, scope.adjacency)
-        if event is None:
-            raise InputError(
-                f"{self._unknown(scope.adjacency)} Ask for the other adjacency, or account it in "
-                "parts."
-            )
+        event = charge(self.one_round, scope.adjacency)
         times = self.times(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
-
-    def _unknown(self, adjacency: Adjacency) -> str:
-        found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(self.one_round)]
-        names = dict.fromkeys(
-            type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
-            for leaf, inner in found
-        )
-        return f"Under {adjacency} adjacency nothing is known of {', '.join(names)}."
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
         """What the adjacency means, and what is often mistaken or not accounted."""
@@ -166,7 +152,7 @@ class Deployment:
             yield f"The epsilons of the rounds add up at delta {together:g} only."
         for asked in self.adjacencies:
             if under(self.one_round, asked) is None:
-                yield self._unknown(asked)
+                yield unknown(self.one_round, asked)
 
 
 def kinds(event: DpEvent) -> set[type[DpEvent]]:

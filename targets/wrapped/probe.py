@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -32,6 +34,8 @@ _MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1,
 _ALONE = 300  # seconds that a call in a fresh process may take
 
 Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
+Repeated = Callable[[int], Iterator[tuple[int, list[Message]]]]
+"""Of so many rounds: each round's number, from 1, and what devices of one history send in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,14 @@ class Probe:
     """What was found: the kinds of a message's parts, and notes in sentences.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
-    ``sent`` are messages of one history from different seeds.
+    ``sent`` are messages of one history from different seeds, ``repeated`` those of further rounds.
     """
 
     kinds: Mapping[str, Kind]
     any_items: bool
     notes: tuple[str, ...]
     sent: tuple[Message, ...]
+    repeated: Repeated
 
 
 def probe(
@@ -109,7 +114,24 @@ def probe(
             f"Your model or client ({place(function)}) is made for {interactions.n_items} "
             "items: games are played over all of them, and are slower for it."
         )
-    return Probe(found, any_items, tuple(notes), tuple(each for each in sent if each is not None))
+    sent = tuple(each for each in sent if each is not None)
+    return Probe(found, any_items, tuple(notes), sent, partial(_repeated, trial, histories))
+
+
+def _repeated(
+    trial: _Trial, histories: Sequence[History], rounds: int
+) -> Iterator[tuple[int, list[Message]]]:
+    """What devices of the first history send in all rounds, and of others in two.
+
+    Each from seeds of its own and with the state that it keeps, at the first model.
+    """
+    for at, history in enumerate(histories):
+        states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
+        for number in range(rounds if at == 0 else min(rounds, 2)):
+            seed = trial.seed + number * _AGAIN
+            with own_randomness():
+                made = [trial(history, seed=seed + n, state=s) for n, s in enumerate(states)]
+            yield number + 1, [each for each in made if each is not None]
 
 
 def _coinless(
@@ -174,13 +196,16 @@ class _Trial:
     seed: int = _SEED
 
     def __call__(
-        self, history: History, model: Broadcast | None = None, seed: int | None = None
+        self,
+        history: History,
+        model: Broadcast | None = None,
+        seed: int | None = None,
+        state: dict[str, Any] | None = None,
     ) -> Message | None:
         where = f" for a history of {len(history)} items"
         sent = self.model if model is None else model
-        return self.client(
-            history, sent, self.structure, self.seed if seed is None else seed, {}, where
-        )
+        seed, state = self.seed if seed is None else seed, {} if state is None else state
+        return self.client(history, sent, self.structure, seed, state, where)
 
     def first(self, histories: list[History]) -> tuple[Message, list[History]]:
         """The first message that is sent, and all histories, its own before others."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
+from fedrec_auditor.accountants.theorems.neighbours import charge
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -54,7 +55,7 @@ from fedrec_auditor.targets.wrapped.client import (
 from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
-from fedrec_auditor.targets.wrapped.probe import probe
+from fedrec_auditor.targets.wrapped.probe import Repeated, probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 if TYPE_CHECKING:
@@ -69,8 +70,13 @@ PRESENCE = "presence of the device"
 """What the part of a message is called that says whether there is one."""
 NO_PROOF = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of what one round "
-    "releases, such as GaussianDpEvent(deviation / distance of two clipped uploads)."
+    "releases, such as GaussianDpEvent(deviation / norm that an upload is clipped to)."
 )
+RELEASED = (
+    "what is sent is no more than the event of its proof says: each unit's contribution is clipped "
+    "to the norm that multipliers are of, and all of it has that noise, new in every round"
+)
+"""The assumption of a caller's proof about the code."""
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
 """The horizons of which a proof may speak."""
 
@@ -94,7 +100,9 @@ class WrappedSystem(System):
 
     ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
     protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
-    is what an accountant charges in the claims' scopes, by their horizon: of the system at its full
+    are events of the claims' unit, to their vantage, by horizon, as dp-accounting documents them: a
+    multiplier of noise is over the norm that the unit's contribution is clipped to, so under
+    replacement it counts half (``theorems.neighbours.charge``). They are of the system at its full
     length, however much a game shortens it. ``scores(model, history)`` are those of all items.
     ``upload_seconds`` are what a message costs, as declared, or by its ``upload_bytes`` where they
     are 0; ``obeys`` says that devices take any model from the server. ``users`` is the number of
@@ -148,6 +156,9 @@ class WrappedSystem(System):
                 f"{'; '.join(sorted(' / '.join(each) for each in spoken))}. "
                 "Audit each with its own proof."
             )
+        for event in self.proof.values():
+            for _, adjacency, _ in spoken:
+                charge(event, adjacency)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
@@ -159,8 +170,8 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """That the client does what the caller's proof is of."""
-        return ("the client adds the noise that its proof is of",) if self.proof else ()
+        """That no more is sent than the caller's proof says."""
+        return (RELEASED,) if self.proof else ()
 
     @property
     def unproved(self) -> str:
@@ -201,7 +212,7 @@ class WrappedSystem(System):
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + size / _BYTES,
         )
-        believed, doubt = known.doubted(found.sent)
+        believed, doubt = known.doubted(found.repeated)
         return believed, (*found.notes, doubt) if doubt else found.notes
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
@@ -240,17 +251,18 @@ class WrappedSystem(System):
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """The caller's event of the least horizon that includes the scope's, in claims' scopes.
 
-        Non-private where no claim covers the scope or no event reaches so far.
+        Charged under the claims' adjacency, which covers the scope's. Non-private where no claim
+        covers the scope or no event reaches so far.
         """
         for horizon in PROVED:
             wider = replace(scope, horizon=horizon)
-            covered = any(each.claim.scope.covers(wider) for each in self.stated)
-            if horizon in self.proof and wider.covers(scope) and covered:
-                return self.proof[horizon]
+            claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
+            if horizon in self.proof and wider.covers(scope) and claims:
+                return charge(self.proof[horizon], claims[0].adjacency)
         return super().event(scope, population)
 
-    def doubted(self, sent: Sequence[Message]) -> tuple[WrappedSystem, str]:
-        """The system as it is believed after these messages of one history, and what is doubted."""
+    def doubted(self, repeated: Repeated) -> tuple[WrappedSystem, str]:
+        """The system as it is believed after messages of one history, and what is doubted."""
         return self, ""
 
     def public(self, interactions: Interactions) -> Public:
@@ -425,19 +437,22 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
-        """A message, for its shapes: of a device with all items, or else with one."""
-        every = np.arange(like.n_items)
-        for items in (every, *every[:_TRIED, None]):
+        """A message, for its shapes: of this history, of all items, or else of one."""
+        every, raised = np.arange(like.n_items), ""
+        for items in (like.items, every, *every[:_TRIED, None]):
             times = None if like.timestamps is None else np.zeros(len(items), np.int64)
             ratings = np.ones(len(items), np.float32)
             history = replace(like, items=items, ratings=ratings, timestamps=times)
-            for seed in range(_TRIED):
-                sent = client(history, broadcast, structure, seed, {}, " of items made up")
-                if sent is not None:
-                    return sent
+            try:
+                for seed in range(_TRIED):
+                    sent = client(history, broadcast, structure, seed, {}, " of items made up")
+                    if sent is not None:
+                        return sent
+            except InputError as error:
+                raised = f" At some it fails: {error}"
         raise InputError(
             f"Expected a message of some device, got None for {_TRIED} histories from your client "
-            f"({place(self.client)}). Let some devices send."
+            f"({place(self.client)}). Let some devices send.{raised}"
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 import traceback
@@ -20,8 +21,10 @@ from fedrec_auditor.targets.wrapped.flower.partition import Partition
 from fedrec_auditor.targets.wrapped.history import History
 
 METADATA = "metadata."
-"""What the names of numbers beside the arrays begin with."""
-_STATUS = "fitres.status"
+"""The beginning of names of what stands beside the arrays."""
+LONGEST = 1_024
+"""Numbers of a list, or bytes of a text, that are looked at one by one."""
+_ALIKE = 1e-5  # seconds of a time to live that doubles lose
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
 
@@ -36,8 +39,9 @@ class FlowerClient:
     ``NumPyClient``, a ``Client`` or a ``ClientApp``; the first two run within ``mods``. Its context
     has ``node_config`` and ``run_config``, and the device's own state; "server-round" in the
     ``config`` that the server sends counts the messages to the device. Mods of secure aggregation
-    are left out: what they mask is what this gives. With ``metadata`` the numbers beside the arrays
-    are parts of the message, under names that begin with "metadata.".
+    are left out: what they mask is what this gives. With ``metadata`` all that stands beside the
+    arrays is a part of the message, by record and key ("metadata.RECORD/KEY"): numbers as they are,
+    lists and text as ``in_numbers`` makes them, and what an app may set of the reply's envelope.
     """
 
     app: Any
@@ -65,7 +69,7 @@ class FlowerClient:
         state["asked"] = state.get("asked", 0) + 1
         with held, _quiet():
             try:
-                reply = self._reply(app, model, state)
+                asked, reply = self._reply(app, model, state)
             except ZeroDivisionError as error:
                 if traceback.extract_tb(error.__traceback__)[-1].name not in _CLIPPING:
                     raise
@@ -76,7 +80,10 @@ class FlowerClient:
                 ) from error
             if reply.has_error():
                 raise InputError(f"Flower replies with an error: {reply.error.reason}")
-        return self._taken(reply.content, model)
+        arrays = arrays_of(reply.content)
+        if list(arrays) == [str(at) for at in range(len(model))]:
+            arrays = dict(zip(model, arrays.values(), strict=True))
+        return {**arrays, **(dict(_beside(asked, reply)) if self.metadata else {})}
 
     def _app(self, history: History) -> Any:
         if is_app(self.app):
@@ -86,6 +93,11 @@ class FlowerClient:
 
         made = self.app(history)
         if is_app(made):
+            if self.mods:
+                raise InputError(
+                    "Expected a client from your function of a history beside mods, got a "
+                    "ClientApp. Give its mods to the ClientApp."
+                )
             return made
         if not isinstance(made, Client | NumPyClient):
             raise InputError(
@@ -95,7 +107,8 @@ class FlowerClient:
         client = made.to_client() if isinstance(made, NumPyClient) else made
         return ClientApp(client_fn=lambda context: client, mods=list(self.mods))
 
-    def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> Any:
+    def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
+        """The message that the app is sent, and its reply."""
         from flwr.app import Context, RecordDict
 
         chain = Chain.of(app)
@@ -108,16 +121,10 @@ class FlowerClient:
         )
         asked = message({"server-round": state["asked"], **self.config}, model, chain.legacy)
         if not any(map(masks, chain.mods)):
-            return app(asked, context)
+            return asked, app(asked, context)
         kept = tuple(mod for mod in chain.mods if not masks(mod))
         with app._lifespan(context):
-            return surrounded(chain.call, kept)(asked, context)
-
-    def _taken(self, content: Any, model: Mapping[str, Any]) -> Arrays:
-        arrays = arrays_of(content)
-        if list(arrays) == [str(at) for at in range(len(model))]:
-            arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_numbers(content)) if self.metadata else {})}
+            return asked, surrounded(chain.call, kept)(asked, context)
 
 
 def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
@@ -178,13 +185,38 @@ def _array(value: Any) -> NDArray[Any]:
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
 
 
-def _numbers(content: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    for records in (content.metric_records, content.config_records):
+def _beside(asked: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """All of a reply but its arrays: of a record without keys that it is there."""
+    for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
-            for name, value in record.items() if place != _STATUS else ():
-                array = np.atleast_1d(np.asarray(value))
-                if array.dtype.kind in "biuf":
-                    yield METADATA + name, array.astype(np.float64)
+            for name, value in record.items() if len(record) else [("", 0)]:
+                yield f"{METADATA}{place}/{name}", in_numbers(value)
+    before, after = asked.metadata, reply.metadata
+    left = before.created_at + before.ttl - after.created_at  # seconds: what Flower sets itself
+    words = (after.message_type, after.group_id, after.dst_node_id, after.src_node_id)
+    yield f"{METADATA}envelope/words", in_numbers(repr(words))
+    usual = abs(after.ttl - left) < _ALIKE
+    yield f"{METADATA}envelope/ttl", np.array([-1.0 if usual else after.ttl])
+
+
+def in_numbers(value: Any) -> NDArray[np.float64]:
+    """A value of a record as numbers: a number (1,), a text or a list (LONGEST + 9,).
+
+    These are the length, the first bytes or numbers, and eight bytes of a digest of the others, so
+    that messages of any length have one shape. Whole numbers that no double holds are text.
+    """
+    values = value if isinstance(value, list) else [value]
+    if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
+        numbers = np.array(values, np.float64)
+        if not isinstance(value, list):
+            return numbers
+    else:
+        text = value if isinstance(value, bytes) else str(value).encode()
+        numbers = np.frombuffer(text, np.uint8).astype(np.float64)
+    shown = np.zeros(LONGEST)
+    shown[: len(numbers)] = numbers[:LONGEST]
+    digest = hashlib.sha256(numbers[LONGEST:].tobytes()).digest()[:8]
+    return np.concatenate([[len(numbers)], shown, np.frombuffer(digest, np.uint8)])
 
 
 @contextmanager

@@ -21,15 +21,19 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
-from fedrec_auditor.targets.wrapped.flower.mods import harmless, masks
+from fedrec_auditor.targets.wrapped.flower.mods import is_trusted, masks, name_in_flower
 
 _PROVED = 1.0
 """The largest epsilon of the classical Gaussian mechanism's theorem."""
 _UNSTATED = "Flower does not say for how long: it is read as a promise of one round."
-_METADATA = (
-    "num_examples and metrics of a reply are sent as they are: they are outside of this claim, and "
-    "wrap(..., metadata=True) audits them."
+BESIDE = (
+    "What a reply holds beside its arrays (num_examples, metrics, numbers, text, bytes) is sent as "
+    "it is: it is outside of this audit, and wrap(..., metadata=True) makes it a part of messages."
 )
+"""The note of everything that is said of an app without its metadata."""
+_MEANS = ("FedAvg", "FedProx")
+"""Strategies of Flower whose next model is the weighted mean of what clients send."""
+_ASKING = "ClientSide"
 _SAMPLING = "Sampling of clients is not credited: nothing states it."
 
 
@@ -41,7 +45,7 @@ class FlowerPromise:
     noise, one for each quantity that is released in a round, as the ``scope`` compares them: an
     accountant charges them. It is empty where nothing is proved. ``randomizer`` is what a single
     message goes through, where its noise is the client's. ``horizon`` training says that epsilon
-    is a total.
+    is a total. ``assumes`` are the conditions of its proof; ``lacks`` says why it has none.
     """
 
     epsilon: float
@@ -52,6 +56,8 @@ class FlowerPromise:
     note: str = ""
     apart: tuple[float, ...] = ()
     randomizer: VectorGaussian | None = None
+    assumes: tuple[str, ...] = ()
+    lacks: str = ""
 
     def scoped(self, rounds: int) -> Iterator[ScopedClaim]:
         """The claim in its own scope, for any two messages, and for what rounds add up to."""
@@ -81,7 +87,7 @@ class FlowerPromise:
         apart = self.apart
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
-        if not apart or scope.vantage is not self.scope.vantage:
+        if self.lacks or not apart or scope.vantage is not self.scope.vantage:
             return None
         if scope.is_presence != self.scope.is_presence:
             return None
@@ -90,10 +96,6 @@ class FlowerPromise:
         if scope.horizon is Horizon.TRAINING and rounds > 1:
             return dp.SelfComposedDpEvent(event, rounds)
         return event
-
-    def unproved(self, why: str) -> FlowerPromise:
-        """The promise without a proof of what users are promised, and why there is none."""
-        return replace(self, note=f"{self.note} No proof is credited: {why}", apart=())
 
 
 def promises(
@@ -106,16 +108,19 @@ def promises(
     """
     found: list[FlowerPromise] = []
     for at, part in enumerate(parts):
-        name = type(part).__name__
+        name, itself = name_in_flower(part)
         if name == "LocalDpMod":
-            found.append(_local(part))
+            promise = _local(part)
         elif masks(part):
-            found.append(_masked(part, delta))
+            promise = _masked(part, delta)
         elif name.startswith("DifferentialPrivacy"):
-            found.append(_central(part, rounds, delta, equal))
+            promise = _central(part, name, rounds, delta, equal)
         else:
             continue
-        found[-1] = _unproved(found[-1], parts[:at])
+        if not itself:
+            why = f"{type(part).__name__} is not {name} of Flower, and may do something else."
+            promise = replace(promise, lacks=why, randomizer=None)
+        found.append(promise if promise.lacks else _supposed(promise, name, part, parts[:at]))
     return found
 
 
@@ -147,7 +152,6 @@ def _local(mod: Any) -> FlowerPromise:
         f"What makes the promise true is a deviation of {needed:.4g}, that is "
         f"LocalDpMod(sensitivity={_up(needed / factor)})."
     )
-    text.append(_METADATA)
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
@@ -173,13 +177,13 @@ def _masked(mod: Any, delta: float) -> FlowerPromise:
         source=str(mod.__name__),
         note=(
             "Secure aggregation masks single updates and adds no noise. Its handshake is not "
-            f"played: the sum is taken as it is, without its rounding and clipping. {_METADATA}"
+            "played: the sum is taken as it is, without its rounding and clipping."
         ),
     )
 
 
-def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPromise:
-    name, clients = type(strategy).__name__, int(strategy.num_sampled_clients)
+def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -> FlowerPromise:
+    clients = int(strategy.num_sampled_clients)
     z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
     counted = getattr(strategy, "clipped_count_stddev", None)
     accountant = getattr(strategy, "accountant", None)
@@ -191,10 +195,8 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPro
         most = "at most " if config.max_epsilon else ""
         statement = f"The strategy's accountant tells {most}epsilon {epsilon:.4g} of a training."
         equal = True  # it refuses other weights, and users who are replaced
-    # A user who comes moves the sum by C at most, and the count by 1.
-    apart: tuple[float, ...] = ()
-    if z > 0 and (counted is None or counted > 0):
-        apart = (1.0 / z, *(() if counted is None else (1.0 / counted,)))
+    noises = (z,) if counted is None else (z, counted)
+    lacks = "" if min(noises) > 0 else "there is no noise in a part of it."
     text = [
         f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
         f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
@@ -204,12 +206,10 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPro
             f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where "
             "a user comes or goes; the clipping norm adapts to it."
         )
-    if not equal and apart:
-        apart = ()
-        text.append(
-            "No epsilon is proved: the server weighs updates by num_examples, so that one user may "
-            f"move the mean by more than {clip:g}/{clients}. Give all the same weight, and say "
-            "equal_weights=True."
+    if not equal:
+        lacks = lacks or (
+            "the server weighs updates by num_examples, so that one user may move the mean by more "
+            f"than {clip:g}/{clients}. Give all the same weight, and say equal_weights=True."
         )
     return FlowerPromise(
         epsilon=epsilon,
@@ -217,8 +217,14 @@ def _central(strategy: Any, rounds: int, delta: float, equal: bool) -> FlowerPro
         scope=_users(Adjacency.ADD_REMOVE, Vantage.PEERS, Horizon.TRAINING),
         statement=statement,
         source=f"{name}(noise_multiplier={z:g})",
-        note=" ".join([*text, _SAMPLING, _METADATA]),
-        apart=apart,
+        note=" ".join([*text, _SAMPLING]),
+        # A user who comes moves the sum by C at most, and the count by 1.
+        apart=() if lacks else tuple(1.0 / noise for noise in noises),
+        lacks=lacks,
+        assumes=(
+            f"the server's strategy is {name}, {clients} clients or more reply in every round, and "
+            "all have the same weight",
+        ),
     )
 
 
@@ -237,13 +243,38 @@ def _told(strategy: Any, rounds: int) -> float:
     return float(fresh.get_epsilon(config.target_delta))
 
 
-def _unproved(promise: FlowerPromise, outer: Sequence[Any]) -> FlowerPromise:
-    """The promise without a proof where a mod of others may send what it has not seen."""
-    strange = [each for each in outer if not harmless(each)]
-    if not strange or promise.scope.vantage is not Vantage.SERVER:
+def _supposed(promise: FlowerPromise, name: str, part: Any, outer: Sequence[Any]) -> FlowerPromise:
+    """The promise with what its proof assumes, or lacks where others' code decides if it holds.
+
+    ``outer`` are the parts before it: for a mod those around it, for a strategy all mods.
+    """
+    noisy: list[Any] = []
+    if hasattr(part, "strategy"):
+        inner, itself = name_in_flower(part.strategy)
+        if inner not in _MEANS or not itself:
+            why = f"{type(part.strategy).__name__} is not known to take the mean of updates."
+            return replace(promise, lacks=why)
+        if _ASKING not in name:
+            return promise
+        mod = "adaptiveclipping_mod" if "Adaptive" in name else "fixedclipping_mod"
+        clip = float(part.clipping_norm)
+        places = [at for at, each in enumerate(outer) if name_in_flower(each) == (mod, True)]
+        if not places:
+            why = (
+                f"the strategy only asks clients to clip, and no {mod} of Flower is among the "
+                f"app's mods. It would be proved if every client clips its update to {clip:g}."
+            )
+            return replace(promise, lacks=why)
+        clips = f"every client clips its update to {clip:g} by {mod}"
+        promise = replace(promise, assumes=(*promise.assumes, clips))
+        outer = outer[: places[0]]
+        noisy = [each for each in outer if name_in_flower(each)[0] == "LocalDpMod"]
+    elif promise.scope.vantage is not Vantage.SERVER:
         return promise
-    names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
-    return promise.unproved(f"{names} may change what is sent after it.")
+    if strange := noisy + [each for each in outer if not is_trusted(each)]:
+        names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
+        return replace(promise, lacks=f"{names} may change what is sent after it.")
+    return promise
 
 
 def _up(value: float) -> str:

@@ -87,9 +87,9 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers beside the arrays, with the weight under the name that strategies look for."""
     found = {
-        name.removeprefix(METADATA): float(np.asarray(value).flat[0])
+        name.removeprefix(METADATA).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
-        if name.startswith(METADATA)
+        if name.startswith(METADATA) and np.size(value) == 1
     }
     weight = found.pop("num_examples", found.pop("num-examples", 1.0))
     return {"norm_bit": 0, **found, "num-examples": weight}

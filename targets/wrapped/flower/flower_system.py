@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,22 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.scope import Scope, Unit
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
+from fedrec_auditor.targets.wrapped.client import Message
 from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA
-from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
+from fedrec_auditor.targets.wrapped.flower.flower_promise import BESIDE, FlowerPromise
+from fedrec_auditor.targets.wrapped.probe import Repeated
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
-_LUCK = 1e-9  # that noise as promised is taken for less
+_MADE = (
+    "the arrays of every reply are what the app's mods and its strategy make, and nothing else is "
+    "sent"
+)
+_LUCK = 1e-9  # that noise as promised is taken for less, by one test
+_TESTED = 2_048  # numbers of a message, whose noise is held against that of other rounds
+_ROUNDS, _SECONDS = 100, 60.0  # in which noise is looked at: at most, and by what a message takes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -45,29 +55,44 @@ class FlowerSystem(WrappedSystem):
     @property
     def assumes(self) -> tuple[str, ...]:
         """That the app does what its proofs are of."""
-        proved = any(promise.apart or promise.randomizer for promise in self.promises)
-        return ("the app sends what its mods and its strategy make, and no more",) if proved else ()
+        proved = [promise for promise in self.promises if promise.apart and not promise.lacks]
+        conditions = (each for promise in proved for each in promise.assumes)
+        return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
     def unproved(self) -> str:
-        """Nothing where promises are read from the app: their notes say what they lack."""
-        return "" if self.promises else super().unproved
+        """That for which promises of the app are not proved, if it makes any."""
+        lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
+        return lacking if self.promises else super().unproved
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """What is stated, else what is promised, and what that becomes in all rounds."""
-        if self.stated:
-            return self.stated
-        return tuple(each for promise in self.promises for each in promise.scoped(self.rounds))
+        promised = (each for promise in self.promises for each in promise.scoped(self.rounds))
+        claims = self.stated or tuple(promised)
+        note = "" if self.client.metadata else BESIDE
+        return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
-    def doubted(self, sent: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[FlowerSystem, str]:
+    def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
+        """See ``WrappedSystem.tried``; what is not audited is among the notes."""
+        known, notes = super().tried(interactions)
+        return known, notes if self.client.metadata else (*notes, BESIDE)
+
+    def doubted(self, repeated: Repeated) -> tuple[FlowerSystem, str]:
         """Without any proof of the app if messages of one history deviate by less than promised.
 
-        ``sent`` are messages from different seeds. By chance alone an app in 10^9 loses its proofs.
+        In any round, or between two rounds. By chance alone an app in 10^5 loses its proofs.
         """
-        why = " ".join(filter(None, (_doubt(promise, sent) for promise in self.promises)))
-        if not why:
+        noisy = [promise for promise in self.promises if promise.randomizer is not None]
+        if not noisy:
             return self, ""
-        kept = tuple(replace(each.unproved(why), randomizer=None) for each in self.promises)
+        affordable = _SECONDS / (self.upload_seconds or self.client.upload_seconds)
+        rounds = min(self.rounds, _ROUNDS, max(2, int(affordable)))
+        if not (why := _doubt(noisy[0], repeated(rounds))):
+            seen = (
+                f"The noise of {noisy[0].source} was looked at in the first {rounds} rounds only."
+            )
+            return self, seen if rounds < self.rounds else ""
+        kept = tuple(replace(each, lacks=why, randomizer=None) for each in self.promises)
         return replace(self, promises=kept), why
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -84,24 +109,47 @@ class FlowerSystem(WrappedSystem):
         return super().event(scope, population) if charged is None else charged
 
 
-def _doubt(promise: FlowerPromise, sent: Sequence[Mapping[str, NDArray[Any]]]) -> str:
-    """What of messages has less noise than promised: by the chi-squared test of its variance."""
-    if promise.randomizer is None:
-        return ""
+def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:
+    """A part of messages, or a pair of rounds, with less noise than promised; "" if there is none.
+
+    By the chi-squared test of its variance, which that of training can only raise.
+    """
+    assert promise.randomizer is not None, "of noisy promises"
+    sigma, earlier = promise.randomizer.sigma, list[NDArray[np.float64]]()
+    for number, sent in repeated:
+        if number == 1:
+            earlier = []
+        apart = {}
+        for name in (name for name in sent[0] if not name.startswith(METADATA)):
+            values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
+            apart[name] = (values - values.mean(axis=0)) / sigma
+            freedom, spread = values.size - values.shape[1], float(np.square(apart[name]).sum())
+            if spread < _least(freedom):
+                return (
+                    f"{name!r} deviates by {sigma * np.sqrt(spread / freedom):.3g} from message to "
+                    f"message of one history in round {number}, not by {sigma:.3g} as the noise of "
+                    f"{promise.source} would."
+                )
+        now = np.concatenate([*apart.values()], axis=1)[:, :_TESTED]
+        if earlier:
+            before = np.stack(earlier)
+            square = np.square(before).sum(axis=(1, 2)) + np.square(now).sum()
+            least = square / 2 - np.abs(np.tensordot(before, now, axes=2))
+            if least.min() < _least(now.size - now.shape[1]):
+                return (
+                    f"The noise of {promise.source} in round {number} goes with that of round "
+                    f"{1 + int(least.argmin())}: it is not new."
+                )
+        earlier.append(now)
+    return ""
+
+
+@functools.cache
+def _least(freedom: int) -> float:
+    """The sum of squares of normal numbers that is exceeded but by bad luck."""
     from scipy import stats
 
-    sigma = promise.randomizer.sigma
-    for name in sent[0]:
-        values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
-        freedom = values.size - values.shape[1]
-        spread = float(np.square(values - values.mean(axis=0)).sum())
-        least = stats.chi2.ppf(_LUCK, freedom)
-        if spread < least * sigma**2 and not name.startswith(METADATA):
-            return (
-                f"{name!r} deviates by {np.sqrt(spread / freedom):.3g} from message to message of "
-                f"one history, not by {sigma:.3g} as the noise of {promise.source} would."
-            )
-    return ""
+    return float(stats.chi2.ppf(_LUCK, freedom))
 
 
 def _files(written: tuple[Any, ...]) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,11 @@ from fedrec_auditor.accountants.errors import InputError
 TRAIN = "train"
 """The messages of which an app is audited."""
 _DEFAULT = "train.default"
+_PUBLIC = tuple(
+    f"flwr.{name}"
+    for name in ("clientapp.mod", "client.mod", "serverapp.strategy", "server.strategy")
+)
+_AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +60,26 @@ def is_app(value: Any) -> bool:
 
 def masks(mod: Any) -> bool:
     """Whether it is one of secure aggregation."""
-    return getattr(mod, "__name__", "") in ("secaggplus_mod", "secagg_mod")
+    return name_in_flower(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
-def harmless(mod: Any) -> bool:
+def name_in_flower(part: Any) -> tuple[str, bool]:
+    """The mod or strategy of Flower that this is or derives from, and whether it is that itself.
+
+    ("", False) for anything else, namesakes included.
+    """
+    kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
+    for kind in kinds:
+        name = kind.__name__
+        if any(getattr(sys.modules.get(public), name, None) is kind for public in _PUBLIC):
+            return name, kind is kinds[0] and _AGGREGATION.isdisjoint(vars(part))
+    return "", False
+
+
+def is_trusted(mod: Any) -> bool:
     """Whether it is of Flower or of ours, and so sends nothing that it has not been handed."""
     kind = mod if hasattr(mod, "__name__") else type(mod)
-    return str(kind.__module__).partition(".")[0] in ("flwr", "fedrec_auditor")
+    return name_in_flower(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
 def need_flower() -> None:

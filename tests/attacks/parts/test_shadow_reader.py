@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,13 +11,18 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.shadow_reader import FEWEST, SECONDS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
 from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
+from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.made import view_of
 
 USERS, ITEMS, LENGTH = 80, 60, 40
@@ -31,6 +37,7 @@ class Device:
     seconds: float = 0.1
     kind: Kind = Kind.CHANGE
     others: bool = True
+    sizes: tuple[int, int] = (1, ITEMS)
     sent: list[int] = field(default_factory=list)
 
     def __call__(
@@ -228,6 +235,50 @@ def test_of_slow_devices_few_messages_are_made() -> None:
     device = Device(noise, seconds=SECONDS)
     ShadowReader().read(view(device), np.arange(USERS))
     assert device.sent[1:] == [FEWEST, FEWEST]
+
+
+def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
+    """AUC of what is read of a wrapped client's messages, and how it says that it is read."""
+    held = Interactions.of(histories().astype(np.float32))
+    system = WrappedSystem(client=client)
+    sent = system.upload(held, None, np.random.default_rng(4))
+    simulated = SimulatedClient.of(system, held)
+    seen = view_of(Round(None, sent), users=USERS, items=ITEMS, client=simulated)
+    ratio = ShadowReader().read(seen, np.arange(USERS)).log_ratio
+    assert ratio is not None
+    return float(roc_auc_score(histories().ravel(), ratio.ravel())), seen.how
+
+
+def failing(fails: Callable[[History], bool]) -> Callable[..., object]:
+    """Scores of all items in any order; an error at histories that no user has."""
+
+    def client(history: History, model: object, rng: np.random.Generator) -> Parts:
+        rng.choice(np.zeros(0 if fails(history) else 1), 1)
+        return scored(history.items, rng)
+
+    return client
+
+
+def test_made_up_histories_are_as_long_as_users() -> None:
+    usual, _ = read_of_own(failing(lambda history: False))
+    sizes = histories().sum(axis=1)
+    found, how = read_of_own(failing(lambda h: not sizes.min() <= len(h) <= sizes.max()))
+    assert min(usual, found) > 0.95
+    assert how == ["Learns on users made up, by the devices' code."]
+
+
+def test_histories_at_which_the_code_fails_are_left_out_and_counted() -> None:
+    both = histories().T.astype(int) @ histories()
+    first, second = np.argwhere(both == 0)[0]
+    found, (how,) = read_of_own(failing(lambda h: bool({first, second} <= set(h.items.tolist()))))
+    assert found > 0.95
+    assert re.search(r"Left out are \d+ of 1,000 of them, at which the code fails: .*empty", how)
+
+
+def test_code_that_fails_at_all_that_is_made_up_is_refused_with_what_it_raised() -> None:
+    known = {tuple(np.flatnonzero(each)) for each in histories()}
+    with pytest.raises(InputError, match=r"takes histories as users have them.*cannot be empty"):
+        read_of_own(failing(lambda history: tuple(history.items) not in known))
 
 
 def test_without_the_code_it_says_what_is_there() -> None:

@@ -214,7 +214,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = training.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
-    canary, number = found
+    canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
     along = projection.directions(system, canary.profiles, chosen, rng, 4)

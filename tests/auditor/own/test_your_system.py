@@ -10,15 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.games import local
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.run import clock as module
+from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.systems.base import Population
@@ -84,8 +92,8 @@ ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("r
     "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
 )
 def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> None:
-    """Fifty rounds of multiplier 2 are one of 2 / sqrt(50), which spends 16.46 at delta 1e-3."""
-    system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(2.0))
+    """Fifty rounds of half of 4 are one of 2 / sqrt(50), which spends 16.46 at delta 1e-3."""
+    system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(4.0))
     assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
     if len(claims) > 1:
         assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
@@ -93,8 +101,69 @@ def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> No
     assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove", "any pair"])
+@pytest.mark.parametrize("unit", ["user", "interaction"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianDpEvent(2.0),
+        SelfComposedDpEvent(PoissonSampledDpEvent(0.3, GaussianDpEvent(3.0)), 4),
+        ComposedDpEvent([LaplaceDpEvent(4.0), PureDpEvent(0.5)]),
+    ],
+    ids=str,
+)
+def test_a_proof_is_charged_as_account_charges_its_event(
+    event: Any, unit: str, adjacency: Any
+) -> None:
+    claim = Claim(epsilon=9, delta=1e-3, unit=unit, horizon="round", adjacency=adjacency)
+    if adjacency == "any pair" and isinstance(event, SelfComposedDpEvent):
+        with pytest.raises(
+            InputError, match="Under any pair adjacency nothing is known of Poisson"
+        ):
+            wrap_system(in_clear, claim=claim, proof=event)
+        return
+    system = wrap_system(in_clear, claim=claim, proof=event)
+    asked = "add-remove" if adjacency == "add-remove" else "replace"
+    (spent, *_) = account(event=event, delta=1e-3, adjacency=asked).findings
+    assert proved(system, Horizon.ROUND) == pytest.approx(spent.accounted.epsilon, rel=1e-9)
+
+
+def test_a_part_of_what_is_claimed_is_charged_as_the_claim_is() -> None:
+    """One interaction more moves an upload by up to twice the norm, as any other history does."""
+    claim = Claim(epsilon=9, delta=1e-3, horizon="round", adjacency="any pair")
+    system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
+    part = Claim(epsilon=9, unit="interaction", horizon="round", adjacency="add-remove")
+    population = Population(n_users=40, n_items=16)
+    event = system.event(part.scoped().scope, population)
+    assert event == GaussianDpEvent(1.0)
+
+
+@pytest.mark.parametrize("games", [["round"], []])
+def test_noise_over_the_norm_proves_what_it_does_where_a_user_is_replaced(games: Any) -> None:
+    """Two messages in [-1, 1] under deviation 2: 3.1387 at delta 1e-3 (Balle and Wang 2018)."""
+
+    def honest(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        return np.clip((len(history) - 6) / 12, -1, 1) + 2 * rng.standard_normal(1)
+
+    for epsilon, verdict in ((1.36, None), (3.2, Verdict.CONSISTENT)):
+        claim = Claim(epsilon=epsilon, delta=1e-3, horizon="round")
+        record = audited(honest, claim, proof=GaussianDpEvent(2.0), games=games, quick=True)
+        assert record.findings[-1].accounted.epsilon == pytest.approx(3.1387, abs=1e-4)
+        for finding in record.findings:
+            assert finding.verdict is not Verdict.CONSISTENT or verdict
+            assert finding.verdict is Verdict.CONSISTENT or not verdict
+            assert "does not hold" not in finding.note
+
+
+def test_an_event_of_which_nothing_is_known_under_replacement_is_refused() -> None:
+    event = PoissonSampledDpEvent(0.5, PureDpEvent(1.0))
+    with pytest.raises(InputError, match="nothing is known of PoissonSampledDpEvent of PureDp"):
+        wrap_system(in_clear, claim=ROUND, proof=event)
+    wrap_system(in_clear, claim=Claim(epsilon=1, vantage="aggregate"), proof=event)
+
+
 def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
-    whole = {"training": GaussianDpEvent(2.0)}
+    whole = {"training": GaussianDpEvent(4.0)}
     system = wrap_system(in_clear, rounds=50, claim=[ROUND, TRAINING], proof=whole)
     for horizon in (Horizon.ROUND, Horizon.TRAINING):
         assert proved(system, horizon) == pytest.approx(1.352, abs=0.01)
@@ -115,7 +184,7 @@ def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str)
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
-    proof = GaussianDpEvent(10.0)  # of .26 in a round and .4 in both
+    proof = GaussianDpEvent(20.0)  # of .26 in a round and .4 in both
     record = audited(in_clear, [ROUND, TRAINING], rounds=2, proof=proof, runs=400)
     shown = [finding for finding in record.findings if finding.measured]
     assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
@@ -133,7 +202,7 @@ def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on(
     def noisy(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return history.dense() + 1.5 * rng.standard_normal(history.n_items)
 
-    claim, proof = Claim(epsilon=17, delta=1e-3), GaussianDpEvent(2.0)
+    claim, proof = Claim(epsilon=17, delta=1e-3), GaussianDpEvent(4.0)
     record = audited(noisy, claim, rounds=50, proof=proof, runs=400)
     (shown,) = [finding.measured for finding in record.findings if finding.measured]
     assert 1.36 < shown.epsilon < 16
@@ -142,6 +211,24 @@ def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on(
     (glance,) = glances(record)
     assert "at most" not in glance.todo
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+
+
+@pytest.mark.parametrize("fails", [lambda n: n > 14, lambda n: n == 0, lambda n: n in (1, 2)])
+def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) -> None:
+    def failing(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        rng.choice(np.zeros(0 if fails(len(history)) else 1), 1)
+        return history.dense() + 0.3 * rng.standard_normal(history.n_items)
+
+    table = TABLE[(TABLE.sum(axis=1) > 3) & (TABLE.sum(axis=1) < 12)]
+    claim = Claim(epsilon=1, delta=1e-3, horizon="round")
+    record = audited(failing, claim, data=table, games=["local", "round"], runs=200)
+    played = [finding for finding in record.findings if finding.game]
+    assert {finding.verdict for finding in played} == {Verdict.VIOLATED}
+    assert len(played) == 2
+    for finding in played:
+        if not fails(20) or "local" in finding.game:
+            assert "more are left out, at which the client fails: Expected a" in finding.note
+            assert "a cannot be empty unless no samples are taken" in finding.note
 
 
 def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
@@ -255,7 +342,7 @@ def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 
 def picky(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    if len(history) < 3:
+    if (history.items < 6).sum() < 5:
         raise ValueError("too little")
     return recommends(history, model, rng)
 
@@ -279,7 +366,8 @@ def test_how_messages_were_read_is_told_of_each_attack_whichever_came_before() -
 
 
 def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
-    table = TABLE[TABLE.sum(axis=1) > 3]
+    table = TABLE[TABLE.sum(axis=1) > 3].copy()
+    table[:, :6] = 1
     only = ["interaction-reconstruction"]
     record = audited(picky, (), data=table, attacks=only, quick=True)
     (row,) = (row for row in record.skipped if row.attack == "interaction-reconstruction")

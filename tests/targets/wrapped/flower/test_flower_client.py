@@ -54,10 +54,84 @@ def test_both_interfaces_send_what_the_app_trains(client: Callable[[], FlowerCli
 @pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
 def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) -> None:
     found = sent(of(app(), metadata=True), 1, 4)
-    numbers = {n.partition("_")[0]: v.tolist() for n, v in found.items() if "." in n}
-    assert {n.replace("num-examples", "num"): v for n, v in numbers.items()} in (
-        {"metadata.num": [2.0], "metadata.loss": [0.25]},
+    numbers = {n.rpartition("/")[2]: v.tolist() for n, v in found.items() if v.shape == (1,)}
+    assert numbers.pop("num-examples", None) or numbers.pop("num_examples") == [2.0]
+    assert numbers.items() >= {"loss": [0.25], "ttl": [-1.0]}.items()
+    assert set(numbers) - {"loss", "ttl"} in ({"bias"}, {"bias", "code"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda items: items,
+        lambda items: [float(item) for item in items],
+        lambda items: " ".join(map(str, items)),
+        lambda items: bytes(items),
+        lambda items: [str(item) for item in items],
+        lambda items: [len(items) > 1, items[0] > 2],
+        lambda items: sum(1 << (60 - item) for item in items) | 1,
+        lambda items: "x" * 3_000 + str(items),
+    ],
+)
+def test_whatever_a_reply_says_of_a_history_is_in_its_message(value: Any) -> None:
+    def telling(message: Any, context: Any, call_next: Any) -> Any:
+        from flwr.app import ConfigRecord
+
+        reply = call_next(message, context)
+        note = {"note": value([int(item) for item in np.flatnonzero(held[0])])}
+        reply.content["more"] = ConfigRecord(note)
+        return reply
+
+    held: list[Any] = []
+    client = of(apps.message_app([telling]), metadata=True)
+    told = []
+    for items in ((1, 2), (1, 2), (3,), (3, 4, 5)):
+        held[:] = [apps.history(*items).dense()]
+        told.append(sent(client, *items)["metadata.more/note"])
+    assert len({each.shape for each in told}) == 1
+    np.testing.assert_array_equal(told[0], told[1])
+    assert not np.array_equal(told[0], told[2])
+    assert not np.array_equal(told[2], told[3])
+
+
+def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
+    def enveloped(change: Callable[[Any], None]) -> dict[str, np.ndarray]:
+        def mod(message: Any, context: Any, call_next: Any) -> Any:
+            reply = call_next(message, context)
+            change(reply)
+            return reply
+
+        return sent(of(apps.message_app([mod]), metadata=True), 1)
+
+    def renamed(reply: Any) -> None:
+        from flwr.app import ConfigRecord
+
+        reply.content["user-37"] = ConfigRecord()
+
+    def living(reply: Any) -> None:
+        reply.metadata.ttl = 37.0
+
+    def grouped(reply: Any) -> None:
+        reply.metadata.group_id = "37"
+
+    usual = enveloped(lambda reply: None)
+    again = enveloped(lambda reply: None)
+    assert usual.keys() == again.keys()
+    assert all(np.array_equal(usual[name], again[name]) for name in usual)
+    assert enveloped(renamed).keys() - usual.keys() == {"metadata.user-37/"}
+    for change, name in ((living, "metadata.envelope/ttl"), (grouped, "metadata.envelope/words")):
+        assert not np.array_equal(enveloped(change)[name], usual[name])
+
+
+def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
+    from flwr.clientapp.mod import fixedclipping_mod
+
+    client = FlowerClient(
+        app=lambda history: apps.message_app((), lambda partition: history.dense()),
+        mods=(fixedclipping_mod,),
     )
+    with pytest.raises(InputError, match=r"got a ClientApp\. Give its mods to the ClientApp"):
+        sent(client, 1)
 
 
 def test_mods_run_in_the_order_of_flower() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fedrec_auditor import Claim
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
@@ -110,7 +111,7 @@ def test_no_proof_is_credited_behind_a_mod_of_others() -> None:
         (*_, finding) = judged(system(*mods))
         inside = mods[0] is not mine
         assert (finding.verdict is Verdict.CONSISTENT) == inside
-        assert ("mine may change what is sent" in system(*mods).promises[0].note) != inside
+        assert ("mine may change what is sent" in system(*mods).unproved) != inside
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.2}])
@@ -126,14 +127,42 @@ def test_noise_that_does_not_arrive_is_not_credited() -> None:
     sigma = math.sqrt(2 * math.log(1.25e5))
     honest, other = system(local(1.0, 1.0)), ({"item": sigma, "bias": 0.5 * sigma})
     sent = [{"item": rng.normal(scale=sigma, size=50), "bias": np.zeros(2)} for _ in range(5)]
-    assert honest.doubted([{"item": each["item"]} for each in sent])[1] == ""
-    doubted, why = honest.doubted(sent)
+    assert doubted(honest, [{"item": each["item"]} for each in sent])[1] == ""
+    believed, why = doubted(honest, sent)
     assert why.startswith(
-        "'bias' deviates by 0 from message to message of one history, not by 4.84"
+        "'bias' deviates by 0 from message to message of one history in round 1, not by 4.84"
     )
-    assert {f.verdict for f in judged(doubted)} == {Verdict.UNSUBSTANTIATED}
+    assert {f.verdict for f in judged(believed)} == {Verdict.UNSUBSTANTIATED}
     sent = [{n: rng.normal(scale=s, size=200) for n, s in other.items()} for _ in range(5)]
-    assert "'bias' deviates by" in honest.doubted(sent)[1]
+    assert "'bias' deviates by" in doubted(honest, sent)[1]
+
+
+def doubted(target: FlowerSystem, *rounds: list[Any]) -> tuple[FlowerSystem, str]:
+    return target.doubted(lambda count: iter(list(enumerate(rounds, 1))))
+
+
+def test_noise_that_stops_or_returns_in_a_later_round_is_not_credited() -> None:
+    target = system(local(2.0, 1.0), rounds=4)
+    sigma = target.promises[0].randomizer.sigma
+    rng = np.random.default_rng(3)
+    training = [10 * sigma * rng.normal(size=6) for _ in range(5)]  # that goes on between rounds
+
+    def sent(noise: np.ndarray) -> list[Any]:
+        return [{"item": each + more} for each, more in zip(training, noise, strict=True)]
+
+    fresh = [rng.normal(scale=sigma, size=(5, 6)) for _ in range(4)]
+    assert doubted(target, *map(sent, fresh)) == (target, "")
+    same = np.tile(rng.normal(scale=sigma, size=6), (5, 1))
+    training[:] = [np.zeros(6)] * 5
+    for last, why in (
+        (same, "'item' deviates by"),
+        (0 * same, "'item' deviates by 0 from message to message of one history in round 4"),
+        (fresh[1], "in round 4 goes with that of round 2: it is not new"),
+        (-fresh[0], "in round 4 goes with that of round 1: it is not new"),
+    ):
+        believed, said = doubted(target, *map(sent, [*fresh[:3], last]))
+        assert why in said
+        assert Verdict.CONSISTENT not in {finding.verdict for finding in judged(believed)}
 
 
 def test_secure_aggregation_promises_no_epsilon() -> None:
@@ -164,6 +193,12 @@ def adaptive(z: float = 1.0) -> Any:
     )
 
 
+def clipping(side: str = "Client") -> list[Any]:
+    from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
+
+    return {"Server": [], "Client": [fixedclipping_mod], "Adaptive": [adaptiveclipping_mod]}[side]
+
+
 def total(target: FlowerSystem) -> float:
     (finding,) = judged(target)
     assert finding.verdict is Verdict.NO_CLAIM
@@ -173,12 +208,94 @@ def total(target: FlowerSystem) -> float:
 
 @pytest.mark.parametrize("side", ["Server", "Client"])
 def test_noise_on_the_mean_is_accounted_for_equal_weights_only(side: str) -> None:
-    weighed = system(strategy=fixed(side), rounds=4)
+    mods = clipping(side)
+    weighed = system(*mods, strategy=fixed(side), rounds=4)
     assert math.isinf(total(weighed))
-    assert "weighs updates by num_examples" in weighed.promises[0].note
-    equal = system(strategy=fixed(side), rounds=4, equal_weights=True)
+    assert "weighs updates by num_examples" in weighed.unproved
+    equal = system(*mods, strategy=fixed(side), rounds=4, equal_weights=True)
     assert delta_of(math.sqrt(4) / 1.5, total(equal)) == pytest.approx(1e-5, rel=1e-2)
     assert equal.client.config["clipping_norm"] == 0.8
+
+
+def asking() -> Any:
+    from flwr.serverapp import strategy
+
+    made = strategy.DifferentialPrivacyClientSideAdaptiveClipping
+    return made(strategy.FedAvg(), 1.0, 40, initial_clipping_norm=0.8)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "side"), [(lambda: fixed("Client"), "Client"), (asking, "Adaptive")]
+)
+def test_clipping_that_a_strategy_asks_for_is_looked_for_in_the_app(
+    strategy: Any, side: str
+) -> None:
+    def fixedclipping_mod(message: Any, context: Any, call_next: Any) -> Any:
+        return call_next(message, context)  # a namesake
+
+    fixedclipping_mod.__module__ = "flwr.clientapp.mod.centraldp_mods"
+    (mod,) = clipping(side)
+    wrong = clipping("Adaptive" if side == "Client" else "Client")
+    for mods, missing in (
+        ([], "is among the app's mods"),
+        ([fixedclipping_mod], "is among the app's mods"),
+        (wrong, "is among the app's mods"),
+        ([local(2.0), mod], "LocalDpMod may change what is sent after it"),
+        ([fixedclipping_mod, mod], "fixedclipping_mod may change what is sent after it"),
+    ):
+        target = system(*mods, strategy=strategy(), equal_weights=True)
+        (*_, finding) = judged(target)
+        assert math.isinf(finding.accounted.epsilon)
+        assert missing in finding.note
+    target = system(mod, strategy=strategy(), equal_weights=True)
+    assert math.isfinite(total(target))
+    assert any("every client clips its update to 0.8 by" in each for each in target.assumes)
+
+
+def test_noise_on_what_is_no_mean_proves_nothing() -> None:
+    from flwr.serverapp import strategy
+
+    class Mine(strategy.FedAvg):
+        def aggregate_train(self, server_round: int, replies: Any) -> Any:
+            return super().aggregate_train(server_round, list(replies)[:1])
+
+    class Quiet(strategy.DifferentialPrivacyServerSideFixedClipping):
+        def _add_noise_to_aggregated_arrays(self, aggregated: Any) -> Any:
+            return aggregated
+
+    around = strategy.DifferentialPrivacyServerSideFixedClipping
+    for inner in (strategy.FedMedian(), strategy.FedAdam(), Mine()):
+        assert math.isinf(total(system(strategy=around(inner, 1.5, 0.8, 10), equal_weights=True)))
+    quiet = system(strategy=Quiet(strategy.FedAvg(), 1.5, 0.8, 10), equal_weights=True)
+    assert math.isinf(total(quiet))
+    assert "Quiet is not DifferentialPrivacyServerSideFixedClipping of Flower" in quiet.unproved
+
+
+def test_namesakes_and_heirs_of_mods_prove_nothing() -> None:
+    from flwr.clientapp.mod import LocalDpMod as Theirs
+
+    class LocalDpMod:
+        clipping_norm, sensitivity, epsilon, delta = 1.0, 2.0, 1.0, 1e-5
+
+        def __call__(self, message: Any, context: Any, call_next: Any) -> Any:
+            return call_next(message, context)
+
+    class Heir(Theirs):
+        __call__ = LocalDpMod.__call__
+
+    assert judged(system(LocalDpMod())) == []
+    findings = judged(system(Heir(1.0, 2.0, 1.0, 1e-5)))
+    assert {finding.verdict for finding in findings} == {Verdict.UNSUBSTANTIATED}
+
+
+def test_what_is_not_audited_is_said_beside_every_claim_and_in_the_notes() -> None:
+    claim = Claim(epsilon=3.0, delta=1e-5, horizon="round")
+    for claims in ((), claim):
+        target = system(local(2.0, 1.0), claim=claims)
+        for finding in judged(target):
+            assert "What a reply holds beside its arrays" in finding.note
+        full = system(local(2.0, 1.0), claim=claims, metadata=True)
+        assert claims == () or "beside its arrays" not in judged(full)[0].note
 
 
 def test_the_count_of_clipped_updates_is_charged() -> None:
