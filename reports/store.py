@@ -237,9 +237,13 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the rule, and what it says of each target."""
-    words = {each.section.target: each.severity.value for each in glances(record)}
-    return {"rule": SEVERITY_RULE, "targets": words}
+    """The number of the rule, what it says of each target, and why some may be worse."""
+    asked = {each.section.target: each.assessment for each in glances(record)}
+    return {
+        "rule": SEVERITY_RULE,
+        "targets": {name: str(each.severity) for name, each in asked.items()},
+        "not_assessed": {name: each.gap for name, each in asked.items() if each.gap},
+    }
 
 
 def _check_severity(told: Any, record: Contents, path: Path) -> None:
@@ -249,8 +253,8 @@ def _check_severity(told: Any, record: Contents, path: Path) -> None:
     derived = _severity(record)
     if told != derived:
         raise InputError(
-            f"Expected severity {derived['targets']} in {path}, as its rows give it, got "
-            f"{told.get('targets')!r}. The file was edited; run the audit again."
+            f"Expected severity {derived} in {path}, as its rows give it, got {told}. The file was "
+            "edited; run the audit again."
         )
 
 

@@ -223,7 +223,8 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
 ) -> None:
     raw = json.loads(store.encode(record))
     assert raw["severity"] == {
-        "rule": 3,
+        "rule": 4,
+        "not_assessed": {},
         "targets": {
             "dplcf-ap": "Critical",
             "dplcf-sp": "High",
