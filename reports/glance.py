@@ -270,7 +270,7 @@ class Glance:
             how = "deploy it as it is" if won >= MUCH else "rely on epsilon alone"
             alarms.append(f"Do not {how}: {got_words(self.leaking[0].row)}.")
         if self.broken:
-            alarms.append(f"Train it again before a figure is quoted: {self.broken}.")
+            alarms.append(f"Train it again before a figure is quoted ({self.broken}).")
         gap = self.leak.gap
         return next_step(section, leaks=bool(self.leaking), alarms=alarms, gap=gap)
 

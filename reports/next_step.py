@@ -182,6 +182,8 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
             known = f"epsilon is {shown_epsilon(reach.shown.epsilon)}"
         yield f"Claim nothing {where}: {known}."
         return
+    if proof.epsilon <= finding.claim.epsilon:
+        return
     proved = f"{at_most(proof.epsilon)} is proved"
     if assumed := assumption_words(proof):
         proved += f", {assumed}"

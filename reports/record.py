@@ -49,7 +49,7 @@ class Record(Contents):
     def read(cls, location: str | Path) -> Record:
         """The record of a run directory, or of a report.json.
 
-        InputError if it is missing, broken, edited or too new.
+        InputError if it is missing, broken, edited or of another version.
         """
         return store.read(Path(location), cls)
 

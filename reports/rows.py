@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refute
 
 _DEEPEST = 32
 SCHEMA_VERSION: Literal[4] = 4
-"""``migrations`` says when it grows, and reads the versions before."""
+"""It grows when a field goes, is renamed, or means something else; others are refused."""
 
 
 class Row(BaseModel):

@@ -64,7 +64,7 @@ class Section:
     @property
     def unplayed(self) -> tuple[str, ...]:
         """The attacks of which there is a reason why they did not run, and no figure at all."""
-        played = {row.attack for row in self.attacks}
+        played = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in played))
 
     @property
