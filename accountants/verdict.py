@@ -96,7 +96,8 @@ class FailOn(StrEnum):
 
     ``unsubstantiated`` and ``no-claim`` include the verdicts before. ``leak`` is a refuted claim,
     or a system whose leak is medium or worse, whatever is claimed; ``critical``, ``high`` and
-    ``medium`` are a system whose severity is that or worse.
+    ``medium`` are a system whose severity is that or worse. A system of which this is not known is
+    incomplete at these four.
     """
 
     VIOLATED = "violated"
@@ -107,6 +108,17 @@ class FailOn(StrEnum):
     UNSUBSTANTIATED = "unsubstantiated"
     NO_CLAIM = "no-claim"
     NEVER = "never"
+
+    @property
+    def of_claims(self) -> FailOn:
+        """The level of verdicts alone, where no attack is played: a refuted claim fails them all.
+
+        >>> print(FailOn.CRITICAL.of_claims, FailOn.MEDIUM.of_claims)
+        violated unsubstantiated
+        """
+        if self is FailOn.MEDIUM:
+            return FailOn.UNSUBSTANTIATED
+        return FailOn.VIOLATED if self in (FailOn.LEAK, FailOn.CRITICAL, FailOn.HIGH) else self
 
 
 _VIOLATED = frozenset({Verdict.VIOLATED})
@@ -122,11 +134,13 @@ LEAK_MARGIN = 0.05
 """The share of what guessing leaves open, 1 - baseline, that an attack must win to be a leak."""
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 """What a caller allows so that an INCONCLUSIVE verdict is no failure."""
+NOT_ASSESSED = "not-assessed"
+"""What a caller allows so that a leak or a severity that was not assessed is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What makes a command or a test fail; ``allow`` may name "inconclusive".
+    """What makes a command or a test fail; ``allow`` may name "inconclusive" and "not-assessed".
 
     ``leak_margin`` is by how much an attack must beat guessing to be a leak.
 

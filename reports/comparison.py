@@ -39,6 +39,7 @@ from fedrec_auditor.reports.change import (
     question,
 )
 from fedrec_auditor.reports.epsilon_changes import epsilon_changes, moved_samples
+from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
 from fedrec_auditor.reports.section import sections
@@ -61,7 +62,8 @@ class Comparison:
     ``changes`` come with the worst first. ``differences`` say how the two audits differ in plan,
     data and versions, for which anything may have moved; ``uncertain`` what the comparison leaves
     open. ``findings`` and ``rows`` are the numbers of findings and of attack rows that are in both;
-    ``complete`` says that both audits were completed.
+    ``complete`` says that both audits were completed. ``unassessed`` says of each system that was
+    not assessed what and why; ``lost`` are those that were in the baseline.
     """
 
     changes: tuple[Change, ...]
@@ -70,6 +72,8 @@ class Comparison:
     findings: int
     rows: int
     complete: bool
+    unassessed: tuple[str, ...]
+    lost: tuple[str, ...]
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
@@ -90,6 +94,9 @@ class Comparison:
         ]
         if gate.fail_on is FailOn.NEVER:
             changes = [change for change in changes if change.trend is not Trend.WORSE]
+        now, before = (glances(each, gate.leak_margin) for each in (record, baseline))
+        known = {each.section.target for each in before if not each.leak.gap}
+        lost = [g for g in now if g.leak.gap and g.section.target in known]
         order, subjects = list(Trend), list(Subject)
         changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.subject)))
         return cls(
@@ -99,6 +106,8 @@ class Comparison:
             findings=len(pairs(record.findings, baseline.findings, question)),
             rows=len(pairs(comparable(record), comparable(baseline), _row_key)),
             complete=not (record.errors or baseline.errors),
+            unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
+            lost=() if gate.fail_on is FailOn.NEVER else tuple(each.gap_line for each in lost),
         )
 
     def lines(self, trend: Trend) -> tuple[str, ...]:
@@ -125,7 +134,8 @@ class Comparison:
             return "Nothing could be compared: no claim and no attack is in both."
         else:
             said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
-        return f"{said}." if self.complete else f"{said} in what could be compared."
+        known = self.complete and not self.unassessed
+        return f"{said}." if known else f"{said} in what could be compared."
 
     @property
     def code(self) -> int:

@@ -36,6 +36,8 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     for line in compared.uncertain:
         print_hanging(console, line, "note:", style="yellow")
+    for line in compared.unassessed:
+        print_hanging(console, line, "not assessed:", style="yellow")
     print_hanging(console, rule(compared))
     print_line(console, compared.conclusion, "bold")
 

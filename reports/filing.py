@@ -14,6 +14,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.document import Facts, Paragraph, Passage, Text
 from fedrec_auditor.reports.leaks import comparable, left_open
+from fedrec_auditor.reports.usefulness import cut_short
 from fedrec_auditor.reports.words import ADJACENCIES, HORIZONS, UNITS, VANTAGES, capitalized
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def filing_part(record: Contents, glance: Glance) -> Passage:
     """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     facts: list[tuple[str, Text]] = [*risks, *_epsilon(glance)]
-    summary = [_subject(record, glance), glance.sentence]
+    summary = [*_subject(record, glance), glance.sentence, f"Attacks: {glance.got_words}."]
     summary += [f"{risk}: {text}" for risk, text in risks]
     summary += [
         "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
@@ -76,7 +77,17 @@ def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
         yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
 
 
-def _subject(record: Contents, glance: Glance) -> str:
+def _subject(record: Contents, glance: Glance) -> Iterator[str]:
+    """What was audited and how, and how bad it is: what no number may be read without."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
-    return f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
+    yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
+    if glance.section.paper:
+        yield "It is our re-implementation of what its paper prints, not its authors' code."
+    if glance.section.quick:
+        cut = cut_short(glance.section)
+        of = f": it trained {cut} rounds" if cut else ""
+        yield f"The audit was quick{of}; one that finds nothing is no evidence."
+    yield f"Severity: {glance.assessment.words.lower()}."
+    if gap := glance.assessment.gap:
+        yield f"Not assessed: {gap}."

@@ -27,6 +27,7 @@ from fedrec_auditor.reports.severity import (
     MILD,
     MUCH,
     SOME,
+    Assessment,
     Severity,
     claim_severity,
     leak_severity,
@@ -99,13 +100,18 @@ class Glance:
     unseen: str
 
     @property
-    def severity(self) -> Severity:
-        """How bad, by the rule of ``severity``."""
+    def assessment(self) -> Assessment:
+        """How bad at least, by the rule of ``severity``, and what was not assessed."""
         return severity_of(self.section, self.leaking)
 
     @property
-    def leak_severity(self) -> Severity | None:
-        """How bad what was learned is; None where too little was looked at."""
+    def severity(self) -> Severity:
+        """How bad at least."""
+        return self.assessment.severity
+
+    @property
+    def leak(self) -> Assessment:
+        """How bad what was learned is at least, and what was not assessed."""
         return leak_severity(self.section, self.leaking)
 
     @property
@@ -116,8 +122,17 @@ class Glance:
     @property
     def learned(self) -> str:
         """How bad what was learned is, in a word or few."""
-        level = self.leak_severity
-        return (level or Severity.NOT_ASSESSED).value.lower()
+        return self.leak.words.lower()
+
+    @property
+    def gap_line(self) -> str:
+        """What was not assessed of the system, and why."""
+        return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
+
+    @property
+    def unknown(self) -> str:
+        """What was not assessed, and what an attacker got all the same."""
+        return f"Not assessed: {self.gap_line}; {self.got}"
 
     @property
     def verdict(self) -> str:
@@ -194,9 +209,9 @@ class Glance:
     def broken(self) -> str:
         """That most messages of the training tell nothing, and what became of it; or nothing."""
         counts = self.section.messages
-        if counts is None or 2 * (lost := counts.empty + counts.oversized) <= counts.sent:
+        if counts is None or 2 * counts.unread <= counts.sent:
             return ""
-        sentence = f"{lost:,} of {counts.sent:,} messages tell nothing"
+        sentence = f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
         figures = self.section.utility
         if not figures or beats_guessing(figures):
             return sentence
@@ -216,8 +231,7 @@ class Glance:
             if lost := len(self.section.unplayed):
                 said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
             said += f"; {self.unseen}"
-            played = len({row.attack for row in self.section.attacks})
-            tested = "hardly tested: " if len(self.section.unplayed) > played else ""
+            tested = "hardly tested: " if self.leak.gap else ""
             if not self.little:
                 return f"{tested}no attack beat guessing ({said})"
             told = got_words(self.little[0].row)
@@ -249,8 +263,16 @@ class Glance:
 
     @property
     def todo(self) -> str:
-        """What to do, in a line or two, as specific as the record is."""
-        return next_step(self.section, leaks=bool(self.leaking))
+        """What to do, as specific as the record is: what is wrong first."""
+        section, won = self.section, most_won(self.leaking)
+        alarms = []
+        if won >= SOME:
+            how = "deploy it as it is" if won >= MUCH else "rely on epsilon alone"
+            alarms.append(f"Do not {how}: {got_words(self.leaking[0].row)}.")
+        if self.broken:
+            alarms.append(f"Train it again before a figure is quoted ({self.broken}).")
+        gap = self.leak.gap
+        return next_step(section, leaks=bool(self.leaking), alarms=alarms, gap=gap)
 
     @property
     def got_words(self) -> str:
@@ -263,7 +285,8 @@ class Glance:
         """All of it on one line, as a log and summary.md have it."""
         claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
         told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
-        return f"{self.section.target}: {self.severity.value}; {' '.join(filter(None, told))}"
+        said = f"{self.section.target}: {self.assessment.words}; "
+        return said + " ".join(filter(None, told))
 
     @property
     def exposed(self) -> str:
@@ -319,15 +342,11 @@ def gated(record: Contents, gate: Gate) -> tuple[tuple[Glance, ...], tuple[Glanc
     if gate.fail_on not in (*_SEVERITIES, FailOn.LEAK):
         return (), ()
     worst = _SEVERITIES.get(gate.fail_on, Severity.MEDIUM)
-    failing, unknown = [], []
+    found: dict[bool | None, list[Glance]] = {True: [], None: [], False: []}
     for glance in glances(record, gate.leak_margin):
-        of_leak = glance.leak_severity or Severity.NOT_ASSESSED
-        level = of_leak if gate.fail_on is FailOn.LEAK else glance.severity
-        if level.place <= worst.place:
-            failing.append(glance)
-        elif level is Severity.NOT_ASSESSED:
-            unknown.append(glance)
-    return tuple(failing), tuple(unknown)
+        asked = glance.leak if gate.fail_on is FailOn.LEAK else glance.assessment
+        found[asked.fails(worst)].append(glance)
+    return tuple(found[True]), tuple(found[None])
 
 
 def shares(record: Contents) -> tuple[Share, ...]:

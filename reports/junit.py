@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, FailOn, Gate, Verdict
+from fedrec_auditor.accountants.verdict import (
+    DEFAULT_GATE,
+    INCOMPLETE,
+    NOT_ASSESSED,
+    FailOn,
+    Gate,
+    Verdict,
+)
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
@@ -30,7 +37,7 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
     nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
     being completed. With ``--fail-on leak`` each leak is a failure, too, and at a level of
     severity or leaks each system that reaches it; one that was not assessed is an error. NO CLAIM,
-    and INCONCLUSIVE where it is allowed, are skipped.
+    and what is allowed of INCONCLUSIVE and of not assessed, are skipped.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -55,7 +62,10 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
         for glance in systems:
             target = glance.section.target
             case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
-            ET.SubElement(case, kind, type=word, message=legal(glance.exposed))
+            if kind == "error" and NOT_ASSESSED in gate.allow:
+                kind = "skipped"
+            message = glance.exposed if kind == "failure" else glance.unknown
+            ET.SubElement(case, kind, type=word, message=legal(message))
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
         error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))

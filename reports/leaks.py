@@ -24,6 +24,7 @@ from scipy.special import betainc, betaincinv
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
 from fedrec_auditor.reports.rows import AttackRow, Contents
+from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import at_most, brief, percent
 
 _SIZES = (1e-9, 1e9)
@@ -62,7 +63,7 @@ class Leak:
         )
 
 
-def comparable(record: Contents) -> tuple[AttackRow, ...]:
+def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
     """The attack rows that have a baseline, which is an adversary without the upload.
 
     Their figures are at most 1, and 1 is the best.
@@ -227,15 +228,24 @@ def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
 
 
 def leak_line(record: Contents, margin: float) -> str:
-    """The worst leak and how many there are, or over how many rows there is none."""
-    tried, above = len(comparable(record)), above_guessing(record, margin)
+    """The worst leak and how many there are, or which attacks found none and which did not run."""
+    tried, above = comparable(record), above_guessing(record, margin)
     found = [leak for leak in above if not leak.little]
     by = f"{percent(margin)} or more of what guessing leaves open"
     little = f" {len(above) - len(found):,} beat it by less." if len(above) > len(found) else ""
     if not found:
-        return f"No leak: of {tried:,} attack rows with a baseline none wins {by}.{little}"
+        names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
+        lost = [
+            f" Could not run on {section.target}: {', '.join(section.unplayed)}."
+            for section in sections(record)
+            if section.unplayed
+        ]
+        return (
+            f"No leak found: of {len(tried):,} attack rows with a baseline none wins {by}.{little} "
+            f"Tried: {names}.{''.join(lost)}"
+        )
     worst = found[0]
     return (
-        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(found):,} of {tried:,} rows "
-        f"win {by}.{little}"
+        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(found):,} of "
+        f"{len(tried):,} rows win {by}.{little}"
     )

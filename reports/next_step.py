@@ -1,10 +1,11 @@
-"""What to do about a system, in a line or two, as specific as the record is."""
+"""What to do about a system, as specific as the record is: what is wrong first, then the remedy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Verdict, promises_little
 from fedrec_auditor.reports.rows import Finding
@@ -23,46 +24,68 @@ from fedrec_auditor.reports.words import (
     shown_epsilon,
 )
 
-_AS_DATA = "Treat what leaves the devices as if it were the data: add noise, or do not deploy."
+_AS_DATA = "Treat what leaves the devices as if it were the data, or add noise."
+_ANYBODY = 1e-5
+"""The largest delta that is advised where the number of users is not known."""
 
 
-def next_step(section: Section, *, leaks: bool) -> str:
+def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
     """The repaired setting, the scope to quote, the epsilon that may be claimed instead.
 
-    ``leaks`` says that an attack beat guessing, for a system whose claim was not judged.
+    ``leaks`` says that an attack beat guessing, for a system whose claim was not judged. ``alarms``
+    are sentences on what is wrong beside the claim: only a refuted claim comes before them. ``gap``
+    is what was not assessed.
     """
     finding = section.headline_finding
     if finding is None:
-        return _AS_DATA if leaks else "Say what is claimed, to have it judged: --claim claim.toml."
-    return _TODO[finding.verdict](section, finding)
+        said = _AS_DATA if leaks else "Say what is claimed, to have it judged: --claim claim.toml."
+        return " ".join((*alarms, said, *_open(gap)))
+    if finding.verdict is Verdict.UNSOUND:
+        return "Use no number of this report, and report a bug of the auditor."
+    said, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
+    wrong = [*alarms, *reach]
+    parts = [said, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, said]
+    if section.quick and "claim epsilon" in said.lower():
+        parts.append("This audit was quick: run it in full first.")
+    return " ".join(filter(None, (*parts, *_open(gap))))
 
 
-def _proved(finding: Finding) -> str:
-    """The least epsilon that is proved, or that none is."""
-    proof = finding.accounted
-    if proof is None or math.isinf(proof.epsilon):
-        return "no finite epsilon is proved"
-    under = " under assumptions" if proof.assumptions else ""
-    return f"at most {proved_beside_claim(finding)} proved{under}"
+def _open(gap: str) -> Iterator[str]:
+    if gap:
+        yield f"Not assessed: {gap}."
 
 
-def _sentence(text: str) -> str:
-    return f"{capitalized(text)}."
+def _proved(section: Section, finding: Finding) -> Bound | None:
+    """The proof in the finding's scope, for all users of the data, at a delta that may be claimed.
+
+    A delta may be one of the claim's, or as small as 1 / users: at a larger one the promise may
+    fail for somebody.
+    """
+    largest = max(finding.claim.delta, 1.0 / section.users if section.users else _ANYBODY)
+    proofs = [
+        each.accounted
+        for each in section.findings
+        if each.scope == finding.scope and not each.game and each.accounted is not None
+    ]
+    return min(
+        (p for p in proofs if math.isfinite(p.epsilon) and p.delta <= largest),
+        key=lambda proof: (abs(proof.delta - finding.delta), proof.epsilon),
+        default=None,
+    )
 
 
-def _claim_instead(finding: Finding) -> str:
-    """The epsilon that is proved in the finding's scope, as what to claim; empty if none is."""
-    proof = finding.accounted
-    if proof is None or math.isinf(proof.epsilon) or finding.game:
-        return ""
+def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
+    """An epsilon with all without which it is no promise, ``instead`` of another."""
     at = f" at {delta_words(proof.delta)}" if proof.delta else ""
-    return f"epsilon {at_most(proof.epsilon)}{at}"
-
-
-def _if_so(finding: Finding) -> str:
-    """What the finding's proof assumes, behind a comma."""
-    assumed = assumption_words(finding.accounted)
-    return f", {assumed}" if assumed else ""
+    at += f" instead of {instead}," if instead else ""
+    words = (
+        f"epsilon {epsilon or at_most(proof.epsilon)}{at} for {UNITS[scope.unit]} "
+        f"({ADJACENCIES[scope.adjacency]})",
+        HORIZONS[scope.horizon],
+        VIEWS[scope.vantage],
+        assumption_words(proof),
+    )
+    return ", ".join(filter(None, words))
 
 
 def _shorter(held: Finding, refuted: Finding) -> bool:
@@ -78,59 +101,94 @@ def _shorter(held: Finding, refuted: Finding) -> bool:
     )
 
 
-def _of_violated(section: Section, finding: Finding) -> str:
-    ways = []
+def _ways(section: Section, finding: Finding) -> Iterator[str]:
+    """What may be done so that the claim holds, or be claimed instead, the most useful first."""
     for held in section.findings:
         if _shorter(held, finding):
-            ways.append(f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved")
+            yield f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved"
             break
-    if finding.repair:
-        ways.append(f"set {finding.repair}, with which the claim is proved")
-    if instead := _claim_instead(finding):
-        empty = finding.accounted is not None and promises_little(finding.accounted)
-        little = ", which promises next to nothing" if empty else ""
-        ways.append(
-            f"claim {instead} instead of {brief(finding.claim.epsilon)}{little}{_if_so(finding)}"
-        )
-    elif finding.holds_at is not None and finding.holds_at < 0.99:
-        ways += [] if ways else ["withdraw the claim"]
-        ways.append(
-            f"state delta {at_most(finding.holds_at)} with it, the probability that its promise "
-            "fails"
-        )
+    repaired = finding.repair or next(
+        (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
+    )
+    if repaired:
+        yield f"set {repaired}, with which it is proved"
+    proof = _proved(section, finding)
+    if proof is not None and not promises_little(proof):
+        refuted = finding.verdict is Verdict.VIOLATED
+        instead = brief(finding.claim.epsilon) if refuted else ""
+        yield f"claim {_statement(proof, finding.scope, instead=instead)}"
     elsewhere = next((f for f in section.violated if f.repair), None)
-    if elsewhere is not None and not finding.repair:
+    if elsewhere is not None and not repaired:
         one, other = elsewhere.scope, finding.scope
         for_one = f"{_apart(one, other)}, though not {_apart(other, one)}"
-        ways.append(f"set {elsewhere.repair}, with which the claim is proved {for_one}")
-    if not ways:
-        return f"Withdraw the claim: {_proved(finding)}."
-    return _sentence(", or ".join(ways))
+        yield f"set {elsewhere.repair}, with which it is proved {for_one}"
+
+
+def _of_violated(section: Section, finding: Finding) -> str:
+    ways = ["withdraw the claim", *_ways(section, finding)]
+    delta = finding.holds_at
+    if delta is not None and section.users and delta < 1.0 / section.users:
+        ways.append(f"state delta {at_most(delta)} with it, the probability that its promise fails")
+    return _or(ways) + _proved_at_all(section, finding)
 
 
 def _of_unproved(section: Section, finding: Finding) -> str:
-    instead = _claim_instead(finding)
-    missing = f"bring the missing proof of {brief(finding.claim.epsilon)}"
-    instead += _if_so(finding) if instead else ""
-    return _sentence(f"claim {instead}, or {missing}" if instead else f"claim none, or {missing}")
+    ways = list(_ways(section, finding)) or ["claim none"]
+    proof = f"bring the missing proof of {brief(finding.claim.epsilon)}"
+    return _or([*ways, proof]) + _proved_at_all(section, finding)
+
+
+def _or(ways: Sequence[str]) -> str:
+    return f"{capitalized(', or '.join(ways))}."
+
+
+def _proved_at_all(section: Section, finding: Finding) -> str:
+    """Why no epsilon is offered to claim, and how a system of one's own gets one."""
+    proof = _proved(section, finding)
+    if proof is not None:
+        little = f" The epsilon that is proved, {at_most(proof.epsilon)}, promises next to nothing."
+        return little if promises_little(proof) else ""
+    if section.paper or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
+        return ""
+    return (
+        " An epsilon that may be claimed follows from its noise: give that as proof=, or to "
+        "`auditor account`; what is shown of some inputs is no upper bound."
+    )
 
 
 def _of_upheld(section: Section, finding: Finding) -> str:
-    claim, proof = finding.claim.epsilon, finding.accounted
-    said = []
-    own = finding.scope == finding.claim.scope and not finding.game
-    if proof is not None and own and proof.epsilon < 0.9 * claim:
-        instead = _claim_instead(finding)
-        said.append(f"You may claim {instead} instead of {brief(claim)}{_if_so(finding)}.")
+    claim, proof = finding.claim.epsilon, _proved(section, finding)
+    if proof is not None and proof.epsilon < 0.9 * claim:
+        if promises_little(proof):
+            return f"Lower epsilon: {brief(claim)} promises next to nothing, and so does the proof."
+        return f"You may claim {_statement(proof, finding.scope, instead=brief(claim))}."
+    if finding.vacuous:
+        return f"Lower epsilon: {brief(claim)} promises next to nothing."
+    if proof is None:
+        return "Quote the claim only together with its scope and its delta."
+    said = _statement(proof, finding.scope, proved_beside_claim(finding))
+    return f"Quote the claim only as a whole: {said}."
+
+
+def _reach(section: Section, finding: Finding) -> Iterator[str]:
+    """What the claim does not speak of, and must not be read as: the widest leak there."""
     reach = section.reach
-    if reach is not None and (reach.shown or reach.accounted):
-        said.append(
-            f"Say what it is for: {_apart(finding.scope, reach.scope).removeprefix('for ')}. "
-            f"{capitalized(_apart(reach.scope, finding.scope))} {_known(reach)}."
-        )
-    if finding.vacuous and not said:
-        said.append(f"Lower epsilon: {brief(claim)} promises next to nothing.")
-    return " ".join(said) or "Quote the claim only together with its scope and its delta."
+    if reach is None or reach is finding or not (reach.shown or reach.accounted):
+        return
+    proof, where = reach.accounted, _apart(reach.scope, finding.scope)
+    if proof is None or math.isinf(proof.epsilon):
+        known = "no finite epsilon is proved"
+        if reach.shown is not None:
+            known = f"epsilon is {shown_epsilon(reach.shown.epsilon)}"
+        yield f"Claim nothing {where}: {known}."
+        return
+    if proof.epsilon <= finding.claim.epsilon:
+        return
+    proved = f"{at_most(proof.epsilon)} is proved"
+    if assumed := assumption_words(proof):
+        proved += f", {assumed}"
+    shown = "" if reach.shown is None else f"at least {brief(reach.shown.epsilon)} is shown, "
+    yield f"Do not read the claim as one {where}: epsilon there is another ({shown}{proved})."
 
 
 def _apart(scope: Scope, other: Scope) -> str:
@@ -142,17 +200,11 @@ def _apart(scope: Scope, other: Scope) -> str:
     return f"for {named}" if not apart or apart[0] == words[0] else named
 
 
-def _known(finding: Finding) -> str:
-    if finding.shown is not None:
-        return f"epsilon is {shown_epsilon(finding.shown.epsilon)}"
-    return _proved(finding)
-
-
 def _of_unclaimed(section: Section, finding: Finding) -> str:
-    instead = _claim_instead(finding)
-    if instead and finding.accounted is not None and not promises_little(finding.accounted):
-        return f"You may claim {instead}{_if_so(finding)}."
-    return _AS_DATA
+    proof = _proved(section, finding)
+    if proof is not None and not promises_little(proof):
+        return f"You may claim {_statement(proof, finding.scope)}."
+    return _AS_DATA + _proved_at_all(section, finding)
 
 
 def _of_untested(section: Section, finding: Finding) -> str:
@@ -165,7 +217,6 @@ def _of_untested(section: Section, finding: Finding) -> str:
 
 
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
-    Verdict.UNSOUND: lambda *_: "Use no number of this report, and report a bug of the auditor.",
     Verdict.VIOLATED: _of_violated,
     Verdict.INCONCLUSIVE: _of_untested,
     Verdict.UNSUBSTANTIATED: _of_unproved,

@@ -9,6 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import job_summary, notebook, store
 from fedrec_auditor.reports.flat import flat
+from fedrec_auditor.reports.gate import Outcome
 from fedrec_auditor.reports.glance import summary
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
@@ -48,7 +49,7 @@ class Record(Contents):
     def read(cls, location: str | Path) -> Record:
         """The record of a run directory, or of a report.json.
 
-        InputError if it is missing, broken, edited or too new.
+        InputError if it is missing, broken, edited or of another version.
         """
         return store.read(Path(location), cls)
 
@@ -60,6 +61,13 @@ class Record(Contents):
         """
         store.write(self, Path(directory), gate)
         return Path(directory)
+
+    def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
+        """What ``auditor run`` exits with: 0, 1 for what ``gate`` fails, 3 for what is not known.
+
+        With a ``baseline``, an earlier record, 1 is for what got worse since then.
+        """
+        return Outcome.of(self, gate, baseline).code
 
     @property
     def violated(self) -> tuple[Finding, ...]:

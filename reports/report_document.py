@@ -44,7 +44,8 @@ def report_document(record: Contents) -> Passage:
     blocks += [Facts(tuple(said))] if said else []
     if seen:
         rows = tuple(
-            (g.severity.value, g.section.target, g.verdict, g.got_words, g.shortfall) for g in seen
+            (g.assessment.words, g.section.target, g.verdict, g.got_words, g.shortfall)
+            for g in seen
         )
         blocks.append(Grid("", HEADS, rows))
     if record.demonstrations:

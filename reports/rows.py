@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refute
 
 _DEEPEST = 32
 SCHEMA_VERSION: Literal[4] = 4
-"""``migrations`` says when it grows, and reads the versions before."""
+"""It grows when a field goes, is renamed, or means something else; others are refused."""
 
 
 class Row(BaseModel):
@@ -41,7 +41,7 @@ class Finding(Row):
     game that is not of one upload, and whose users the claim is then judged for; empty where these
     are the data's.
     Of a refuted claim ``holds_at`` is the delta at which its epsilon does hold, where that is known
-    exactly, and ``repair`` the settings of the system with which the claim is proved.
+    exactly; of one that is not proved ``repair`` are settings of the system with which it is.
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -281,6 +281,11 @@ class MessagesRow(Row):
     sent: int
     empty: int
     oversized: int
+
+    @property
+    def unread(self) -> int:
+        """How many attacks leave out."""
+        return self.empty + self.oversized
 
 
 class ReproducedRow(Row):

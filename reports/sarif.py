@@ -30,7 +30,8 @@ LEVELS = {
     Verdict.INCONCLUSIVE: "note",
 }
 """The level of a result; other verdicts are no result."""
-_LEAK, _CHECK = "LEAK", "CHECK"
+_LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
+_UNKNOWN_MEANING = "Too little was looked at to say how bad it is at most."
 _CHECK_MEANING = "A check of what no epsilon tells failed."
 _LEAK_MEANING = (
     "An attack gets more from the uploads than is guessed without them, or so large an epsilon is "
@@ -44,10 +45,11 @@ def render(
     checks: Sequence[CheckRow] = (),
     place: tuple[str, int] = ("report.json", 1),
 ) -> bytes:
-    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, unproved ones notes.
+    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, what is open notes.
 
     Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
     """
+    seen = glances(record, gate.leak_margin)
     results = [
         _result(
             str(finding.verdict),
@@ -73,8 +75,13 @@ def render(
     ]
     results += [
         _result(_LEAK, "warning", f"{glance.exposed}.", glance.section.target, "epsilon shown")
-        for glance in glances(record, gate.leak_margin)
-        if not glance.leaking and glance.leak_severity in (Severity.CRITICAL, Severity.HIGH)
+        for glance in seen
+        if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH)
+    ]
+    results += [
+        _result(_UNKNOWN, "note", f"{glance.unknown}.", glance.section.target, "")
+        for glance in seen
+        if glance.assessment.gap and (glance.section.attacks or glance.section.skipped)
     ]
     results += [
         _result(_CHECK, "error", f"{row.check}: {row.reason}", row.target, row.check)
@@ -83,6 +90,7 @@ def render(
     ]
     meanings = {str(verdict): (verdict.meaning, level) for verdict, level in LEVELS.items()}
     meanings[_LEAK] = (_LEAK_MEANING, "warning")
+    meanings[_UNKNOWN] = (_UNKNOWN_MEANING, "note")
     if checks:
         meanings[_CHECK] = (_CHECK_MEANING, "error")
     index = {name: position for position, name in enumerate(meanings)}

@@ -28,11 +28,13 @@ def schema() -> dict[str, Any]:
     found["properties"] |= {
         "$schema": {"const": IDENTIFIER, "description": "The schema of this file."},
         "severity": {
-            "description": "How bad it is of each target, by the rule of this number.",
+            "description": "How bad each target is at least, by the rule of this number; worse is "
+            "not excluded of those not_assessed, for the reason there.",
             "type": "object",
             "additionalProperties": False,
-            "required": ["rule", "targets"],
+            "required": ["not_assessed", "rule", "targets"],
             "properties": {
+                "not_assessed": {"type": "object", "additionalProperties": {"type": "string"}},
                 "rule": {"type": "integer", "minimum": 1},
                 "targets": {
                     "type": "object",

@@ -33,7 +33,11 @@ _BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Section:
-    """All that a record says of one target; ``others`` are bounds that no finding quotes."""
+    """All that a record says of one target; ``others`` are bounds that no finding quotes.
+
+    ``users`` is the number of users of the data, None without data; ``quick`` says that the audit
+    was, ``paper`` that the system is one of ours, after a paper.
+    """
 
     target: str
     findings: tuple[Finding, ...]
@@ -42,6 +46,9 @@ class Section:
     utility: tuple[UtilityRow, ...] = ()
     messages: MessagesRow | None = None
     others: tuple[Measurement, ...] = ()
+    users: int | None = None
+    quick: bool = False
+    paper: bool = False
 
     def __repr__(self) -> str:
         """The target, its verdict and why."""
@@ -57,7 +64,7 @@ class Section:
     @property
     def unplayed(self) -> tuple[str, ...]:
         """The attacks of which there is a reason why they did not run, and no figure at all."""
-        played = {row.attack for row in self.attacks}
+        played = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in played))
 
     @property
@@ -74,6 +81,7 @@ class Section:
 
 def sections(record: Contents) -> tuple[Section, ...]:
     """One section a target, in the order in which the record first names them."""
+    data = record.provenance.data
     parts = ("findings", "attacks", "skipped", "utility", "measurements")
     names = dict.fromkeys(row.target for part in parts for row in getattr(record, part))
     quoted = [(f.target, f.measured) for f in record.findings]
@@ -91,6 +99,9 @@ def sections(record: Contents) -> tuple[Section, ...]:
             utility=of(name, record.utility),
             messages=next(iter(of(name, record.messages)), None),
             others=of(name, others),
+            users=None if data is None else data.n_users,
+            quick=record.plan.get("quick") is True,
+            paper=isinstance(named := record.plan.get("targets"), list | tuple) and name in named,
         )
         for name in names
     )

@@ -7,15 +7,16 @@ docs/reading-a-report.md tells the rule in words. It reads nothing but rows of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, promises_little
-from fedrec_auditor.reports.leaks import Leak
+from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 
-SEVERITY_RULE = 3
+SEVERITY_RULE = 4
 """The number of the rule; another rule has another."""
 MUCH, SOME = 0.5, 0.2
 """Of what guessing leaves open, the share that an attack must win to be critical, or high."""
@@ -42,17 +43,54 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-def severity_of(section: Section, leaks: Sequence[Leak]) -> Severity:
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A lower bound on how bad something is: ``level``, from what was looked at.
+
+    ``gap`` names what was not assessed and why, for which it may be worse; empty where it was.
+    """
+
+    level: Severity
+    gap: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """The level; one that is low only because nobody looked is not assessed."""
+        unknown = self.gap and self.level is Severity.LOW
+        return Severity.NOT_ASSESSED if unknown else self.level
+
+    @property
+    def words(self) -> str:
+        """The severity, and that it may be worse."""
+        worse = self.gap and self.severity is self.level
+        return f"{self.severity}{' or worse' if worse else ''}"
+
+    def fails(self, worst: Severity) -> bool | None:
+        """Whether the level is ``worst`` or worse; None if that is not known."""
+        if self.level.place <= worst.place:
+            return True
+        return None if self.gap else False
+
+
+def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     """The worse of claim and leak; a refuted claim whose leak is high or worse is critical.
 
-    Where neither was looked at, the system is not assessed. ``leaks`` are those of the section's
-    target; what beats guessing by less is none.
+    What is not known of either is not known of both, unless it is critical already. ``leaks`` are
+    those of the section's target; what beats guessing by less is none.
     """
-    claim, leak = claim_severity(section.headline_finding), leak_severity(section, leaks)
-    if section.violated and leak is not None and leak.place <= Severity.HIGH.place:
-        return Severity.CRITICAL
-    looked_at = [each for each in (claim, leak) if each is not None]
-    return min(looked_at, key=lambda each: each.place, default=Severity.NOT_ASSESSED)
+    finding = section.headline_finding
+    claim, leak = claim_severity(finding), leak_severity(section, leaks)
+    gaps = [leak.gap]
+    if finding is not None and claim is None:
+        gaps.insert(0, "claim (not judged for what it speaks of)")
+    level = min(leak.level, claim or leak.level, key=lambda each: each.place)
+    if section.violated and leak.level.place <= Severity.HIGH.place:
+        level = Severity.CRITICAL
+    return Assessment(level, _gap_of(level, "; ".join(filter(None, gaps))))
+
+
+def _gap_of(level: Severity, gap: str) -> str:
+    return "" if level is Severity.CRITICAL else gap
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
@@ -71,23 +109,37 @@ def claim_severity(finding: Finding | None) -> Severity | None:
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 
 
-def leak_severity(section: Section, leaks: Sequence[Leak]) -> Severity | None:
-    """How bad what an adversary was shown to learn is; None where too little was looked at.
+def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
+    """How bad what an adversary was shown to learn is, and why more may be learned.
 
-    That is where no epsilon was shown, and of the attacks none ran, or fewer than could not run
-    and none of them won anything.
+    It is assessed if more attacks were held against guessing than could not run, and most messages
+    could be read. Attacks that make nothing worse than medium do not count, nor does an epsilon of
+    a game: neither excludes what another attack would have got.
     """
     shown = [bound.epsilon for bound in shown_bounds(section)]
-    played = {row.attack for row in section.attacks}
-    if not shown and not leaks and len(played) <= len(section.unplayed):
-        return None
     won = most_won(leaks)
     guessed = guess_probability(max(shown, default=0.0))
     if won >= MUCH:
-        return Severity.CRITICAL
-    if won >= SOME or guessed >= VACUOUS_GUESS:
-        return Severity.HIGH
-    return Severity.MEDIUM if leaks or guessed >= LIKELY else Severity.LOW
+        level = Severity.CRITICAL
+    elif won >= SOME or guessed >= VACUOUS_GUESS:
+        level = Severity.HIGH
+    else:
+        level = Severity.MEDIUM if leaks or guessed >= LIKELY else Severity.LOW
+    why = _unassessed(section)
+    return Assessment(level, _gap_of(level, f"leak ({why})" if why else ""))
+
+
+def _unassessed(section: Section) -> str:
+    """Why the attacks that ran exclude no leak; empty where they do as far as attacks can."""
+    counts, unplayed = section.messages, len(section.unplayed)
+    if counts is not None and 2 * counts.unread > counts.sent:
+        return f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
+    if len({row.attack for row in comparable(section) if row.family not in MILD}) > unplayed:
+        return ""
+    played = dict.fromkeys(row.attack for row in section.attacks)
+    if unplayed:
+        return f"{unplayed} of {unplayed + len(played)} attacks could not run here"
+    return f"only {', '.join(played)} ran" if played else "no attack ran"
 
 
 def most_won(leaks: Sequence[Leak]) -> float:

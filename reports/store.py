@@ -23,7 +23,6 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
 from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.migrations import judged_again, present
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.schema import IDENTIFIER
 from fedrec_auditor.reports.severity import SEVERITY_RULE
@@ -122,8 +121,7 @@ def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
 def read(location: Path, kind: type[Kept]) -> Kept:
     """The record, as a ``kind`` of contents, of a run directory or of a report.json.
 
-    One of an older version is read as the present one, see ``migrations``. InputError if it is
-    missing, broken, edited or too new.
+    InputError if it is missing, broken, edited or of another version.
     """
     path = location if location.is_file() else location / RECORD
     try:
@@ -139,13 +137,16 @@ def read(location: Path, kind: type[Kept]) -> Kept:
         raise InputError(
             f"Expected JSON in {path}, got something else ({error}). Run the audit again."
         ) from error
-    raw, version = present(raw, path)
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise InputError(
+            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
+            "the version of the auditor that wrote it, or run the audit again."
+        )
     told = raw.pop("severity", None)
     raw.pop("$schema", None)
     try:
         record = kind.model_validate(raw)
-        if version != SCHEMA_VERSION:
-            record = judged_again(record, version)
         encode(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -237,9 +238,13 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the rule, and what it says of each target."""
-    words = {each.section.target: each.severity.value for each in glances(record)}
-    return {"rule": SEVERITY_RULE, "targets": words}
+    """The number of the rule, what it says of each target, and why some may be worse."""
+    asked = {each.section.target: each.assessment for each in glances(record)}
+    return {
+        "rule": SEVERITY_RULE,
+        "targets": {name: str(each.severity) for name, each in asked.items()},
+        "not_assessed": {name: each.gap for name, each in asked.items() if each.gap},
+    }
 
 
 def _check_severity(told: Any, record: Contents, path: Path) -> None:
@@ -249,8 +254,8 @@ def _check_severity(told: Any, record: Contents, path: Path) -> None:
     derived = _severity(record)
     if told != derived:
         raise InputError(
-            f"Expected severity {derived['targets']} in {path}, as its rows give it, got "
-            f"{told.get('targets')!r}. The file was edited; run the audit again."
+            f"Expected severity {derived} in {path}, as its rows give it, got {told}. The file was "
+            "edited; run the audit again."
         )
 
 

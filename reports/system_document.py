@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import plots, say
-from fedrec_auditor.reports.attack_map import AttackMap
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
@@ -212,10 +211,19 @@ def _attacks(
         blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
     if more := leaking[_MOST:]:
         title = f"{counted(len(more), 'more figure')} above guessing"
-        blocks.append(Passage(title, (_briefly(more),), folded=True, detail=True))
+        blocks.append(
+            Passage(title, (_briefly([leak.row for leak in more]),), folded=True, detail=True)
+        )
     if glance.little:
         title = f"{counted(len(glance.little), 'figure')} little above guessing"
-        blocks.append(Passage(title, (_briefly(glance.little),), folded=bool(leaking), detail=True))
+        blocks.append(
+            Passage(
+                title,
+                (_briefly([leak.row for leak in glance.little]),),
+                folded=bool(leaking),
+                detail=True,
+            )
+        )
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
@@ -259,20 +267,21 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     return Grid(caption, tuple(heads), tuple(map(tuple, rows)))
 
 
-def _briefly(leaking: Sequence[Leak]) -> Grid:
+def _briefly(rows: Sequence[AttackRow], above: Sequence[Leak] = ()) -> Grid:
+    marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
+    marked = "; ↑: above guessing, ↗: little above, corrected for all that were tried"
     return Grid(
-        "With intervals, and the best guess",
+        f"With intervals, and the best guess{marked if marks else ''}",
         ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
         tuple(
             (
                 f"{row.attack}, {row.vantage}",
                 row.metric,
-                f"{brief(row.value)} {ends_words(row)}",
-                brief(leak.baseline),
+                f"{brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
+                "" if row.baseline is None else brief(row.baseline),
                 ends_words(row.ahead) if row.ahead else "",
             )
-            for leak in leaking
-            for row in (leak.row,)
+            for row in rows
         ),
     )
 
@@ -316,41 +325,16 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
 
 
 def _map(glance: Glance) -> Passage:
-    """Every figure, by the part of the upload that it reads."""
-    attacks = AttackMap.of(glance.section.attacks)
-    leaking, little = ({id(leak.row) for leak in x} for x in (glance.leaking, glance.little))
-
-    def cell(row: AttackRow | None, *, beside: bool) -> Cell:
-        if row is None:
-            return ""
-        guess = f" / {brief(row.baseline)}" if beside and row.baseline is not None else ""
-        above = id(row) in leaking
-        mark = " ↑" if above else " ↗" if id(row) in little else ""
-        return Said(f"{brief(row.value)}{mark}{guess}", (), "bad" if above else "")
-
-    rows = tuple(
-        (
-            f"{line.attack}, {line.vantage}",
-            line.figure,
-            *(cell(row, beside=line.guessed is None) for row in line.cells),
-            "" if line.guessed is None else brief(line.guessed),
-        )
-        for line in attacks.rows
-    )
-    table = Grid(
-        "By part of the upload. ↑: above guessing, ↗: little above, corrected for all that were "
-        "tried. Behind a stroke: what is guessed without the uploads. Intervals: report.json",
-        ("Attack, who looks", "Figure", *attacks.parts, "Guessed without"),
-        rows,
-    )
+    """Every figure, beside what is guessed."""
+    above = (*glance.leaking, *glance.little)
     count = counted(len(glance.section.attacks), "figure")
-    title = f"All {count}, {len(leaking) + len(little)} of them above guessing"
-    return Passage(title, (table,), folded=True, detail=True)
+    title = f"All {count}, {len(above)} of them above guessing"
+    return Passage(title, (_briefly(glance.section.attacks, above),), folded=True, detail=True)
 
 
 def _skipped(section: Section) -> Passage:
     unplayed = set(section.unplayed)
-    some = {row.attack for row in section.skipped} - unplayed
+    some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     from_some = f", {len(some)} from some vantage" if some else ""
     return Passage(
         f"Attacks that could not run: {len(unplayed)} at all{from_some}",

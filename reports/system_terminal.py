@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 
 def render_system(record: Contents, glance: Glance, console: Console) -> None:
     """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
-    title = f"{glance.section.target}: {glance.severity.value}"
+    title = f"{glance.section.target}: {glance.assessment.words}"
     print_line(console, title, style=SEVERITIES[glance.severity] or "bold")
     document_terminal.write(system_document(record, glance), console)

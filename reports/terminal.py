@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
 from fedrec_auditor.reports import demonstrations, document_terminal
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.glance import Glance, gated, glances, summary
-from fedrec_auditor.reports.leaks import leak_line, leaks
+from fedrec_auditor.reports.gate import Outcome
+from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
     print_hanging,
@@ -68,18 +67,17 @@ def render(record: Contents, console: Console) -> None:
         print_hanging(console, error, "error:", style="bold red")
 
 
-def render_gate(record: Contents, gate: Gate, baseline: Contents | None, console: Console) -> None:
-    """Print what the exit code rests on beside findings: the worst leak, and what got worse."""
-    failing, unknown = gated(record, gate)
-    told = leaks(record, gate.leak_margin) or not (failing or unknown)
-    if gate.fail_on is FailOn.LEAK and told:
-        print_hanging(console, leak_line(record, gate.leak_margin))
-    for glance in failing:
+def render_gate(outcome: Outcome, gate: Gate, console: Console) -> None:
+    """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
+    if outcome.leak:
+        print_hanging(console, outcome.leak)
+    for glance in outcome.failing:
         print_hanging(console, glance.exposed, "fails:", style="bold red")
-    for glance in unknown:
-        print_hanging(console, glance.exposed, "not assessed:", style="yellow")
-    if baseline is not None:
-        compared = Comparison.of(record, baseline, gate)
+    so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
+    for line in outcome.unassessed:
+        allowed = ". Allowed" if NOT_ASSESSED in gate.allow else so
+        print_hanging(console, f"{line}{allowed}", "not assessed:", style="yellow")
+    if (compared := outcome.compared) is not None:
         for line in compared.worse:
             print_hanging(console, line, "worse:", style="bold red")
         for line in (*compared.differences, *compared.uncertain):
@@ -117,9 +115,9 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
 
     names = [printable(glance.section.target) for glance in seen]
     room = min(max(map(cell_len, names), default=0), _NAME)
-    levels = max((len(glance.severity.value) for glance in seen), default=0)
+    levels = max((len(glance.assessment.words) for glance in seen), default=0)
     for glance, name in zip(seen, names, strict=True):
-        level = glance.severity.value
+        level = glance.assessment.words
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
         text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
         text.stylize(SEVERITIES[glance.severity], 0, len(level))

@@ -95,6 +95,12 @@ def utility_line(section: Section, record: Contents) -> str:
     return f"{said} {_verdict(section)[1]}".strip()
 
 
+def cut_short(section: Section) -> str:
+    """How many of how many rounds a quick audit trained; empty if all."""
+    notes = (row.paper_note.partition(CUT)[2] for row in section.utility)
+    return next((note.partition(" rounds")[0] for note in notes if note), "")
+
+
 def shortfall(section: Section) -> str:
     """What a system does not beat, with the figure to name; empty if all, or not measured."""
     row, (than, said) = telling(section.utility), _verdict(section)
@@ -124,9 +130,7 @@ def _verdict(section: Section) -> tuple[str, str]:
     else:
         return "", ""
     of_all = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
-    cut = next((row.paper_note for row in rows if CUT in row.paper_note), "")
-    if cut:
-        after = cut[cut.index(CUT) + len(CUT) :].partition(" rounds")[0]
+    if after := cut_short(section):
         return than, (
             f"{of_all} shown to be better than {than} after {after} rounds; whether the whole "
             "training is, a full audit tells."

@@ -9,17 +9,20 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import AsJson
+from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED
+from fedrec_auditor.auditor.commands.options import Allow, AsJson
 
 
 def command(
     before: Annotated[Path, typer.Argument(help="The earlier run, or its report.json.")],
     now: Annotated[Path, typer.Argument(help="The later run, or its report.json.")],
+    allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two audits: exit with 1 if a verdict, an epsilon or an attack is worse in the later.
 
-    With 3 if nothing is, but one was not completed or they have nothing in common.
+    With 3 if nothing is, but one was not completed, they have nothing in common, or a system of the
+    later was not assessed.
 
     Verdicts, what is shown and proved of epsilon, what attacks get and utility, beyond noise; the
     systems, claims, settings, versions and data that differ.
@@ -37,4 +40,5 @@ def command(
         print(json.dumps(plain(dataclasses.asdict(compared)), indent=2))
     else:
         render_comparison(compared, Console())
-    raise typer.Exit(compared.code)
+    unknown = compared.unassessed and NOT_ASSESSED not in (allow or ())
+    raise typer.Exit(compared.code or (INCOMPLETE if unknown else 0))

@@ -131,7 +131,7 @@ def command(
             for label, text in said:
                 print(entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()
-    gate = Gate(fail_on, allow or [])
+    gate = Gate(fail_on.of_claims, allow or [])
     raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
 
 

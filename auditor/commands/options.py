@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import INCONCLUSIVE, FailOn
+from fedrec_auditor.accountants.verdict import INCONCLUSIVE, NOT_ASSESSED, FailOn
 from fedrec_auditor.auditor.machine.output import tell
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, help_of, option_of, said_of
@@ -43,6 +43,7 @@ class Allowed(StrEnum):
     """What may be allowed to be no failure."""
 
     INCONCLUSIVE = INCONCLUSIVE
+    NOT_ASSESSED = NOT_ASSESSED
 
 
 Out = Annotated[Path, typer.Option(help="Run directory for the reports.")]
@@ -61,8 +62,8 @@ FailAt = Annotated[
 FailAtVerdict = Annotated[
     FailOn,
     typer.Option(
-        help="Exit with 1 if the verdict is at this level or above; leak, as violated, and no "
-        "severity: no attack is played."
+        help="Exit with 1 if the verdict is at this level or above. No attack is played: leak, "
+        "critical and high are as violated, medium is as unsubstantiated."
     ),
 ]
 LeakMargin = Annotated[
@@ -71,7 +72,10 @@ LeakMargin = Annotated[
 ]
 Allow = Annotated[
     list[Allowed] | None,
-    typer.Option(help="inconclusive: exit with 3 for no sample that is too small."),
+    typer.Option(
+        help="Do not exit with 3 for it. inconclusive: a sample too small to refute; not-assessed: "
+        "a system whose leak or severity is not known, for a gate on these."
+    ),
 ]
 Baseline = Annotated[
     Path | None,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
-from fedrec_auditor.auditor.commands.options import Allowed, Baseline
-from fedrec_auditor.auditor.commands.run import exit_code
+from fedrec_auditor.auditor.commands.options import Allow, Baseline
 from fedrec_auditor.auditor.machine.output import spare_output, tell
 
 
@@ -18,10 +18,7 @@ def command(
     fail_on: Annotated[
         FailOn, typer.Option(help="Which findings junit.xml calls failures.")
     ] = FailOn.VIOLATED,
-    allow: Annotated[
-        list[Allowed] | None,
-        typer.Option(help="inconclusive: a sample that is too small is no error in junit.xml."),
-    ] = None,
+    allow: Allow = None,
     leak_margin: Annotated[
         float,
         typer.Option(help="The share of what guessing leaves open that an attack must win."),
@@ -38,6 +35,7 @@ def command(
     from rich.console import Console
 
     from fedrec_auditor.reports import picture_files, store, table_files, terminal
+    from fedrec_auditor.reports.gate import Outcome
     from fedrec_auditor.reports.record import Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
@@ -45,13 +43,16 @@ def command(
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
+    outcome = Outcome.of(record, gate, before)
+    if before is None:  # rendered, whatever the gate says
+        outcome = replace(outcome, code=0)
     record.save(directory, gate)
     drawn = None if figures is None else picture_files.write_pictures(record, figures)
     listed = () if tables is None else table_files.write_tables(record, tables)
     with spare_output("The reports are written."):
         console = Console()
         terminal.render(record, console)
-        terminal.render_gate(record, gate, before, console)
+        terminal.render_gate(outcome, gate, console)
         first, *others, source = store.FILES
         text = f"Rendered {directory / first}, {', '.join(others)} from {source}."
         console.out(text, highlight=False)
@@ -64,5 +65,4 @@ def command(
         terminal.render_pointer(record, directory, console)
     if drawn is not None and drawn.no_png:
         tell(drawn.no_png)
-    if before is not None:
-        raise typer.Exit(exit_code(record, gate, before))
+    raise typer.Exit(outcome.code)

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import (
-    INCOMPLETE,
-    LEAK_MARGIN,
-    FailOn,
-    Gate,
-)
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
     Allow,
     Baseline,
@@ -33,7 +28,6 @@ from fedrec_auditor.auditor.machine.output import spare_output, tell
 from fedrec_auditor.auditor.plan.plan import DATA, Plan, option_of
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.record import Record
 
 
@@ -88,7 +82,9 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
     from fedrec_auditor.reports import store, terminal
+    from fedrec_auditor.reports.gate import Outcome
 
+    outcome = Outcome.of(record, gate, baseline)
     if record.errors:
         tell(
             f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
@@ -97,32 +93,8 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
     with spare_output(f"Read {out / 'report.md'}."):
         console = Console()
         terminal.render(record, console)
-        terminal.render_gate(record, gate, baseline, console)
+        terminal.render_gate(outcome, gate, console)
         first, *others = store.FILES
         console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
         terminal.render_pointer(record, out, console)
-    raise typer.Exit(exit_code(record, gate, baseline))
-
-
-def exit_code(record: Record, gate: Gate, baseline: Record | None = None) -> int:
-    """3 for a failed piece, else what ``gate`` says of the findings, of leaks and severities.
-
-    With a ``baseline`` 1 is for what got worse since then only, and 3 if nothing is in both.
-    """
-    from fedrec_auditor.reports.comparison import Comparison
-    from fedrec_auditor.reports.glance import gated
-
-    if record.errors:
-        return INCOMPLETE
-    failing: bool | None = None
-    unknown: tuple[Glance, ...] = ()
-    if baseline is not None:
-        compared = Comparison.of(record, baseline, gate)
-        failing = bool(compared.worse)
-        if not (failing or compared.shared):
-            return INCOMPLETE
-    else:
-        failed, unknown = gated(record, gate)
-        failing = True if failed else None
-    code = gate.code((finding.verdict for finding in record.findings), failing=failing)
-    return INCOMPLETE if unknown and not code else code
+    raise typer.Exit(outcome.code)

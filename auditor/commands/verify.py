@@ -130,7 +130,7 @@ def command(
         waived = allow or []
         found = findings.waiving(waived)
         faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
-        gate = Gate(fail_on, waived)
+        gate = Gate(fail_on.of_claims, waived)
         code = gate.code([found.verdict])
         if as_json:
             text = json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)

@@ -20,16 +20,19 @@ from fedrec_auditor.accountants.verdict import (
     refutes_assumptions,
 )
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
-from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.objects import settled
 from fedrec_auditor.auditor.worlds.power import too_few_trainings
 from fedrec_auditor.reports.rows import Finding, SkippedRow
+from fedrec_auditor.reports.words import settings_words
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim, Target
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+_OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
+"""Settings that no repair may change: how long is trained, and what others do."""
 _MOST_COPIES = 10**10
 """Most copies of which the delta that holds is told: of more it takes minutes."""
 
@@ -199,8 +202,9 @@ def evaluate(
     notes = [scoped.note, *faults]
     mechanism = target.mechanism(scoped.scope, population)
     holds, repair = None, ""
-    if finding.verdict is Verdict.VIOLATED:
+    if finding.verdict in (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED):
         repair = _repair(target, scoped, population, accountants)
+    if finding.verdict is Verdict.VIOLATED:
         holds = None if mechanism is None else _what_holds(mechanism, scoped.claim.epsilon)
     if holds is not None:
         notes.append(
@@ -306,19 +310,27 @@ def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
 def _repair(
     target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
-    """The setting that repairs a system as published, if the same claim is then proved."""
-    if getattr(target, "as_published", False) is not True:
-        return ""
-    mended = settled(target, {"as_published": False}, target.name)
-    for again in mended.scoped_claims(population):
-        asked = (again.scope, again.delta, again.claim.scope)
-        if asked != (scoped.scope, scoped.delta, scoped.claim.scope):
-            continue
-        proof = least_upper_bound(mended, again.scope, population, again.delta, accountants)
-        judged = Finding.of(
-            target.name, again.claim, again.scope, delta=again.delta, accounted=proof
-        )
-        larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
-        if judged.verdict is Verdict.CONSISTENT and not larger:
-            return "as_published=false"
+    """The settings that its papers know to repair a system, if the same claim is then proved."""
+    known = {
+        settings_words(entry.repaired).removeprefix("--set "): entry.repaired
+        for paper in papers().values()
+        for entry in paper.entries
+        if target.name in entry.system
+        and entry.repaired
+        and _OF_THE_WORLD.isdisjoint(entry.repaired)
+        and all(hasattr(target, name) for name in entry.repaired)
+    }
+    for words, settings in known.items():
+        mended = settled(target, settings, target.name)
+        for again in mended.scoped_claims(population):
+            asked = (again.scope, again.delta, again.claim.scope)
+            larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
+            if larger or asked != (scoped.scope, scoped.delta, scoped.claim.scope):
+                continue
+            proof = least_upper_bound(mended, again.scope, population, again.delta, accountants)
+            judged = Finding.of(
+                target.name, again.claim, again.scope, delta=again.delta, accounted=proof
+            )
+            if judged.verdict is Verdict.CONSISTENT:
+                return words
     return ""

@@ -107,7 +107,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
     )
     none = record.model_copy(update={"attacks": rows})
     assert comparable(none) == leaks(none) == ()
-    assert leak_line(none, 0.05).startswith("No leak: of 0 attack rows")
+    assert leak_line(none, 0.05).startswith("No leak found: of 0 attack rows")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])

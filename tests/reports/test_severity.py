@@ -10,7 +10,6 @@ import pytest
 
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
-from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.reports import junit, sarif
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import corrected_high, left_open
@@ -53,11 +52,12 @@ def seen(
 @pytest.mark.parametrize(
     ("claimed", "proved", "shown", "attack", "expected"),
     [
-        (1.0, 1.0, 1.0, None, Severity.LOW),
+        (1.0, 1.0, 1.0, None, Severity.NOT_ASSESSED),  # a game, and no attack
+        (1.0, 1.0, 1.0, 0.0, Severity.LOW),
         (1.0, None, None, None, Severity.MEDIUM),  # unproved
         (9.0, 9.0, None, None, Severity.MEDIUM),  # vacuous
         (math.inf, math.inf, None, None, Severity.MEDIUM),  # no claim
-        (math.inf, 1.0, None, None, Severity.LOW),  # no claim, but a proof
+        (math.inf, 1.0, None, 0.0, Severity.LOW),  # no claim, but a proof
         (1.0, None, 1.5, None, Severity.HIGH),  # refuted
         (1.0, None, 7.0, None, Severity.CRITICAL),  # refuted, and a bit is guessed
         (1.0, None, 1.5, 0.3, Severity.CRITICAL),
@@ -83,7 +83,7 @@ def test_the_rule(
 
 def test_a_contradiction_is_critical_and_nobody_looking_is_no_leak(record: Record) -> None:
     assert seen(record, judged(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
-    assert seen(record, judged(record, 1.0, 1.0, None)).leak_severity is None
+    assert seen(record, judged(record, 1.0, 1.0, None)).leak.severity is Severity.NOT_ASSESSED
     assert seen(record, None, won(record, 0.0)).severity is Severity.LOW
 
 
@@ -95,8 +95,12 @@ def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
     assert seen(record, None, skipped=unread).severity is Severity.NOT_ASSESSED
     assert seen(record, None, won(record, 0.0), skipped=unread).severity is Severity.NOT_ASSESSED
     assert seen(record, None, won(record, 0.3), skipped=unread).severity is Severity.HIGH
-    assert seen(record, judged(record, 1.0, 1.0, None), skipped=unread).severity is Severity.LOW
-    assert seen(record, judged(record, 1.0, None, None), skipped=unread).leak_severity is None
+    upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
+    assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, open_, skipped=unread).assessment.words == "Medium or worse"
+    assert seen(record, open_, skipped=unread).learned == "not assessed"
+    some = seen(record, upheld, won(record, 0.15), skipped=unread)
+    assert (some.severity, some.learned) == (Severity.MEDIUM, "medium or worse")
 
 
 @pytest.mark.parametrize(
@@ -104,9 +108,9 @@ def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
     [
         (FailOn.LEAK, math.inf, math.inf, 1),  # no attack won a thing: the epsilon is the leak
         (FailOn.LEAK, 3.0, 2.3, 1),
-        (FailOn.LEAK, 1.0, 0.5, 0),
+        (FailOn.LEAK, 1.0, 0.5, 3),  # an epsilon of a game assesses no leak
         (FailOn.LEAK, 1.0, None, 3),
-        (FailOn.CRITICAL, math.inf, math.inf, 0),
+        (FailOn.CRITICAL, math.inf, math.inf, 3),
         (FailOn.HIGH, math.inf, math.inf, 1),
         (FailOn.MEDIUM, math.inf, None, 1),  # nothing is claimed, and nothing proved
         (FailOn.MEDIUM, None, None, 3),
@@ -121,7 +125,7 @@ def test_a_gate_follows_the_severity_that_is_printed(
     skipped = (SkippedRow(target="it", attack="a", reason="It reads nothing."),)
     rows = {"findings": one, "attacks": (), "utility": (), "measurements": (), "skipped": skipped}
     judged_record, gate = record.model_copy(update=rows), Gate(level)
-    assert exit_code(judged_record, gate) == code
+    assert judged_record.exit_code(gate) == code
     suite = junit.render(judged_record, gate).decode()
     assert ('type="SEVERITY"' in suite) == (code == 1)
     assert ('type="NOT ASSESSED"' in suite) == (code == 3)
@@ -138,7 +142,7 @@ def test_mild_attacks_and_a_bound_under_an_assumption_do_not_count(record: Recor
         assert seen(record, upheld, won(record, 0.9, family)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = upheld.model_copy(update={"measured": assumed})
-    assert seen(record, doubtful).leak_severity is None
+    assert seen(record, doubtful).leak.level is Severity.LOW
 
 
 def test_all_that_was_read_is_told_each_once(record: Record) -> None:
@@ -181,9 +185,10 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.unplayed == ("linkage",)
-    other = skipped[0].model_copy(update={"attack": "gradient-inversion"})
-    assert seen(record, claimed, row, skipped=(*skipped, other)).got.startswith("hardly tested: no")
+    assert glance.got.startswith("hardly tested: no attack")
+    second = row.model_copy(update={"attack": "interaction-reconstruction"})
+    glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.got == (
-        "no attack beat guessing (0 of 1 figure; 1 attack could not run; an advantage of up to "
+        "no attack beat guessing (0 of 2 figures; 1 attack could not run; an advantage of up to "
         "0.15 is not ruled out)"
     )

@@ -156,7 +156,8 @@ def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
     assert found.verdict is Verdict.VIOLATED
     assert "delta = 0.6321" in found.note
     assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
-    assert found.repair == ""  # the paper's own flip has no repaired variant
+    assert found.repair == "keep=0.731"  # known to the catalogue, and proved at epsilon 1 alone
+    assert evaluated(DplcfAp(epsilon=0.5)).repair == ""
 
 
 def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> None:

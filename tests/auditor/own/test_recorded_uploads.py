@@ -15,7 +15,6 @@ from pyarrow import parquet
 from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Gate, Verdict
-from fedrec_auditor.auditor.commands.run import exit_code
 from fedrec_auditor.auditor.own.recorded_uploads import record_plan
 from fedrec_auditor.auditor.plan.objects import identity, is_ours
 from fedrec_auditor.auditor.plan.plan import make_plan
@@ -198,8 +197,8 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert "auditor run MODULE:OBJECT" in finding.reason
     (seen,) = glances(record)
     assert "audit the client (auditor run MODULE:OBJECT)" in seen.line
-    assert exit_code(record, Gate()) == 3
-    assert exit_code(record, Gate(allow=("inconclusive",))) == 0
+    assert record.exit_code(Gate()) == 3
+    assert record.exit_code(Gate(allow=("inconclusive",))) == 0
     nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
     assert [f.verdict for f in nothing.findings] == [Verdict.NO_CLAIM]
 
