@@ -143,7 +143,7 @@ def one_use(event: DpEvent) -> DpEvent:
     >>> one_use(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
-    if not isinstance(event, tuple(_SAMPLING)) or not hasattr(event, "event"):
+    if not isinstance(event, tuple(SAMPLED_UNDER)) or not hasattr(event, "event"):
         return event
     parts = leaves(event.event)
     if not parts:
