@@ -52,17 +52,14 @@ class ItemOrder:
     """A recording whose manifest says which item each row is, where that could be found.
 
     ``assumed`` is a sentence on an order that the manifest does not state; ``doubt`` one on an
-    order that nothing supports, so that attacks without success prove nothing.
+    order that nothing supports, so that attacks without success prove nothing. ``notes`` are those
+    of the two that matter: where no reader reads a message, no order does.
     """
 
     recording: Recording
     assumed: str = ""
     doubt: str = ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Those of the two sentences that there are."""
-        return tuple(filter(None, (self.assumed, self.doubt)))
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -83,8 +80,10 @@ class ItemOrder:
             replace(recording, manifest=manifest.model_copy(update=own)), plain, senders
         )
         read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
+        declared = manifest.items is not None or manifest.rows is not None
+        place = recording.path / MANIFEST
         if (found := _evidence(read, matched)) is None:
-            return cls(recording=recording)
+            return cls(recording=recording, doubt="" if declared else _doubt(0.0, place))
         evidence, met = found
         items, titles = truth.interactions.items, truth.interactions.titles
         names = list(titles) or items.astype(np.str_).tolist()
@@ -92,19 +91,19 @@ class ItemOrder:
         values = [_support(evidence, met, order) for order in orders]
         stated, best = values[0], int(np.argmax(values))
         support, order = values[best], orders[best]
-        fits = support >= _DEVIATIONS
-        if fits and support < stated + _DEVIATIONS:  # it may be either
-            fits, support, order = stated >= _DEVIATIONS, stated, orders[0]
-        if not fits and (fitted := _fitted(evidence, met)) is not None:
-            fits, order, support = True, *fitted
-        place = recording.path / MANIFEST
+        fits = support >= (stated + _DEVIATIONS if best else _DEVIATIONS)  # or it may be either
+        fitted = None if declared and not best else _fitted(evidence, met)
+        if fitted is not None and fitted[1] > support:
+            fits, (order, support) = True, fitted
+        if not fits and declared:
+            return cls(recording=recording)
         if not fits:
-            declared = manifest.items is not None or manifest.rows is not None
-            return cls(recording=recording, doubt="" if declared else _doubt(max(values), place))
-        if order is orders[0] and rows == manifest.n_items:
+            doubt = _doubt(max(values), place)
+            return cls(recording=recording, doubt=doubt, notes=(doubt,))
+        if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
         said = _assumed(names, order, rows, (support, stated), place)
-        return cls(recording=_named(read, items, order, rows), assumed=said)
+        return cls(recording=_named(read, items, order, rows), assumed=said, notes=(said,))
 
 
 def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
@@ -127,10 +126,8 @@ def _rows(recording: Recording) -> int:
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
-def _evidence(
-    recording: Recording, matched: MatchedTruth
-) -> tuple[Floats, sparse.csr_array] | None:
-    """Evidence on rows, (n, R), in standard units, and items met (n, M); None if none is read.
+def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array]:
+    """Evidence on rows, (n, R), in standard units, and items met (n, M), of senders who tell some.
 
     Messages without senders are one user's, who met what all of them did.
     """
@@ -145,14 +142,14 @@ def _evidence(
     view = informative(transcript.view(transcript.shown, rng)).view.by_item()
     hidden = pseudonymous(view)
     seen = hidden or view
-    if reading.refusal(seen):
-        return None
     users = np.arange(seen.public.n_users) if hidden else subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_USERS])
-    ratio = reading.evidence(seen, users).log_ratio
-    if ratio is None:
+    if reading.refusal(seen):
         return None
-    told = np.clip(ratio, -SURE, SURE).astype(np.float64)
+    ratio = reading.evidence(seen, users).log_ratio
+    told = np.zeros((len(users), seen.public.n_items))
+    if ratio is not None:
+        told += np.clip(ratio, -SURE, SURE)
     met = data.ratings.astype(np.bool_).astype(np.float64)
     if hidden:
         told, met = told.mean(axis=0, keepdims=True), sparse.csr_array(met.sum(axis=0)[None])
@@ -161,12 +158,10 @@ def _evidence(
     told -= told.mean(axis=1, keepdims=True)
     size = told.std(axis=1, keepdims=True)
     some = np.flatnonzero((size[:, 0] > 0) & (np.diff(met.indptr) > 0))
-    return (told[some] / size[some], sparse.csr_array(met[some])) if len(some) else None
+    return told[some] / size[some], sparse.csr_array(met[some])
 
 
-def _orders(
-    manifest: Manifest, items: Ints, titles: list[str], rows: int
-) -> Iterator[Ints]:
+def _orders(manifest: Manifest, items: Ints, titles: list[str], rows: int) -> Iterator[Ints]:
     """Rows of the truth's items (M,), -1 of those that have none; first as the manifest says."""
     names = np.array(titles, dtype=np.str_)
     rank = np.arange(len(items))
@@ -262,10 +257,10 @@ def _assumed(
     first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
     special = rows - np.count_nonzero(order >= 0)
     return (
-        f"Assumed: of {rows:,} rows {first}, and so on; {special:,} are no item of the truth. So "
-        "messages agree with what their senders held by "
-        f"{support[0]:.1f} standard errors, by {support[1]:.1f} as {MANIFEST} has the rows. "
-        f'If that is right, say so: "items": [...] in {place}.'
+        f"Assumed: {first}, and so on (of {rows:,} rows {special:,} without an item of the truth). "
+        f"So messages agree with what their senders held by {support[0]:.1f} standard errors, by "
+        f"{support[1]:.1f} as {MANIFEST} has the rows. If that is right, say so: "
+        f'"items": [...] in {place}.'
     )
 
 
