@@ -137,8 +137,7 @@ def test_more_than_an_hour_is_announced_with_its_cause(caplog: pytest.LogCapture
     assert Workload.of(target, data).seconds > HOUR
     check_workload(target, data, DEFAULT, math.inf)
     (message,) = caplog.messages
-    assert "bpr-mf takes about" in message
-    assert "hours by its settings. Lower epochs=1,000,000" in message
+    assert "bpr-mf may take hours by its settings. Lower epochs=1,000,000" in message
 
 
 def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interactions) -> None:
