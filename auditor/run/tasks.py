@@ -217,7 +217,8 @@ class Audit:
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
-        assert (data := self.interactions) is not None, "there are none of claims only"
+        data = self.interactions
+        assert data is not None, "there are none of claims only"
         costs = {n: cost_of(as_trained(t, self.plan), data) for n, t in self.targets.items()}
         pairs = _LAID_OUT * data.n_users * data.n_items
 

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games.attribute import most_held
 from fedrec_auditor.auditor.games.game import FEWEST, NUMBERS
 from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
 from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST
 from fedrec_auditor.targets.recorded.recording import Recording
@@ -77,6 +77,11 @@ class Workload:
             seconds=cost.seconds,
         )
 
+    @property
+    def enough(self) -> float:
+        """Bytes that suffice however many workers share them, each keeping a quarter at most."""
+        return min(self.memory + min(self.kept, DEFAULT.memory), self.memory / (1 - SHARE))
+
     def held(self, compute: Compute) -> float:
         """Bytes that a worker holds at most, messages included as far as ``compute`` keeps them."""
         return self.memory + min(self.kept, compute.memory)
@@ -111,19 +116,20 @@ def check_workload(
     is announced.
     """
     work = Workload.of(target, interactions)
-    taken = work.held(compute)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
     name, value = _most_raised(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
-    for got, limit, size, unit, of, more in (
-        (taken, memory, 2**30, "GiB", " of memory", ", or give more with --memory"),
-        (work.kept, memory + free, 2**30, "GiB", " of memory and free disk", ""),
-        (work.seconds, LONGEST, 86_400, "days", "", ""),
+    gib = 2**30
+    for taken, limit, got, size, unit, more in (
+        (work.held(compute), memory, work.enough, gib, "GiB of memory", ", or give --memory {}"),
+        (work.kept, memory + free, work.kept, gib, "GiB of memory and free disk", ""),
+        (work.seconds, LONGEST, work.seconds, 86_400, "days", ""),
     ):
-        if got > limit:
+        if taken > limit:
+            asked = rounded_up(got / size)
             raise InputError(
-                f"Expected a training of {target.name} within {limit / size:,.3g} {unit}{of}, got "
-                f"about {got / size:,.3g} {unit} by its settings. {remedy}{more}."
+                f"Expected a training of {target.name} within {limit / size:,.3g} {unit}, got "
+                f"about {asked} {unit.split()[0]} by its settings. {remedy}{more.format(asked)}."
             )
     if work.seconds > HOUR:
         logger.warning(
@@ -131,6 +137,16 @@ def check_workload(
             target.name,
             remedy,
         )
+
+
+def rounded_up(value: float) -> str:
+    """Three digits that are no less, so that who gives as much has enough.
+
+    >>> rounded_up(6.8601), rounded_up(0.5), rounded_up(1234.0)
+    ('6.87', '0.5', '1,240')
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{float(f'{math.ceil(value / step) * step:.3g}'):,g}"
 
 
 def check_recording(recording: Recording, memory: float) -> None:

@@ -191,7 +191,7 @@ def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) 
     plan.write_text("targets = ['fmf-ldp']\n[settings.fmf-ldp]\nreports = 1_000_000_000_000\n")
     words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
     err = refusal(*words)
-    assert "fmf-ldp within 4 GiB of memory, got about 2.79e+06 GiB by its settings" in err
+    assert "fmf-ldp within 4 GiB of memory, got about 2.8e+06 GiB by its settings" in err
     assert "Lower reports=1,000,000,000,000, or give more with --memory." in err
     assert not out.exists()
 
@@ -203,3 +203,22 @@ def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
     assert code == 0
     assert "✗ false" in out or "≠ of another scope" in out
     assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7])
+@pytest.mark.parametrize("name", ["fedrec", "dplcf-sp", "fcf"])
+def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
+    name: str, jobs: int
+) -> None:
+    """However much is given before: what is kept of messages grows with what is given."""
+    data, target = of_size(3000, 1000, 60), make_target(name, Plan())
+    asked = set()
+    for share in (0.1, 0.5, 0.7):
+        given = share * Workload.of(target, data).memory / 2**30
+        resources = make_resources(jobs, memory=given)
+        with pytest.raises(InputError, match="or give --memory") as caught:
+            check_workload(target, data, resources.compute, resources.memory)
+        asked.add(str(caught.value).rpartition("--memory ")[2].removesuffix("."))
+    (figure,) = asked
+    enough = make_resources(jobs, memory=float(figure))
+    check_workload(target, data, enough.compute, enough.memory)
