@@ -192,7 +192,7 @@ def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) 
     words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
     err = refusal(*words)
     assert "fmf-ldp within 4 GiB of memory, got about 2.8e+06 GiB by its settings" in err
-    assert "Lower reports=1,000,000,000,000, or give more with --memory." in err
+    assert "Lower reports=1,000,000,000,000, or give --memory 2.8e+06." in err
     assert not out.exists()
 
 
