@@ -219,15 +219,13 @@ class Audit:
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         data = self.interactions
         assert data is not None, "there are none of claims only"
-        costs = {n: cost_of(as_trained(t, self.plan), data) for n, t in self.targets.items()}
         pairs = _LAID_OUT * data.n_users * data.n_items
 
         def seconds(job: tuple[Task, ...]) -> float:
-            cost = costs[job[0].target]
-            read = pairs + _READ * cost.messages * cost.numbers
-            known = {BOUNDS: _BOUNDS, LOCAL: _DRAWN * cost.numbers, UTILITY: pairs}
-            took = sum(known.get(task.step, read) for task in job)
-            return took if job in alone else took + cost.seconds
+            cost = cost_of(as_trained(self.targets[job[0].target], self.plan), data)
+            if job in alone:
+                return _BOUNDS if job[0].step == BOUNDS else _DRAWN * cost.numbers
+            return cost.seconds + len(job) * (pairs + _READ * cost.messages * cost.numbers)
 
         return {
             job: seconds(job)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import shutil
 import tempfile
@@ -24,10 +23,8 @@ from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.systems.cost import Cost
 
-logger = logging.getLogger(__name__)
-
-HOUR, LONGEST = 3600.0, 30 * 86_400.0
-"""Seconds from which a training is announced, and beyond which it is refused."""
+LONGEST = 30 * 86_400.0
+"""Seconds beyond which a training is refused."""
 _PROCESS = 2**29
 """Bytes of a worker before it trains, torch and numba imported."""
 _ENTRY, _GUESSED = 40.0, 48.0
@@ -112,8 +109,7 @@ def check_workload(
 ) -> None:
     """InputError if a training takes more than ``memory`` bytes, the free disk, or 30 days.
 
-    Messages are in memory as far as ``compute`` keeps them there. A training of more than an hour
-    is announced.
+    Messages are in memory as far as ``compute`` keeps them there.
     """
     work = Workload.of(target, interactions)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
@@ -131,12 +127,6 @@ def check_workload(
                 f"Expected a training of {target.name} within {limit / size:,.3g} {unit}, got "
                 f"about {asked} {unit.split()[0]} by its settings. {remedy}{more.format(asked)}."
             )
-    if work.seconds > HOUR:
-        logger.warning(
-            "The training of %s may take hours by its settings. %s to shorten it.",
-            target.name,
-            remedy,
-        )
 
 
 def rounded_up(value: float) -> str:

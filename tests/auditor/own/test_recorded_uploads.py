@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
 from fedrec_auditor.accountants.errors import InputError
@@ -252,13 +250,13 @@ def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
         attack(tmp_path, memory=2)
 
 
-def test_a_table_whose_group_of_rows_no_memory_holds_is_refused(tmp_path: Path) -> None:
+def test_an_array_that_is_read_whole_and_that_no_memory_holds_is_refused(tmp_path: Path) -> None:
+    """Of columns first, all is read for one message."""
     RecordingWriter(tmp_path, n_items=20, kinds="change").close()
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
-    columns = {"component": ["item"], "shape": [[20]], "values": [np.zeros(2**21)]}
-    parquet.write_table(pa.table(columns), place / "uploads-a.parquet")
-    with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.parquet"):
+    np.savez(place / "uploads-a.npz", item=np.zeros((2**17, 16), order="F"))
+    with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.npz"):
         attack(tmp_path, memory=2**-6)
 
 
