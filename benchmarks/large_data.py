@@ -49,14 +49,12 @@ def audited(name: str, interactions: int, items: int) -> Row:
 
 def write(path: Path, interactions: int, items: int) -> int:
     """Write a table of users and items; how many interactions it has, each once."""
-    rng = np.random.default_rng(0)
-    users = np.repeat(np.arange(interactions // _PER_USER), _PER_USER)
-    shares = np.cumsum(np.arange(1, items + 1) ** -0.6)
-    drawn = np.searchsorted(shares, shares[-1] * rng.random(len(users)))
-    pairs = np.unique(users * items + drawn)
-    user, item = np.divmod(pairs, items)
+    users, shares = interactions // _PER_USER, np.cumsum(np.arange(1, items + 1) ** -0.6)
+    uniform = np.random.default_rng(0).random((users, _PER_USER))
+    drawn = np.searchsorted(shares, shares[-1] * uniform)
+    user, item = np.divmod(np.unique(np.arange(users)[:, None] * items + drawn), items)
     parquet.write_table(pa.table({"user": user, "item": item}), path)
-    return len(pairs)
+    return len(user)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ How long an audit still takes is not told: tasks differ by a factor of a thousan
 settings do not tell beforehand, and a figure that grows while one waits is worse than none.
 
 Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
-tells an observer: a bar in a terminal or a notebook, plain lines elsewhere, or a caller's function.
+tells an observer: a bar in a terminal, plain lines elsewhere, or a caller's function.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
     if progress is False or (progress is None and not looked_at):
         yield None
         return
-    with _notebook() if console.is_jupyter else show(console) as observe:
+    with show(console) as observe:
         yield observe
 
 
@@ -248,29 +248,6 @@ def _log(console: Console) -> Observer:
             print(line(standing), file=console.file, flush=True)
 
     return tell
-
-
-@contextmanager
-def _notebook() -> Iterator[Observer]:
-    """An observer that shows a bar in a notebook as text, which needs no widgets."""
-    from IPython.display import display
-
-    handle: Any = display({"text/plain": "starting"}, raw=True, display_id=True)
-
-    def tell(standing: Standing) -> None:
-        handle.update({"text/plain": _text_bar(standing)}, raw=True)
-
-    yield tell
-
-
-def _text_bar(standing: Standing) -> str:
-    width = 30
-    full = width * standing.done // max(standing.total, 1)
-    head = (
-        f"{'#' * full}{'.' * (width - full)} {standing.done}/{standing.total}, "
-        f"{duration(standing.elapsed)} so far"
-    )
-    return "\n".join([head, *(f"  {text}" for text in running(standing))])
 
 
 def line(standing: Standing) -> str:

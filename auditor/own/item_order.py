@@ -15,7 +15,7 @@ it was not fitted bear it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -52,14 +52,12 @@ class ItemOrder:
     """A recording whose manifest says which item each row is, where that could be found.
 
     ``assumed`` is a sentence on an order that the manifest does not state; ``doubt`` one on an
-    order that nothing supports, so that attacks without success prove nothing. ``notes`` are those
-    of the two that matter: where no reader reads a message, no order does.
+    order that nothing supports, so that attacks without success prove nothing.
     """
 
     recording: Recording
     assumed: str = ""
     doubt: str = ""
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -69,41 +67,40 @@ class ItemOrder:
         senders: str | Path | Mapping[Any, Any] | None,
     ) -> Self:
         """The order of a recording's rows; as it is where there is no truth or nothing is read."""
-        manifest = recording.manifest
+        manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
-        rows = _rows(recording)
-        own = {"n_items": truth.interactions.n_items, "items": None, "rows": None}
-        own["items"] = tuple(truth.interactions.items.tolist())
-        plain = replace(truth, interactions=replace(truth.interactions, titles=()))
+        rows, data = _rows(recording), truth.interactions
+        own = {"n_items": data.n_items, "items": tuple(data.items.tolist()), "rows": None}
         matched = MatchedTruth.of(
-            replace(recording, manifest=manifest.model_copy(update=own)), plain, senders
+            replace(recording, manifest=manifest.model_copy(update=own)),
+            replace(truth, interactions=replace(data, titles=())),
+            senders,
         )
         read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
-        declared = manifest.items is not None or manifest.rows is not None
-        place = recording.path / MANIFEST
         if (found := _evidence(read, matched)) is None:
-            return cls(recording=recording, doubt="" if declared else _doubt(0.0, place))
-        evidence, met = found
-        items, titles = truth.interactions.items, truth.interactions.titles
-        names = list(titles) or items.astype(np.str_).tolist()
-        orders = list(_orders(manifest, items, names, rows))
-        values = [_support(evidence, met, order) for order in orders]
-        stated, best = values[0], int(np.argmax(values))
+            return cls(recording=recording)
+        names = np.array(data.titles or data.items.astype(np.str_), np.str_)
+        orders = _orders(manifest, data.items, names, rows)
+        values = [_support(*found, order) for order in orders]
+        best = int(np.argmax(values))
         support, order = values[best], orders[best]
-        fits = support >= (stated + _DEVIATIONS if best else _DEVIATIONS)  # or it may be either
-        fitted = None if declared and not best else _fitted(evidence, met)
+        fits = support >= (values[0] if best else 0.0) + _DEVIATIONS  # else it may be either
+        declared = manifest.items is not None or manifest.rows is not None
+        fitted = None if declared and not best else _fitted(*found)
         if fitted is not None and fitted[1] > support:
             fits, (order, support) = True, fitted
-        if not fits and declared:
-            return cls(recording=recording)
         if not fits:
-            doubt = _doubt(max(values), place)
-            return cls(recording=recording, doubt=doubt, notes=(doubt,))
+            return cls(recording=recording, doubt="" if declared else _doubt(max(values), place))
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
-        said = _assumed(names, order, rows, (support, stated), place)
-        return cls(recording=_named(read, items, order, rows), assumed=said, notes=(said,))
+        said = _assumed(names, order, rows, (support, values[0]), place)
+        return cls(recording=_named(read, data.items, order, rows), assumed=said)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The two sentences, as far as there are."""
+        return tuple(filter(None, (self.assumed, self.doubt)))
 
 
 def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
@@ -126,10 +123,13 @@ def _rows(recording: Recording) -> int:
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
-def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array]:
+def _evidence(
+    recording: Recording, matched: MatchedTruth
+) -> tuple[Floats, sparse.csr_array] | None:
     """Evidence on rows, (n, R), in standard units, and items met (n, M), of senders who tell some.
 
-    Messages without senders are one user's, who met what all of them did.
+    None where no reader reads the messages. Those without senders are one user's, who met what all
+    of them did.
     """
     data, rng = matched.interactions, np.random.default_rng(0)
     system = RecordedSystem(
@@ -161,32 +161,31 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     return told[some] / size[some], sparse.csr_array(met[some])
 
 
-def _orders(manifest: Manifest, items: Ints, titles: list[str], rows: int) -> Iterator[Ints]:
+def _orders(
+    manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
+) -> list[NDArray[np.int64]]:
     """Rows of the truth's items (M,), -1 of those that have none; first as the manifest says."""
-    names = np.array(titles, dtype=np.str_)
-    rank = np.arange(len(items))
-    bases = [items, rank, np.argsort(np.argsort(names, kind="stable"))]
+    bases = [items, np.arange(len(items)), np.argsort(np.argsort(names, kind="stable"))]
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        stated = np.array([at.get(item, -rows - _SPECIAL) for item in wanted.tolist()])
-        bases = [stated, *bases]
+        bases.insert(0, np.array([at.get(item, -rows - _SPECIAL) for item in wanted.tolist()]))
     shifts = sorted(range(-_SPECIAL, _SPECIAL + 1), key=abs)
-    tried: set[bytes] = set()
-    for shift in shifts:
-        for base in bases:
-            order = np.where((base + shift >= 0) & (base + shift < rows), base + shift, -1)
-            if (key := order.astype(np.int64).tobytes()) not in tried:
-                tried.add(key)
-                yield order.astype(np.int64)
+    shifted = (base + shift for shift in shifts for base in bases)
+    return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
+
+
+def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
+    """Evidence of each user (n,) on the items that each of others (m,) met, added: (n, m)."""
+    here = np.flatnonzero(order >= 0)
+    return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
 
 
 def _support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
     """Deviations from its mean over permutations of what messages say of their senders' items."""
-    here = np.flatnonzero(order >= 0)
     if len(evidence) >= _BY_USERS:
-        return _of_users(np.asarray((met[:, here] @ evidence[:, order[here]].T).T))
-    placed = np.zeros(evidence.shape)
+        return _of_users(_agreement(evidence, met, order))
+    here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
     placed[:, order[here]] = met[:, here].toarray()
     placed -= placed.mean(axis=1, keepdims=True)
     squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
@@ -215,16 +214,13 @@ def _fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | Non
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
         return None
-    items = met.toarray()
-    left_out = np.zeros((count, count))
+    items, left_out = met.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
         order = _assigned(evidence[~out], items[~out])
-        here = np.flatnonzero(order >= 0)
-        left_out[out] = evidence[np.ix_(out, order[here])] @ items[:, here].T
+        left_out[out] = _agreement(evidence[out], items, order)
     order = _assigned(evidence, items)
-    here = np.flatnonzero(order >= 0)
-    every = evidence[:, order[here]] @ items[:, here].T
+    every = _agreement(evidence, items, order)
     support = _of_users(left_out)
     kept = _beyond_mean(left_out) >= _KEPT * _beyond_mean(every) > 0
     return (order, support) if kept and support >= _DEVIATIONS else None
@@ -250,7 +246,7 @@ def _named(recording: Recording, items: Ints, order: Ints, rows: int) -> Recordi
 
 
 def _assumed(
-    names: list[str], order: Ints, rows: int, support: tuple[float, float], place: Path
+    names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
     """What is assumed of the rows, and why."""
     by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
