@@ -100,8 +100,8 @@ _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 OVER = (
-    "Intervals of attacks and of utility are over users (or what else is counted) and trainings; of "
-    "one training over users alone: another training may move a figure by more."
+    "Intervals of attacks and of utility are over users (or what else is counted) and trainings; "
+    "of one training over users alone: another training may move a figure by more."
 )
 """What the intervals of a report are over."""
 

@@ -190,6 +190,10 @@ class SomeRows(Component):
         """Which of the rows these clients put on the wire."""
         return self.whole.sent(clients)[:, self.rows]
 
+    def largest(self) -> float:
+        """That of whole messages."""
+        return self.whole.largest()
+
     def total(self) -> NDArray[Any]:
         """Sum over all clients."""
         return self.whole.total()[self.rows]
@@ -286,6 +290,12 @@ class RankOne(Component):
         x = self.vectors[clients]
         left = self.corrections[clients].toarray() - x @ self.items.T
         return np.asarray(left[:, :, None] * x[:, None, :])
+
+    def largest(self) -> float:
+        """A limit by the factors: (max |s| + max |v_i| max |x_u|) max |x_u|, of Euclidean norms."""
+        item, user = (_longest(rows) for rows in (self.items, self.vectors))
+        limit = (_largest(self.corrections.data) + item * user) * user
+        return math.inf if math.isnan(limit) else limit
 
     def total(self) -> NDArray[Any]:
         """Sum of all gradients, without ever building one: S^T X - V (X^T X)."""
@@ -510,11 +520,10 @@ class Summable(Randomizer, Protocol):
 
 @runtime_checkable
 class Limited(Randomizer, Protocol):
-    """A randomizer that sends no number larger in size than ``largest``, unless it is given NaN."""
+    """A randomizer whose numbers are limited in size by those that it is given, but for NaN."""
 
-    @property
-    def largest(self) -> float:
-        """The limit."""
+    def limit(self, largest: float) -> float:
+        """The size that no number sent exceeds, of values that do not exceed ``largest``."""
         ...
 
 
@@ -538,9 +547,9 @@ class Randomized(Component):
 
     def largest(self) -> float:
         """The randomizer's limit, of numbers."""
-        if isinstance(self.randomize, Limited) and math.isfinite(self.clean.largest()):
-            return self.randomize.largest
-        return math.inf
+        clean = self.clean.largest()
+        known = isinstance(self.randomize, Limited) and math.isfinite(clean)
+        return self.randomize.limit(clean) if known else math.inf
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
@@ -622,6 +631,11 @@ def _largest(values: NDArray[Any]) -> float:
         return 0.0
     ends = float(values.max()), float(values.min())
     return math.inf if any(map(math.isnan, ends)) else max(map(abs, ends))
+
+
+def _longest(rows: NDArray[Any]) -> float:
+    """The largest Euclidean norm of a row, infinite if a number is NaN."""
+    return math.sqrt(_largest(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
 
 
 def _first(made: Component) -> Component:

@@ -39,6 +39,8 @@ class Compute(Checked):
 
 
 DEFAULT = Compute()
+SHARE = 1 / 4
+"""Of the memory that all workers have, what their messages may take of it."""
 
 
 def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:

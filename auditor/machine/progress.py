@@ -1,7 +1,10 @@
-"""Progress: what runs, how far it is, and about how long it takes; shown, or told to a caller.
+"""Progress: what runs and how far it is; shown, or told to a caller.
+
+How long an audit still takes is not told: tasks differ by a factor of a thousand, in ways that
+settings do not tell beforehand, and a figure that grows while one waits is worse than none.
 
 Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
-tells an observer: a bar in a terminal or a notebook, plain lines elsewhere, or a caller's function.
+tells an observer: a bar in a terminal, plain lines elsewhere, or a caller's function.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
 from fedrec_auditor.auditor.machine.stage import TRAINING, listening
@@ -35,17 +38,15 @@ _POLL, _OFTEN = 0.2, 0.5
 """Seconds between two looks at the notes, and between two notes of one task."""
 _LINES = 4
 """Tasks at most that are told to run."""
-_SURE, _PRIOR = 3.0, 30.0
-"""Seconds before which nobody is told how long it takes, and that weights are believed for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How far an audit is at one moment.
 
-    ``done`` of ``total`` tasks are finished, ``elapsed`` seconds are over and about ``left`` are
-    to come (None if that cannot be told). ``running`` says in words what runs now, such as "fcf
-    training, round 12 of 300"; ``finished`` names the task that has just ended, if one has.
+    ``done`` of ``total`` tasks are finished, ``elapsed`` seconds are over. ``running`` says in
+    words what runs now, such as "fcf training, round 12 of 300"; ``finished`` names the task that
+    has just ended, if one has.
     """
 
     done: int
@@ -53,7 +54,6 @@ class Standing:
     running: tuple[str, ...] = ()
     finished: str | None = None
     elapsed: float = 0.0
-    left: float | None = None
 
 
 Observer = Callable[[Standing], None]
@@ -63,22 +63,12 @@ Observer = Callable[[Standing], None]
 class Watch:
     """Follows an audit of which ``done`` of ``total`` tasks were finished before.
 
-    ``weights`` are rough seconds of every other task, and of trainings, by name. An observer that
-    raises is told no more.
+    An observer that raises is told no more.
     """
 
-    def __init__(
-        self,
-        observe: Observer | None,
-        weights: Mapping[str, float],
-        *,
-        done: int,
-        total: int,
-        workers: int,
-    ) -> None:
-        self._observe, self._weights = observe, weights
-        self._done, self._total, self._workers = done, total, workers
-        self._shares: dict[str, float] = {}
+    def __init__(self, observe: Observer | None, *, done: int, total: int) -> None:
+        self._observe, self._done, self._total = observe, done, total
+        self._begun: set[str] = set()
         self._running: dict[str, str] = {}
         self._started = self._told = time.monotonic()
 
@@ -86,13 +76,14 @@ class Watch:
         """A task has done so many of what it counts; of "", itself, it is 0 or 1 of 1."""
         text = f"{task}, {what} {done:,} of {of:,}"
         if what == TRAINING:
-            step = f"{task.partition(' ')[0]} {TRAINING}"
-            self._shares[step] = done / max(of, 1)
-            text = f"{step}, round {done + 1:,} of {of:,}"
+            training = f"{task.partition(' ')[0]} {TRAINING}"
+            text = f"{training}, round {done + 1:,} of {of:,}"
+            if done == of:
+                self._begun.discard(training)
         if not what:
-            self._shares[task] = done / of
+            (self._begun.discard if done else self._begun.add)(task)
         if not what or done == of:
-            text = task if self._shares.get(task) == 0 else ""
+            text = task if task in self._begun else ""
         self._running[task] = text
         if not what and done:
             self._done += 1
@@ -109,22 +100,12 @@ class Watch:
             running=tuple(dict.fromkeys(filter(None, self._running.values()))),
             finished=finished,
             elapsed=now - self._started,
-            left=self.left(now - self._started) if self._done < self._total else 0.0,
         )
         try:
             self._observe(standing)
         except Exception:
             logger.exception("What shows the progress failed, and is told no more")
             self._observe = None
-
-    def left(self, elapsed: float) -> float:
-        """Seconds to come, if what is left takes as long, by its weight, as what is done.
-
-        As if so many seconds before it, ``_PRIOR``, all workers had been as fast as told.
-        """
-        done = sum(self._weights.get(step, 0.0) * share for step, share in self._shares.items())
-        to_come = sum(self._weights.values()) - done
-        return to_come * (_PRIOR + elapsed) / (_PRIOR * self._workers + done)
 
     @contextmanager
     def notes(self) -> Iterator[Path]:
@@ -194,7 +175,7 @@ def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
     if progress is False or (progress is None and not looked_at):
         yield None
         return
-    with _notebook() if console.is_jupyter else show(console) as observe:
+    with show(console) as observe:
         yield observe
 
 
@@ -230,19 +211,13 @@ def show(console: Console) -> Iterator[Observer]:
     if not console.is_terminal:
         yield _log(console)
         return
-    columns = (
-        TextColumn("{task.description:<19}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with _Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
         def tell(standing: Standing) -> None:
             bar.running = running(standing)
-            left = left_words(standing)
-            bar.update(task, completed=standing.done, total=standing.total, description=left)
+            bar.update(task, completed=standing.done, total=standing.total)
 
         yield tell
 
@@ -275,34 +250,10 @@ def _log(console: Console) -> Observer:
     return tell
 
 
-@contextmanager
-def _notebook() -> Iterator[Observer]:
-    """An observer that shows a bar in a notebook as text, which needs no widgets."""
-    from IPython.display import display
-
-    handle: Any = display({"text/plain": "starting"}, raw=True, display_id=True)
-
-    def tell(standing: Standing) -> None:
-        handle.update({"text/plain": _text_bar(standing)}, raw=True)
-
-    yield tell
-
-
-def _text_bar(standing: Standing) -> str:
-    width = 30
-    full = width * standing.done // max(standing.total, 1)
-    head = (
-        f"{'#' * full}{'.' * (width - full)} {standing.done}/{standing.total}, "
-        f"{duration(standing.elapsed)} so far, {left_words(standing)}"
-    )
-    return "\n".join([head, *(f"  {text}" for text in running(standing))])
-
-
 def line(standing: Standing) -> str:
     """How an audit stands, for a log: what has ended, or else what runs."""
     what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
-    said = f"{what}; {duration(standing.elapsed)} so far, {left_words(standing)}"
-    return f"[{standing.done}/{standing.total}] {said}"
+    return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
 
 
 def running(standing: Standing) -> tuple[str, ...]:
@@ -310,24 +261,3 @@ def running(standing: Standing) -> tuple[str, ...]:
     first = standing.running[:_LINES]
     more = len(standing.running) - len(first)
     return (*first, f"and {more} more") if more else first
-
-
-def left_words(standing: Standing) -> str:
-    """About how long it still takes, as roughly as it is known.
-
-    >>> [left_words(Standing(done=1, total=2, elapsed=9, left=x)) for x in (40, 130, 1300, 9000)]
-    ['under a minute left', 'about 2 min left', 'about 20 min left', 'about 2.5 h left']
-    """
-    seconds = standing.left
-    if standing.done == standing.total:
-        return "done"
-    if seconds is None or standing.elapsed < _SURE:
-        return "time left not known"
-    if seconds < 50:
-        return "under a minute left"
-    minutes = seconds / 60
-    if minutes < 10:
-        return f"about {max(round(minutes), 1)} min left"
-    if minutes < 90:
-        return f"about {5 * round(minutes / 5)} min left"
-    return f"about {round(2 * minutes / 60) / 2:g} h left"

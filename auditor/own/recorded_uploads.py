@@ -14,6 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
+from fedrec_auditor.auditor.own.item_order import ItemOrder, table_shapes
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
@@ -27,7 +28,6 @@ from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
-from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
@@ -187,6 +187,10 @@ def attack_recording(
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
     plan.resolved()  # refuses attacks that there are not, before anything is read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
+    order = ItemOrder(recording=recording)
+    if client is None:  # else its code says which row is whose
+        order = ItemOrder.of(recording, known, senders)
+    recording = order.recording
     matched = MatchedTruth.of(recording, known, senders)
     system = RecordedSystem(
         recording=recording,
@@ -195,7 +199,9 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=matched.notes + _blind(recording) + _itemless(recording),
+        notes=(*matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
+        assumed=order.assumed,
+        doubt=order.doubt,
     )
     if client is not None:
         system = replace(system, code=_code(client, plan, system, matched.interactions))
@@ -264,13 +270,7 @@ def _blind(recording: Recording) -> tuple[str, ...]:
 
 def _itemless(recording: Recording) -> tuple[str, ...]:
     """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
-    manifest, every = recording.manifest, recording.rounds
-    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
-    shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
-    for file in (file for each in every for file in (*each.uploads, *each.clear)):
-        whole = {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
-        shapes |= whole
-    shapes |= {n: part.shape for n, part in manifest.components.items() if part.shape is not None}
+    manifest, shapes = recording.manifest, table_shapes(recording)
     told = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
     if not told or any(manifest.n_items in each for each in shapes.values()):
         return ()

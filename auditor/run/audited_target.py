@@ -142,6 +142,7 @@ class AuditedTarget:
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
         linkage = attack.family is AttackFamily.LINKAGE
+        origin = origin_of(audit.targets[self.name])
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
             messages, view = self._seen(vantage, rng, clear=attack.family in _OF_SENDERS)
@@ -179,10 +180,13 @@ class AuditedTarget:
                     refusal = "" if found else _UNTOLD
                 except InputError as error:  # devices may refuse histories that are made up
                     refusal = str(error)
+            if origin.doubt and not linkage and not any(map(_beats, found)):
+                found, refusal = (), refusal or origin.doubt
             beyond = "" if public.route.shows(vantage) else f"{BROKEN} {_BREACHES[public.route]}"
+            said = "" if linkage else origin.assumed
             for row in found:
                 if isinstance(row, AttackRow):
-                    rows.append(_noted(row, "note", self._cut, beyond, messages.left_out))
+                    rows.append(_noted(row, "note", self._cut, beyond, messages.left_out, said))
                 else:
                     skipped.append(row)
             if refusal:
@@ -353,6 +357,11 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
         SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
     ]
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
+
+
+def _beats(row: AttackRow | SkippedRow) -> bool:
+    """Whether an attack's figure lies above what is guessed without the uploads."""
+    return isinstance(row, AttackRow) and row.baseline is not None and row.ci_low > row.baseline
 
 
 def _untold(

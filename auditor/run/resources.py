@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run.clusters import Cluster, connect
-from fedrec_auditor.targets.compute import DEFAULT, Compute, reach
+from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute, reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def make_resources(
         )
     there = physical_memory() if cluster is None else cluster.memory()
     size = there if memory is None else memory * 2**30
-    kept = int(min(DEFAULT.memory, size / 4 / count))
+    kept = int(min(DEFAULT.memory, size * SHARE / count))
     compute = Compute(device=device, memory=kept)
     return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 

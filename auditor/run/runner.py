@@ -86,7 +86,7 @@ def audit(
     memory : GiB that all workers together may take, default the machine's.
     backend : what runs the workers: "loky" on this machine, or the cluster of "dask" or "ray" at
         ``address``; does not change the answer.
-    progress : whether to show on standard error, or in a notebook, what runs and how long it takes;
+    progress : whether to show on standard error, or in a notebook, what runs and how far it is;
         None shows it where somebody looks on, in a terminal or a notebook. Or a function that is
         given a ``Standing`` whenever a task ends and about once a second between, from a thread of
         its own.
@@ -196,10 +196,8 @@ def run_audits(
     ]
     watch = Watch(
         observe,
-        {name: weight for queue in queues for name, weight in queue.weights.items()},
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
-        workers=jobs,
     )
     with watch.notes() as path:
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
@@ -241,7 +239,6 @@ class _Queue:
     results: Results
     jobs: Mapping[tuple[Task, ...], float]
     wide: tuple[Task, ...]
-    weights: Mapping[str, float]
 
     @classmethod
     def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
@@ -257,7 +254,6 @@ class _Queue:
             results=results,
             jobs=audit.jobs(left, workers),
             wide=tuple(task for task in left if task.wide),
-            weights=audit.weights(left),
         )
 
     def trained(self, path: Path) -> dict[str, tuple[Held, Run]]:

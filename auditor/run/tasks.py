@@ -17,7 +17,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.games.canary_game import QUICK, Ground
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
-from fedrec_auditor.auditor.machine.stage import TRAINING
 from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
@@ -45,9 +44,9 @@ logger = logging.getLogger(__name__)
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 QUICK_ROUNDS = 20
-_BOUNDS, _WIDE, _DRAWN, _READ, _LAID_OUT = 0.5, 120.0, 1e-3, 1e-7, 2e-6
-"""Seconds of bounds and of a game of many clients, and of each number of one message in the local
-game, of all messages in an attack, and of users times items; on one core, of quick audits."""
+_BOUNDS, _DRAWN, _READ, _LAID_OUT = 0.5, 1e-3, 1e-7, 2e-6
+"""Seconds of bounds, and of each number of one message in the local game, of all messages in an
+attack, and of users times items; roughly, to begin with what takes long."""
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
 NO_LOCAL = "No attack was run and no utility measured: both go with the local game. Add it to them."
 
@@ -255,40 +254,20 @@ class Audit:
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
-        weights = self.weights(tasks)
+        data = self.interactions
+        assert data is not None, "there are none of claims only"
+        pairs = _LAID_OUT * data.n_users * data.n_items
 
         def seconds(job: tuple[Task, ...]) -> float:
-            steps = [task.step for task in job] + [TRAINING] * (job not in alone)
-            return sum(weights[self.named(job[0].target, step)] for step in steps)
+            cost = cost_of(as_trained(self.targets[job[0].target], self.plan), data)
+            if job in alone:
+                return _BOUNDS if job[0].step == BOUNDS else _DRAWN * cost.numbers
+            return cost.seconds + len(job) * (pairs + _READ * cost.messages * cost.numbers)
 
         return {
             job: seconds(job)
             for job in sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
         }
-
-    def weights(self, tasks: Sequence[Task]) -> dict[str, float]:
-        """Rough seconds of each task, and of each target's training, by name.
-
-        An attack reads every number of every message, and lays out users times items; the local
-        game draws one message many times; the time of a game of many clients is its own.
-        """
-        data, plan = self.interactions, self.plan
-        if data is None:
-            return {self.named(task.target, task.step): 1.0 for task in tasks}
-        costs = {n: cost_of(as_trained(t, plan), data) for n, t in self.targets.items()}
-        found = {self.named(name, TRAINING): cost.seconds for name, cost in costs.items()}
-        pairs = data.n_users * data.n_items
-        for task in tasks:
-            cost = costs[task.target]
-            name = self.named(task.target, task.step)
-            found[name] = {
-                BOUNDS: _BOUNDS,
-                LOCAL: _DRAWN * cost.numbers,
-                UTILITY: _LAID_OUT * pairs,
-            }.get(task.step, _LAID_OUT * pairs + _READ * cost.messages * cost.numbers)
-            if task.wide:
-                found[name] = _WIDE
-        return found
 
     def workers(self, most: int, memory: float) -> int:
         """How many of ``most`` workers may train at once within ``memory`` bytes together."""

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.protections.base import Promise, Protection
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, NoisyChange
+from fedrec_auditor.targets.protections.parts.noise import TAIL, ClippedNoise, NoisyChange
 from fedrec_auditor.targets.settings import Checked, Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -43,6 +43,10 @@ class DrawnRows:
         rows, noise = self._drawn(values.shape[1:], streams)
         np.add.at(out, (np.arange(len(out))[:, None], rows), noise.astype(out.dtype))
         return out
+
+    def limit(self, largest: float) -> float:
+        """The size that no number exceeds, were all noise on one row."""
+        return largest + self.count * self.scale * TAIL
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """The sum (M, d) of tables as they are sent, of that of their values."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Ints
-from fedrec_auditor.targets.recorded.parquet_arrays import ParquetArrays
 from fedrec_auditor.targets.recorded.tensors import (
     COUNTS,
     SENDERS,
@@ -23,9 +22,6 @@ from fedrec_auditor.targets.recorded.tensors import (
     Tensors,
     finite,
 )
-
-MESSAGES: Mapping[str, type[Tensors]] = {**TENSORS, ".parquet": ParquetArrays}
-"""Formats of files of messages, by the ends of their names."""
 
 
 class Form(StrEnum):
@@ -75,7 +71,7 @@ class MessageFile:
     starts: Mapping[str, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
-        tensors = MESSAGES[self.path.suffix](self.path)
+        tensors = TENSORS[self.path.suffix](self.path)
         heads = dict(tensors.heads)
         heads.pop(SENDERS, None)
         senders = tensors.senders

@@ -48,7 +48,8 @@ class RecordedSystem(System):
     n), -1 of those that are not there, whose messages are left out. ``users`` are the identifiers
     of the data's rows: on others it cannot be trained. ``code`` is a system whose clients send such
     messages, for adversaries to run. ``stated`` is what is claimed of the system, ``user_vectors``
-    those of the truth, ``rounds`` how many are read, from the first on.
+    those of the truth, ``rounds`` how many are read, from the first on; ``assumed`` and ``doubt``
+    those of its ``Origin``.
     """
 
     recording: Recording
@@ -59,6 +60,8 @@ class RecordedSystem(System):
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
+    assumed: str = ""
+    doubt: str = ""
     paper: str = "a recording"
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[Reported, ...]] = ()
@@ -74,7 +77,9 @@ class RecordedSystem(System):
     @property
     def origin(self) -> Origin:
         """Others' clients, of whom there are messages alone, or code as well."""
-        return Origin(others=True, at_hand=False, code=self.code)
+        return Origin(
+            others=True, at_hand=False, code=self.code, assumed=self.assumed, doubt=self.doubt
+        )
 
     @property
     def digest(self) -> str:

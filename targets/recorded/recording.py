@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
-from fedrec_auditor.targets.recorded.message_file import MESSAGES, MessageFile
+from fedrec_auditor.targets.recorded.message_file import MessageFile
 from fedrec_auditor.targets.recorded.regular_file import check_folder
 from fedrec_auditor.targets.recorded.tensors import TENSORS, Tensors
 
@@ -67,8 +67,7 @@ class Recording:
 
         It is also raised once what is held of senders exceeds ``memory`` bytes.
 
-        Of each file of arrays the head is read, of a Parquet file all but the values: about .1 ms
-        a file.
+        Of each file of arrays the head is read: about .1 ms a file.
         """
         if not path.is_dir():
             raise InputError(
@@ -154,7 +153,7 @@ def _entries(folder: Path, seen: Any) -> Iterator[Path]:
 
 def _role(entry: Path) -> str:
     """How a name begins, of files of a known format; empty for others."""
-    return entry.stem.partition("-")[0] if entry.suffix in MESSAGES else ""
+    return entry.stem.partition("-")[0] if entry.suffix in TENSORS else ""
 
 
 def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
@@ -182,8 +181,8 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
             aggregate = _once(aggregate, entry)
         else:
             raise InputError(
-                f"Expected {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} as safetensors, npz "
-                f"or (messages) Parquet in {folder}, got {entry.name!r}. Remove it."
+                f"Expected {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} as safetensors or "
+                f"npz in {folder}, got {entry.name!r}. Remove it."
             )
     return RecordedRound(
         number=int(folder.name),
@@ -195,7 +194,7 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
 
 
 def _once(before: Tensors | None, entry: Path) -> Tensors:
-    if before is not None or entry.suffix not in TENSORS:
+    if before is not None:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got {entry}. Remove it."
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -20,10 +21,6 @@ from fedrec_auditor.targets.recorded.regular_file import check_regular
 SENDERS, COUNTS = "senders", "counts"
 """The array, or the text in a header, that names who sent; what follows the colon in the name of an
 array of numbers of rows."""
-PARTIAL = ("rows", "moved")
-"""What follows it in that of an array of rows: the others were not sent, or were as broadcast."""
-PLACES = "places"
-"""What follows it in an index of where messages stand."""
 LARGEST = 2**40
 """Most bytes of a file."""
 LARGEST_INDEX = 2**28
@@ -43,6 +40,7 @@ _SAFE = {
     "U64": "<u8",
     "I64": "<i8",
     "F16": "<f2",
+    "BF16": "<f4",  # widened when it is read
     "F32": "<f4",
     "F64": "<f8",
 }
@@ -181,15 +179,17 @@ class SafeTensors(Tensors):
     def _opened(self) -> Iterator[Read]:
         from safetensors import safe_open
 
-        with safe_open(self.path, framework="numpy") as file:
+        with ExitStack() as stack:
+            file = stack.enter_context(safe_open(self.path, framework="numpy"))
 
             def read(name: str, rows: slice) -> NDArray[Any]:
-                head = self.heads[name]
-                if not head.shape:
-                    return np.asarray(file.get_tensor(name))
-                if not len(range(*rows.indices(head.shape[0]))):  # which it refuses
+                head, source = self.heads[name], file
+                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # it refuses that
                     return np.zeros((0, *head.shape[1:]), head.dtype)
-                return np.asarray(file.get_slice(name)[rows])
+                if wide := file.get_slice(name).get_dtype() == "BF16":  # which numpy lacks
+                    source = stack.enter_context(safe_open(self.path, framework="pt"))
+                found = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
+                return np.asarray(found.float() if wide else found)
 
             yield read
 
@@ -218,14 +218,16 @@ class NumpyArchive(Tensors):
                     continue
                 with archive.open(info) as file:
                     head, start = _header(file)
-                    if head.fortran and not self._indexes(name):
-                        raise ValueError("an array in Fortran order")
                     if head.dtype.kind not in ("biufUS" if name in self.texts else "biuf"):
                         raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
                         raise ValueError(f"{size:,} bytes of {name!r} to be there")
                     heads[name] = head
+                    if head.fortran:  # all of it is read for a few rows
+                        object.__setattr__(
+                            self, "largest", max(self.largest, math.prod(head.shape))
+                        )
                     if self._indexes(name):
                         if size > self.most:
                             raise ValueError(
@@ -261,13 +263,17 @@ def _header(file: IO[bytes]) -> tuple[Head, int]:
 
 
 def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
-    """Rows of the array whose numbers begin here; all of them where columns come first."""
-    width = head.dtype.itemsize * int(np.prod(head.shape[1:], dtype=np.int64))
+    """Rows of the array whose numbers begin here; where columns come first all is read."""
+    if head.fortran:
+        content = file.read(head.dtype.itemsize * math.prod(head.shape))
+        return np.frombuffer(content, head.dtype).reshape(head.shape, order="F")[rows].copy()
+    width = head.dtype.itemsize * math.prod(head.shape[1:])
     start, stop, _ = rows.indices(head.shape[0]) if head.shape else (0, 1, 1)
     file.seek(start * width, 1)
     content = file.read((stop - start) * width)
-    shape = (stop - start, *head.shape[1:]) if head.shape else ()
-    return np.frombuffer(content, head.dtype).reshape(shape, order="F" if head.fortran else "C")
+    return np.frombuffer(content, head.dtype).reshape(
+        (stop - start, *head.shape[1:]) if head.shape else ()
+    )
 
 
 TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}

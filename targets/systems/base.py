@@ -146,7 +146,8 @@ class Origin:
     Claims on a system of ``others`` are numbers that somebody states, the same for any population,
     or for one of so many ``users``. Its clients are ``at_hand`` if they can be asked for messages:
     of a recording there are those it holds, and maybe ``code`` that makes such messages. In a round
-    a ``share`` of the users sends, drawn anew.
+    a ``share`` of the users sends, drawn anew. ``assumed`` is a sentence on what its messages are
+    read by that nobody states; ``doubt`` one on why an attack that fails on them proves nothing.
     """
 
     others: bool = False
@@ -154,6 +155,8 @@ class Origin:
     code: Target | None = None
     users: int | None = None
     share: float = 1.0
+    assumed: str = ""
+    doubt: str = ""
 
 
 def origin_of(target: Target) -> Origin:

@@ -1,4 +1,4 @@
-"""What a training takes: what an audit refuses, and how long is left of it, follow from this."""
+"""What a training takes: what an audit refuses follows from this."""
 
 from __future__ import annotations
 

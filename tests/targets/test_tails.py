@@ -16,13 +16,15 @@ from fedrec_auditor.targets.components import (
     RankOne,
     Reports,
     Rows,
+    SomeRows,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     Masked,
     PartTakenBack,
     Replacement,
 )
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
+from fedrec_auditor.targets.protections.laplace_rows import DrawnRows
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, NoisyChange
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Wire
 
@@ -103,6 +105,34 @@ def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> Non
 def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
     whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     assert np.abs(whole.dense(np.arange(CLIENTS))).max() <= whole.largest()
+
+
+READ = ("reports",)
+"""Messages of which no number is told before they are read."""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [MESSAGES[name] for name in MESSAGES if name not in READ]
+    + [
+        Randomized(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
+        for noise in (DrawnRows(3, 0.5), NoisyChange(_TABLE.values[0], ClippedNoise(0.5, 0.2)))
+    ],
+    ids=lambda made: type(getattr(made, "randomize", made)).__name__,
+)
+def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
+    """Without reading any, so that it takes no longer the more items there are to a message."""
+    for part in (made, SomeRows(made, np.array([2, 4]))):
+        assert np.abs(part.dense(np.arange(CLIENTS))).max() <= part.largest() < 100
+
+
+@pytest.mark.parametrize("broken", ["vectors", "items", "corrections"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e200])
+def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
+    factors = {"vectors": np.eye(2), "items": np.zeros((3, 2)), "corrections": np.zeros((2, 3))}
+    factors[broken][0, 1] = number
+    corrections = sparse.csr_array(factors["corrections"])
+    assert RankOne(factors["vectors"], factors["items"], corrections).largest() > 1e100
 
 
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
-_TAIL, _TAIL_NORMAL = 36.8, 8.3  # scales that no draw of ``Streams`` exceeds
+TAIL, _TAIL_NORMAL = 36.8, 8.3  # scales that no draw of ``Streams`` exceeds
 _BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
 
 
@@ -54,10 +54,9 @@ class ClippedNoise:
             laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
 
-    @property
-    def largest(self) -> float:
+    def limit(self, largest: float) -> float:
         """The size that no number exceeds: uniform draws end at 2^-53."""
-        return self.clip + self.scale * (_TAIL_NORMAL if self.normal else _TAIL)
+        return self.clip + self.scale * (_TAIL_NORMAL if self.normal else TAIL)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
         """Of messages that begin ``count`` entries later."""
@@ -103,6 +102,10 @@ class NoisyChange:
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages (n, *shape) as they are sent."""
         return np.asarray(self.base + self.noise(values - self.base, streams), values.dtype)
+
+    def limit(self, largest: float) -> float:
+        """The size that no number exceeds."""
+        return float(np.abs(self.base).max(initial=0.0)) + self.noise.limit(largest)
 
 
 class Noisy(Checked, Protection):

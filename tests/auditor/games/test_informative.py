@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import kept, senders
 from fedrec_auditor.auditor.games.informative import LARGEST, informative
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
 BASE = np.arange(60.0, dtype=np.float32).reshape(20, 3)
@@ -140,3 +141,17 @@ def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
     found = AttributeRows().infer(view, Background(n_classes=20), np.random.default_rng(0))
     np.testing.assert_array_equal(found.codes, [11, 11, 12, 11, 11, 11])
     np.testing.assert_array_equal(found.certain, [1, 0, 1, 1, 0, 1])
+
+
+def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number of them is made: their factors tell how large they can be."""
+    rng = np.random.default_rng(0)
+    made = RankOne(rng.normal(size=(6, 3)), BASE, sparse.csr_array(rng.normal(size=(6, 20))))
+
+    def read(*given: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(RankOne, "dense", read)
+    for part in (made, made.tail(1)):
+        told = informative(view_of(Uploads(np.arange(6), {"table": part})))
+        assert (told.sent, told.oversized) == (6, 0)

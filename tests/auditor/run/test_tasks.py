@@ -126,19 +126,15 @@ def test_a_quick_training_is_shorter() -> None:
     assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 
 
-def test_every_task_and_every_training_has_a_weight() -> None:
+def test_the_longest_jobs_come_first() -> None:
     """Messages of a whole model are read longest, those of parties are few."""
     data = Synthetic(n_users=60, n_items=50, profile=8).load()
     audit = Audit.of(Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True), data)
-    weights = audit.weights(audit.tasks())
-    trainings = {f"{target} training" for target in audit.targets}
-    assert set(weights) == {str(task) for task in audit.tasks()} | trainings
-    assert min(weights.values()) > 0.0
-    names = "random", "vfl-sgdmf", "fcf", "fedrec-apm"
-    read = [weights[f"{name} attribute-knn"] for name in names]
-    assert read == sorted(read)
-    claims = Audit.of(Plan(targets=("dplcf-ap",), only="claims"))
-    assert set(claims.weights(claims.tasks()).values()) == {1.0}
+    jobs = audit.jobs(audit.tasks(), 1)
+    trained = [job[0].target for job in jobs if len(job) > 1]
+    assert trained == ["fedrec-apm", "fcf", "vfl-sgdmf", "random"]
+    assert list(jobs.values()) == sorted(jobs.values(), reverse=True)
+    assert min(jobs.values()) > 0.0
 
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:

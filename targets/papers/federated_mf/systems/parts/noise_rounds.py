@@ -13,6 +13,7 @@ from fedrec_auditor.targets.components import Ints, Randomized
 from fedrec_auditor.targets.streams import Streams
 
 _FIRST, _SECOND = 0, 1  # purposes of a client's streams
+_TAIL = 9.0  # deviations that no draw of ``table_noise`` reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Masked:
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """The messages (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
+
+    def limit(self, largest: float) -> float:
+        """The size that no number exceeds."""
+        return largest + _TAIL * self.scale
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """The sum of messages from that of their gradients."""
@@ -56,6 +61,11 @@ class Replacement:
         own, last = self.weights
         xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
+
+    def limit(self, largest: float) -> float:
+        """The size that no number exceeds, whatever the values are."""
+        own, last = self.weights
+        return _TAIL * (abs(own - self.before) + abs(last))
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """The sum of all messages; of ``total`` the shape."""

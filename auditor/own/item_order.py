@@ -1,0 +1,269 @@
+"""The order of a recording's rows: which item of the truth each row of an item table is.
+
+An adversary who runs the system knows it; a recording may leave it unsaid, or say it wrongly (a
+padding row, numbers from 1, a label encoding). An order is held against the truth by
+
+    z = (T - mean) / deviation,  T = sum over users u of S(u, items of u),
+
+where S is the evidence that readers find in a user's messages, in standard units of that user, and
+mean and deviation are those of T over all permutations of the users (with few of them, of the
+rows): popularity alone supports no order, and noise none. The orders that are tried are few: by
+identifier, by its rank, as the manifest has it, each with up to ``_SPECIAL`` special rows. Then a
+permutation is fitted (assignment of rows to items by largest T), and counts only if users to whom
+it was not fitted bear it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.unlinked import pseudonymous
+from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.readers.base import SURE
+from fedrec_auditor.auditor.games.informative import informative
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
+from fedrec_auditor.targets.recorded.message_file import Form
+from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
+from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.recorded.truth import Truth
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+_SPECIAL = 8  # rows for padding, masks and unknown items, at most
+_USERS = 400  # of whom evidence is held against the truth
+_BY_USERS = 12  # users from which these are permuted, not rows
+_DEVIATIONS = 6.0
+_FOLDS, _KEPT = 8, 0.8
+"""Groups of users of whom each is left out once, and the share of T that they must keep."""
+_MATCHED = 2048  # rows of which a permutation is fitted, at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOrder:
+    """A recording whose manifest says which item each row is, where that could be found.
+
+    ``assumed`` is a sentence on an order that the manifest does not state; ``doubt`` one on an
+    order that nothing supports, so that attacks without success prove nothing.
+    """
+
+    recording: Recording
+    assumed: str = ""
+    doubt: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        recording: Recording,
+        truth: Truth | None,
+        senders: str | Path | Mapping[Any, Any] | None,
+    ) -> Self:
+        """The order of a recording's rows; as it is where there is no truth or nothing is read."""
+        manifest, place = recording.manifest, recording.path / MANIFEST
+        if truth is None or not truth.interactions.ratings.nnz:
+            return cls(recording=recording)
+        rows, data = _rows(recording), truth.interactions
+        own = {"n_items": data.n_items, "items": tuple(data.items.tolist()), "rows": None}
+        matched = MatchedTruth.of(
+            replace(recording, manifest=manifest.model_copy(update=own)),
+            replace(truth, interactions=replace(data, titles=())),
+            senders,
+        )
+        read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
+        if (found := _evidence(read, matched)) is None:
+            return cls(recording=recording)
+        names = np.array(data.titles or data.items.astype(np.str_), np.str_)
+        orders = _orders(manifest, data.items, names, rows)
+        values = [_support(*found, order) for order in orders]
+        best = int(np.argmax(values))
+        support, order = values[best], orders[best]
+        fits = support >= (values[0] if best else 0.0) + _DEVIATIONS  # else it may be either
+        declared = manifest.items is not None or manifest.rows is not None
+        fitted = None if declared and not best else _fitted(*found)
+        if fitted is not None and fitted[1] > support:
+            fits, (order, support) = True, fitted
+        if not fits:
+            return cls(recording=recording, doubt="" if declared else _doubt(max(values), place))
+        if rows == manifest.n_items and np.array_equal(order, orders[0]):
+            return cls(recording=recording)
+        said = _assumed(names, order, rows, (support, values[0]), place)
+        return cls(recording=_named(read, data.items, order, rows), assumed=said)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The two sentences, as far as there are."""
+        return tuple(filter(None, (self.assumed, self.doubt)))
+
+
+def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
+    """Shapes of models, sums and messages of a recording, by component."""
+    every = recording.rounds
+    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
+    shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
+    for file in (file for each in every for file in (*each.uploads, *each.clear)):
+        shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
+    declared = recording.manifest.components.items()
+    return shapes | {n: part.shape for n, part in declared if part.shape is not None}
+
+
+def _rows(recording: Recording) -> int:
+    """Rows of the item table: ``n_items``, or where no part has so many the nearest number."""
+    count, shapes = recording.manifest.n_items, table_shapes(recording).values()
+    if recording.manifest.rows is not None or any(count in shape for shape in shapes):
+        return count
+    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= _SPECIAL]
+    return min(near, key=lambda rows: abs(rows - count), default=count)
+
+
+def _evidence(
+    recording: Recording, matched: MatchedTruth
+) -> tuple[Floats, sparse.csr_array] | None:
+    """Evidence on rows, (n, R), in standard units, and items met (n, M), of senders who tell some.
+
+    None where no reader reads the messages. Those without senders are one user's, who met what all
+    of them did.
+    """
+    data, rng = matched.interactions, np.random.default_rng(0)
+    system = RecordedSystem(
+        recording=recording,
+        positions=matched.positions,
+        users=data.users,
+        rounds=len(recording.rounds),
+    )
+    transcript = system.run(data, rng).transcript
+    view = informative(transcript.view(transcript.shown, rng)).view.by_item()
+    hidden = pseudonymous(view)
+    seen = hidden or view
+    users = np.arange(seen.public.n_users) if hidden else subjects(view).astype(np.int64)
+    users = np.sort(rng.permutation(users)[:_USERS])
+    if reading.refusal(seen):
+        return None
+    ratio = reading.evidence(seen, users).log_ratio
+    told = np.zeros((len(users), seen.public.n_items))
+    if ratio is not None:
+        told += np.clip(ratio, -SURE, SURE)
+    met = data.ratings.astype(np.bool_).astype(np.float64)
+    if hidden:
+        told, met = told.mean(axis=0, keepdims=True), sparse.csr_array(met.sum(axis=0)[None])
+    else:
+        met = sparse.csr_array(met[users])
+    told -= told.mean(axis=1, keepdims=True)
+    size = told.std(axis=1, keepdims=True)
+    some = np.flatnonzero((size[:, 0] > 0) & (np.diff(met.indptr) > 0))
+    return told[some] / size[some], sparse.csr_array(met[some])
+
+
+def _orders(
+    manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
+) -> list[NDArray[np.int64]]:
+    """Rows of the truth's items (M,), -1 of those that have none; first as the manifest says."""
+    bases = [items, np.arange(len(items)), np.argsort(np.argsort(names, kind="stable"))]
+    if manifest.items is not None:
+        wanted = names if isinstance(manifest.items[0], str) else items
+        at = {item: row for row, item in enumerate(manifest.items)}
+        bases.insert(0, np.array([at.get(item, -rows - _SPECIAL) for item in wanted.tolist()]))
+    shifts = sorted(range(-_SPECIAL, _SPECIAL + 1), key=abs)
+    shifted = (base + shift for shift in shifts for base in bases)
+    return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
+
+
+def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
+    """Evidence of each user (n,) on the items that each of others (m,) met, added: (n, m)."""
+    here = np.flatnonzero(order >= 0)
+    return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
+
+
+def _support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
+    """Deviations from its mean over permutations of what messages say of their senders' items."""
+    if len(evidence) >= _BY_USERS:
+        return _of_users(_agreement(evidence, met, order))
+    here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
+    placed[:, order[here]] = met[:, here].toarray()
+    placed -= placed.mean(axis=1, keepdims=True)
+    squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
+    return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
+
+
+def _of_users(agreement: Floats) -> float:
+    """The same of evidence of each user (n,) on the items of each (n,), added: (n, n)."""
+    rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
+    spread = np.sqrt(((rest + agreement.mean()) ** 2).sum() / (len(agreement) - 1))
+    told = spread > 1e-9 * abs(agreement).max(initial=0)
+    return abs(_beyond_mean(agreement)) / spread if told else 0.0
+
+
+def _beyond_mean(agreement: Floats) -> float:
+    """How much more is said of a user's own items (the diagonal) than of another user's."""
+    return float(np.trace(agreement) - agreement.sum() / len(agreement))
+
+
+def _fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
+    """The order that fits best, and its support by users who are left out of the fit.
+
+    None where these do not bear it out: what is said of their own items is less than ``_KEPT`` of
+    what is said of those by whom it is fitted, which a permutation of so many rows overdoes.
+    """
+    count, rows = evidence.shape
+    if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
+        return None
+    items, left_out = met.toarray(), np.zeros((count, count))
+    for fold in range(_FOLDS):
+        out = np.arange(count) % _FOLDS == fold
+        order = _assigned(evidence[~out], items[~out])
+        left_out[out] = _agreement(evidence[out], items, order)
+    order = _assigned(evidence, items)
+    every = _agreement(evidence, items, order)
+    support = _of_users(left_out)
+    kept = _beyond_mean(left_out) >= _KEPT * _beyond_mean(every) > 0
+    return (order, support) if kept and support >= _DEVIATIONS else None
+
+
+def _assigned(evidence: Floats, items: Floats) -> Ints:
+    """The row of each item (M,), -1 of none, such that most is said of what users met."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)
+    order = np.full(items.shape[1], -1)
+    order[columns] = rows
+    return order
+
+
+def _named(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
+    """The recording with the item of each row in its manifest; special rows are numbered below."""
+    named = min(0, int(items.min())) - 1 - np.arange(rows)
+    here = np.flatnonzero(order >= 0)
+    named[order[here]] = items[here]
+    manifest = recording.manifest.model_copy(update={"items": tuple(named.tolist())})
+    return replace(recording, manifest=manifest)
+
+
+def _assumed(
+    names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
+) -> str:
+    """What is assumed of the rows, and why."""
+    by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
+    first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
+    special = rows - np.count_nonzero(order >= 0)
+    return (
+        f"Assumed: {first}, and so on (of {rows:,} rows {special:,} without an item of the truth). "
+        f"So messages agree with what their senders held by {support[0]:.1f} standard errors, by "
+        f"{support[1]:.1f} as {MANIFEST} has the rows. If that is right, say so: "
+        f'"items": [...] in {place}.'
+    )
+
+
+def _doubt(most: float, place: Path) -> str:
+    """Why attacks without success prove nothing."""
+    return (
+        "It is not known which item each row is, and in no order that was tried do messages agree "
+        f"with what their senders held (by {most:.1f} standard errors at most, of "
+        f'{_DEVIATIONS:g}): a failure proves nothing. Give "items": [...] in {place}.'
+    )

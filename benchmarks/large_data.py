@@ -1,0 +1,63 @@
+"""Quick audits of large tables: processor seconds of the whole command, and what it held.
+
+A made-up table has 50 interactions a user, of items that are drawn as popularity falls with its
+rank. Each audit is a command of its own, of all attacks that a quick audit has, with one worker.
+What a ratio below 1 says is that an interaction of the larger table takes longer. docs/scale.md has
+10^7 interactions, which take minutes: ``python -m benchmarks.large_data 10000000 20000``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from benchmarks import Row
+
+TARGETS = "fcf", "dplcf-sp"
+SIZES = (10**5, 1_500), (10**6, 6_000)
+_PER_USER = 50
+
+
+def measure() -> tuple[Row, ...]:
+    return tuple(audited(name, *size) for name in TARGETS for size in SIZES)
+
+
+def audited(name: str, interactions: int, items: int) -> Row:
+    """The quick audit of one target on a table of about so many interactions."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "ratings.parquet"
+        count = write(data, interactions, items)
+        words = ["--data", str(data), "--out", str(Path(folder) / "out"), "--memory", "4"]
+        command = [sys.executable, "-m", "fedrec_auditor", "run", name, "--quick", "--jobs", "1"]
+        process = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"Expected exit code 0 of {name}, got {process.returncode}.")
+    note = f"{count:,} interactions, {items:,} items; at most {used.ru_maxrss / 2**20:.2f} GiB"
+    seconds = used.ru_utime + used.ru_stime
+    way = f"{interactions:,} interactions"
+    return Row(job=name, way=way, seconds=seconds, work=count, unit="interactions", note=note)
+
+
+def write(path: Path, interactions: int, items: int) -> int:
+    """Write a table of users and items; how many interactions it has, each once."""
+    users, shares = interactions // _PER_USER, np.cumsum(np.arange(1, items + 1) ** -0.6)
+    uniform = np.random.default_rng(0).random((users, _PER_USER))
+    drawn = np.searchsorted(shares, shares[-1] * uniform)
+    user, item = np.divmod(np.unique(np.arange(users)[:, None] * items + drawn), items)
+    parquet.write_table(pa.table({"user": user, "item": item}), path)
+    return len(user)
+
+
+if __name__ == "__main__":
+    for target in TARGETS:
+        row = audited(target, *map(int, sys.argv[1:]))
+        print(f"{target}: {row.seconds:.0f} processor s; {row.note}")
