@@ -32,6 +32,7 @@ USUAL = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 """Names that say what a column is, in lower case without all but letters and digits."""
+_NAMES = [name for names in USUAL.values() for name in names]
 NONE = "none"
 """The column of a rating or timestamp that is not read."""
 ROW = (
@@ -103,19 +104,18 @@ class Table:
         if zeros not in (None, *ZEROS):
             raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
         said = {key: columns.pop(key) for key in SAID if key in columns}
-        usual = [name for names in USUAL.values() for name in names]
-        file = table_file(path, said, lambda names: choose(names, columns, place), usual, ROW)
+        file = table_file(path, said, lambda names: choose(names, columns, place), _NAMES, ROW)
         there = file.names()
         chosen = choose(there, columns, place)
         at = {role: there.index(name) for role, name in chosen.items()}
         pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
-        again = chosen["user"] in pairs.names or chosen["item"] in pairs.titles
-        if isinstance(file, Delimited) and "header" not in said and again:
+        unsure = isinstance(file, Delimited) and "header" not in said
+        if unsure and (chosen["user"] in pairs.names or chosen["item"] in pairs.titles):
             raise row_for_header(file, ROW)
         user_ids, row, names = pairs.user_ids, pairs.row, pairs.names
         item_ids, column, titles = pairs.item_ids, pairs.column, pairs.titles
         stars, stamps = pairs.ratings, None
-        notes = list(_unread(there, chosen, columns, path.name))
+        notes = list(_unread(there, chosen, columns, path.name, unsure))
         if pairs.timestamps is not None:
             stamps, read = unix_seconds(pairs.timestamps, path.name)
             notes += read
@@ -200,9 +200,18 @@ def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Ma
 
 
 def _unread(
-    names: Sequence[str], chosen: Mapping[str, str], columns: Mapping[str, str], file: str
+    names: Sequence[str],
+    chosen: Mapping[str, str],
+    columns: Mapping[str, str],
+    file: str,
+    unsure: bool,
 ) -> Iterator[str]:
-    """A note of the ratings or times that are not read, if a column is left that may have them."""
+    """Notes of a first line that may be a row (``unsure``), and of ratings or times not read."""
+    if unsure and usual_column(names, _NAMES) is None:
+        yield (
+            f"Line 1 of {file} is taken for names of columns: {', '.join(names)[:300]}. If it is "
+            "a row, say --no-header."
+        )
     left = [name for name in names if name not in chosen.values()]
     lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
     if lacking and left:
