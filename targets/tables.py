@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-ARCHIVE = b"PK"
-"""How an archive of files (.zip, .whl) begins."""
+ARCHIVE = b"PK\x03\x04", b"PK\x05\x06"
+"""How an archive of files (.zip, .whl) begins, and an empty one."""
 
 
 def is_table(path: Path) -> bool:
@@ -19,7 +19,7 @@ def is_table(path: Path) -> bool:
         return os.path.isdir(path) and bool(parts(path))
     try:
         with path.open("rb") as file:
-            return file.read(len(ARCHIVE)) != ARCHIVE
+            return not file.read(4).startswith(ARCHIVE)
     except OSError:
         return True
 

@@ -19,10 +19,10 @@ from fedrec_auditor.targets.datasets.parts.joined import (
     Trait,
     assemble,
     movies,
-    pairs,
     users,
 )
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, LICENCE, MovieLens
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 OFFICIAL = ("u.data", "u.user", "u.item")
@@ -110,7 +110,7 @@ class Ml100k(MovieLens):
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
         words = None if official else Genres(at=3, names=GENRE_NAMES, separator=" ")
-        stars = pairs(rated, STARS)
+        stars = Pairs.of(rated, STARS)
         known = users(people, **TRAITS)
         return assemble(self.name, known, movies(films, words, GENRE_NAMES), stars)
 

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import Batches, of_parquet
-from fedrec_auditor.targets.datasets.parts.block import Block, broken, in_arrow
+from fedrec_auditor.targets.datasets.parts.block import broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
     STARS,
     Genres,
-    Pairs,
     Trait,
     assemble,
-    columns,
     movies,
-    pairs,
     users,
 )
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, MovieLens
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
 
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
-PAIR_COLUMNS = ("userID", "movieID")
+PAIR_COLUMNS = {"user": "userID", "item": "movieID"}
 AGES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other",
@@ -95,7 +89,7 @@ class Ml1m(MovieLens):
             f"{self.name} (pairs only)" if alone else self.name,
             users(people, **TRAITS),
             movies(films, Genres(at=2, names=GENRES)),
-            _pairs(source) if alone else pairs(rated, STARS),
+            _pairs(source) if alone else Pairs.of(rated, STARS),
         )
 
 
@@ -105,18 +99,13 @@ def _pairs(source: Source) -> Pairs:
     data = in_arrow(b"".join(source.blocks(PAIRS_ONLY[0], whole=True)))
     file = Batches(place=place, read=partial(of_parquet, [data]))
     names = file.names()
-    wanted: dict[int, str] = {}
-    for name in PAIR_COLUMNS:
+    wanted: dict[str, tuple[int, str]] = {}
+    for role, name in PAIR_COLUMNS.items():
+        what = f"column {name} of integers without gaps"
         if name not in names:
-            raise broken(place, f"a column {name} of integers without gaps", "no such column")
-        wanted[names.index(name)] = f"column {name} of integers without gaps"
-
-    def read(block: Block) -> tuple[NDArray[np.int64], ...]:
-        for at, what in wanted.items():
-            if not pa.types.is_integer(block.columns[at].type):
-                raise broken(place, f"a {what}", "texts")
-        return tuple(block.columns[at].to_numpy() for at in wanted)
-
-    users, items = columns(file.blocks(wanted), read)
-    ratings = np.ones(len(users), dtype=np.float32)
-    return Pairs(users=users, items=items, ratings=ratings, timestamps=None, where=file.line)
+            raise broken(place, f"a {what}", "no such column")
+        wanted[role] = names.index(name), what
+    pairs = Pairs.of(file, wanted)
+    if pairs.names or pairs.titles:
+        raise broken(place, "columns of integers", "texts")
+    return pairs

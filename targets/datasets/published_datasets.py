@@ -6,27 +6,25 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, Block, Column, Wanted, broken
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column, broken
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
+from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
 from fedrec_auditor.targets.datasets.parts.joined import (
     ITEM,
     USER,
     Trait,
     assemble,
-    columns,
-    pairs,
     users,
 )
 from fedrec_auditor.targets.datasets.parts.moments import written_dates
 from fedrec_auditor.targets.datasets.parts.movielens import GENDERS
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs, latest
 from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -62,11 +60,15 @@ class Libimseti(PublishedDataset):
         flags = known.attributes["gender"].codes[:, None] == np.arange(len(GENDERS))
         profiles = replace(known, genres=flags, genre_names=GENDERS)
         ratings = Delimited.of(source, "ratings.dat", separator=",", width=3)
-        rated = pairs(ratings, (USER, ITEM, SCORE))
+        rated = Pairs.of(ratings, {"user": (0, USER), "item": (1, ITEM), "rating": (2, SCORE)})
         return assemble(self.name, profiles, profiles, rated, item="profile")
 
 
-NUMBERS = {"user": USER, "item": ITEM, "cnt": Column(what="count", low=1)}
+NUMBERS = {
+    "user": ("user", USER),
+    "item": ("item", ITEM),
+    "rating": ("cnt", Column(what="count", low=1)),
+}
 CONTEXT = ("daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city")
 PAID = "paid"
 
@@ -104,24 +106,21 @@ class Frappe(PublishedDataset):
         split = separator(next(source.blocks("frappe.csv"), b""))
         file = Delimited.of(source, "frappe.csv", separator=split, header=True, quotes=True)
         names = file.names()
-        if missing := [name for name in (*NUMBERS, *CONTEXT) if name not in names]:
-            expected = f"the columns {', '.join((*NUMBERS, *CONTEXT))}"
+        needed = (*(name for name, _ in NUMBERS.values()), *CONTEXT)
+        if missing := [name for name in needed if name not in names]:
+            expected = f"the columns {', '.join(needed)}"
             raise broken(f"{file.place}, line 1", expected, f"no {', '.join(missing)}")
-        words = {name: Identifiers() for name in CONTEXT}
-
-        def read(block: Block) -> tuple[NDArray[Any], ...]:
-            for name, found in words.items():
-                found.add(block.words(names.index(name)))
-            return tuple(block.numbers(names.index(name)) for name in NUMBERS)
-
-        wanted = {names.index(name): NUMBERS.get(name, name) for name in (*NUMBERS, *CONTEXT)}
-        user, item, count = columns(file.blocks(wanted), read)
-        context = {name: found.finish() for name, found in words.items()}
+        used = Pairs.of(
+            file, {role: (names.index(key[0]), key[1]) for role, key in NUMBERS.items()}
+        )
+        words = {names.index(name): Identifiers() for name in CONTEXT}
+        for block in file.blocks(dict(zip(words, CONTEXT, strict=True))):
+            for at, found in words.items():
+                found.add(block.words(at))
+        context = dict(zip(CONTEXT, (found.finish() for found in words.values()), strict=True))
         cost = context.pop("cost")
-        users, row = unique(user)
-        items, column = unique(item)
-        shape = (len(users), len(items))
-        uses = sparse.coo_array((count.astype(np.float64), (row, column)), shape=shape).tocsr()
+        row, column, items = used.row, used.column, used.item_ids
+        uses = sparse.coo_array((used.ratings.astype(np.float64), (row, column)), used.shape)
         is_paid = np.array([word == PAID for word in cost[2]])[cost[1]]
         paid = np.bincount(column, weights=np.where(is_paid, 1.0, -1.0)) > 0
         categories: tuple[str, ...] = ()
@@ -131,9 +130,9 @@ class Frappe(PublishedDataset):
             categories, flags = _categories(data, source.place("meta.csv"), items.tolist())
         return Interactions(
             name=self.name,
-            users=users,
+            users=used.user_ids,
             items=items,
-            ratings=uses.astype(np.float32),
+            ratings=uses.tocsr().astype(np.float32),
             attributes={name: _usual(row, *found[1:]) for name, found in context.items()},
             genres=np.column_stack([paid, flags]),
             genre_names=(PAID, *categories),
@@ -209,31 +208,22 @@ class AppUsage(PublishedDataset):
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """The uses, counted, and categories where there are any; about 60 bytes a row."""
         trace = Delimited.of(source, TRACE, separator=" ", width=5)
-        people = Identifiers()
-
-        def read(block: Block) -> tuple[NDArray[Any], ...]:
-            block.identify(0, people)
-            return _seconds(block), block.numbers(3)
-
-        time, item = columns(trace.blocks({0: "user id", 1: MOMENT, 3: ITEM}), read)
-        users, row, _ = people.finish()
-        items, column = unique(item)
-        key = row * np.int64(len(items)) + column
-        order = np.lexsort((time, key))
-        first = np.flatnonzero(np.diff(key[order], prepend=-1))
-        rows, places = np.divmod(key[order][first], len(items))
-        uses = np.diff(np.append(first, len(key)))
-        indptr = np.searchsorted(rows, np.arange(len(users) + 1))
-        names, flags = self._categories(source, items)
+        used = Pairs.of(
+            trace, {"user": (0, "user id"), "item": (3, ITEM), "timestamp": (1, MOMENT)}
+        )
+        assert used.timestamps is not None
+        time = written_dates(used.timestamps)
+        if time.min() < 0:
+            at = int(np.argmin(time))
+            raise broken(trace.line(at), f"a {MOMENT.what}", str(used.timestamps[at]))
+        names, flags = self._categories(source, used.item_ids)
+        uses = sparse.coo_array((used.ratings, (used.row, used.column)), used.shape)
         return Interactions(
             name=self.name,
-            users=users,
-            items=items,
-            ratings=sparse.csr_array(
-                (uses.astype(np.float32), places.astype(np.int32), indptr.astype(np.int32)),
-                shape=(len(users), len(items)),
-            ),
-            timestamps=time[order][first + uses - 1],
+            users=used.user_ids,
+            items=used.item_ids,
+            ratings=uses.tocsr(),
+            timestamps=time[latest(used.row, used.column, used.shape[1], time)],
             genres=flags,
             genre_names=names,
         )
@@ -245,20 +235,10 @@ class AppUsage(PublishedDataset):
         if CATEGORIES not in source.names():
             return (), np.zeros((len(items), 0), dtype=bool)
         file = Delimited.of(source, CATEGORIES, separator="\t", width=2)
-        wanted: Wanted = {0: ITEM, 1: CATEGORY}
-        app, category = columns(
-            file.blocks(wanted), lambda block: tuple(block.numbers(at) for at in wanted)
-        )
+        known = Pairs.of(file, {"user": (0, ITEM), "item": (1, CATEGORY)})
+        app, category = known.user_ids[known.row], known.item_ids[known.column]
         used = np.isin(app, items)
         ids, place = np.unique(category[used], return_inverse=True)
         flags = np.zeros((len(items), len(ids)), dtype=bool)
         flags[np.searchsorted(items, app[used]), place] = True
         return tuple(f"category {number}" for number in ids), flags
-
-
-def _seconds(block: Block) -> NDArray[np.int64]:
-    """Unix seconds of the block's times, (n,); InputError at the first that is no time."""
-    seconds = written_dates(block.numbers(1))
-    if seconds.min() < 0:
-        raise block.error(int(np.argmin(seconds)), 1, f"a {MOMENT.what}")
-    return seconds

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, REPAIR, Block, Column
+from fedrec_auditor.targets.datasets.parts.block import NUMBER, REPAIR, Column
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, unique
+from fedrec_auditor.targets.datasets.parts.identifiers import unique
 from fedrec_auditor.targets.datasets.parts.moments import Moments, unix_seconds
-from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs, in_order, latest
 from fedrec_auditor.targets.datasets.parts.table_file import (
     SAID,
     row_for_header,
@@ -33,6 +32,7 @@ USUAL = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 """Names that say what a column is, in lower case without all but letters and digits."""
+_NAMES = [name for names in USUAL.values() for name in names]
 NONE = "none"
 """The column of a rating or timestamp that is not read."""
 ROW = (
@@ -104,30 +104,20 @@ class Table:
         if zeros not in (None, *ZEROS):
             raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
         said = {key: columns.pop(key) for key in SAID if key in columns}
-        usual = [name for names in USUAL.values() for name in names]
-        file = table_file(path, said, lambda names: choose(names, columns, place), usual, ROW)
+        file = table_file(path, said, lambda names: choose(names, columns, place), _NAMES, ROW)
         there = file.names()
         chosen = choose(there, columns, place)
         at = {role: there.index(name) for role, name in chosen.items()}
-        users, items = (Identifiers(f"{role} of {place}") for role in ROLES[:2])
-        ratings: list[NDArray[np.float32]] = []
-        times: list[NDArray[Any]] = []
-        for block in file.blocks({at[role]: WANTED[role] for role in at}):
-            block.identify(at["user"], users)
-            block.identify(at["item"], items)
-            if "rating" in at:
-                ratings.append(_stars(block, at["rating"]))
-            if "timestamp" in at:
-                times.append(block.numbers(at["timestamp"]))
-        user_ids, row, names = users.finish()
-        item_ids, column, titles = items.finish()
-        again = chosen["user"] in names or chosen["item"] in titles
-        if isinstance(file, Delimited) and "header" not in said and again:
+        pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
+        unsure = isinstance(file, Delimited) and "header" not in said
+        if unsure and (chosen["user"] in pairs.names or chosen["item"] in pairs.titles):
             raise row_for_header(file, ROW)
-        stars = np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32)
-        stamps, notes = None, list(_unread(there, chosen, columns, path.name))
-        if times:
-            stamps, read = unix_seconds(np.concatenate(times), path.name)
+        user_ids, row, names = pairs.user_ids, pairs.row, pairs.names
+        item_ids, column, titles = pairs.item_ids, pairs.column, pairs.titles
+        stars, stamps = pairs.ratings, None
+        notes = list(_unread(there, chosen, columns, path.name, unsure))
+        if pairs.timestamps is not None:
+            stamps, read = unix_seconds(pairs.timestamps, path.name)
             notes += read
         if nothing := len(row) - np.count_nonzero(stars):
             if zeros == "rating":
@@ -165,17 +155,6 @@ class Table:
             names=names,
             notes=tuple(notes),
         )
-
-
-def _stars(block: Block, at: int) -> NDArray[np.float32]:
-    """The ratings of a block; InputError at one that float32 cannot hold."""
-    values = block.numbers(at)
-    with np.errstate(over="ignore", under="ignore"):
-        stars = values.astype(np.float32)
-    good = np.isfinite(stars) & ((stars != 0) | (values == 0))
-    if not good.all():
-        raise block.error(int(np.argmin(good)), at, "a rating that float32 can hold")
-    return stars
 
 
 def _left(
@@ -221,9 +200,18 @@ def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Ma
 
 
 def _unread(
-    names: Sequence[str], chosen: Mapping[str, str], columns: Mapping[str, str], file: str
+    names: Sequence[str],
+    chosen: Mapping[str, str],
+    columns: Mapping[str, str],
+    file: str,
+    unsure: bool,
 ) -> Iterator[str]:
-    """A note of the ratings or times that are not read, if a column is left that may have them."""
+    """Notes of a first line that may be a row (``unsure``), and of ratings or times not read."""
+    if unsure and usual_column(names, _NAMES) is None:
+        yield (
+            f"Line 1 of {file} is taken for names of columns: {', '.join(names)[:300]}. If it is "
+            "a row, say --no-header."
+        )
     left = [name for name in names if name not in chosen.values()]
     lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
     if lacking and left:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,30 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import (
     NUMBER,
     SPACED,
-    Block,
     Column,
     broken,
 )
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.identifiers import narrow, unique
-from fedrec_auditor.targets.datasets.parts.pair_order import in_order, latest
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs, in_order, latest
 
 ID, USER, ITEM, TIME = (
     Column(what=what) for what in ("identifier", "user id", "item id", "timestamp")
 )
 HALF_STARS = Column(what="rating", low=0.5, high=5, step=0.5, written=NUMBER)
-STARS = (
-    Column(what="user id", written=SPACED),
-    Column(what="item id", written=SPACED),
-    Column(what="rating", low=1, high=5, written=SPACED),
-    Column(what="timestamp", written=SPACED),
-)
+STARS = {
+    "user": (0, Column(what="user id", written=SPACED)),
+    "item": (1, Column(what="item id", written=SPACED)),
+    "rating": (2, Column(what="rating", low=1, high=5, written=SPACED)),
+    "timestamp": (3, Column(what="timestamp", written=SPACED)),
+}
 """The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
+HALVES = {"user": (0, USER), "item": (1, ITEM), "rating": (2, HALF_STARS), "timestamp": (3, TIME)}
+"""The columns of the larger ones."""
 _Readers = dict[int, tuple[str, Callable[[str], Any]]]
 """By place of a column what a cell is, and what reads it."""
 
@@ -154,52 +153,6 @@ def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return ids
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
-    """The ratings' file: who rated what; ``where`` names the place of a row in errors."""
-
-    users: Ints
-    items: Ints
-    ratings: NDArray[np.float32]
-    timestamps: NDArray[np.int64] | None
-    where: Callable[[int], str]
-
-
-def pairs(file: Delimited, wanted: tuple[Column, ...]) -> Pairs:
-    """The first columns: user, item, rating and, if four are ``wanted``, timestamp.
-
-    InputError with the first line that breaks. Memory: 20 bytes a row with timestamps and 12
-    without (8 more for ids over 2^31), and once more for the largest column.
-    """
-
-    def read(block: Block) -> tuple[NDArray[Any], ...]:
-        users, items, ratings, *times = (block.numbers(at) for at in block.wanted)
-        ids = (narrow(ids.astype(np.int64, copy=False)) for ids in (users, items))
-        return *ids, ratings.astype(np.float32), *(time.astype(np.int64) for time in times)
-
-    users, items, ratings, *times = columns(file.blocks(dict(enumerate(wanted))), read)
-    if len(users) >= 2**31:
-        raise broken(file.place, "fewer than 2^31 rows", len(users))
-    return Pairs(
-        users=users,
-        items=items,
-        ratings=ratings,
-        timestamps=times[0] if times else None,
-        where=file.line,
-    )
-
-
-def columns(
-    blocks: Iterator[Block], read: Callable[[Block], tuple[NDArray[Any], ...]]
-) -> list[NDArray[Any]]:
-    """What ``read`` makes of the blocks, one array a column."""
-    parts: list[list[NDArray[Any]]] = [list(part) for part in zip(*map(read, blocks), strict=True)]
-    whole = []
-    while parts:  # a column's blocks are given back before the next is joined
-        whole.append(np.concatenate(parts.pop(0)))
-    return whole
-
-
 def assemble(
     name: str, users: Known | None, items: Known | None, pairs: Pairs, *, item: str = "movie"
 ) -> Interactions:
@@ -209,18 +162,19 @@ def assemble(
     InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
     they are in the order of users and items, as the official files are; else about 45.
     """
-    row_ids, row_at, row = _index(pairs.users, users, "user", pairs.where)
-    item_ids, item_at, column = _index(pairs.items, items, item, pairs.where)
-    shape = (len(row_ids), len(item_ids))
-    order = latest(row, column, shape[1])
-    if not isinstance(order, slice) and len(order) < len(row):
-        raise _repeated(row * np.int64(shape[1]) + column, pairs, item)
+    row_at = _known(pairs.user_ids, pairs.row, users, "user", pairs.where)
+    item_at = _known(pairs.item_ids, pairs.column, items, item, pairs.where)
+    order = latest(pairs.row, pairs.column, pairs.shape[1])
+    if not isinstance(order, slice) and len(order) < len(pairs.row):
+        raise _repeated(pairs, item)
+    kept = pairs.row[order], pairs.column[order], pairs.ratings[order]
+    times = pairs.timestamps
     return Interactions(
         name=name,
-        users=row_ids,
-        items=item_ids,
-        ratings=in_order(row[order], column[order], pairs.ratings[order], shape),
-        timestamps=None if pairs.timestamps is None else pairs.timestamps[order],
+        users=pairs.user_ids,
+        items=pairs.item_ids,
+        ratings=in_order(*kept, pairs.shape),
+        timestamps=None if times is None else times[order].astype(np.int64),
         attributes={
             key: replace(each, codes=each.codes[row_at])
             for key, each in (users.attributes if users else {}).items()
@@ -231,33 +185,38 @@ def assemble(
     )
 
 
-def _repeated(key: NDArray[np.int64], pairs: Pairs, item: str) -> InputError:
-    """The error for the first pair that stands twice; ``key`` (n,) tells pairs apart."""
+def _repeated(pairs: Pairs, item: str) -> InputError:
+    """The error for the first pair that stands twice."""
+    key = pairs.row * np.int64(pairs.shape[1]) + pairs.column
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
     at = again[np.argmin(order[again + 1])]
     first, second = int(order[at]), int(order[at + 1])
-    user, thing = pairs.users[second], f"{item} {pairs.items[second]}"
+    user = pairs.user_ids[pairs.row[second]]
+    thing = f"{item} {pairs.item_ids[pairs.column[second]]}"
     return InputError(
         f"Expected each pair of user and {item} once, got user {user} and {thing} "
         f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
     )
 
 
-def _index(
-    ids: Ints, known: Known | None, what: str, where: Callable[[int], str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """The ids that occur, ascending; where each stands in ``known``; and ``ids`` as indices."""
-    present, inverse = unique(ids)
+def _known(
+    ids: NDArray[np.int64],
+    index: NDArray[np.int32],
+    known: Known | None,
+    what: str,
+    where: Callable[[int], str],
+) -> NDArray[np.int64]:
+    """The place of each of ``ids`` in ``known``; InputError at the first row of none of them."""
     if known is None:
-        return present, np.arange(len(present)), inverse
+        return np.arange(len(ids))
     order = np.argsort(known.ids)
-    at = order[np.minimum(np.searchsorted(known.ids, present, sorter=order), len(known.ids) - 1)]
-    strange = np.flatnonzero(known.ids[at] != present)
+    at = order[np.minimum(np.searchsorted(known.ids, ids, sorter=order), len(known.ids) - 1)]
+    strange = np.flatnonzero(known.ids[at] != ids)
     if strange.size:
-        row = int(np.argmax(np.isin(inverse, strange)))
+        row = int(np.argmax(np.isin(index, strange)))
         raise InputError(
-            f"Expected a {what} of {known.place} in {where(row)}, got {what} {ids[row]}. "
+            f"Expected a {what} of {known.place} in {where(row)}, got {what} {ids[index[row]]}. "
             f"Give the {what} a line there, or take this one out."
         )
-    return present, at, inverse
+    return at

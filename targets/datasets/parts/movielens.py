@@ -7,16 +7,8 @@ from pathlib import Path
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.joined import (
-    HALF_STARS,
-    ITEM,
-    TIME,
-    USER,
-    Genres,
-    assemble,
-    movies,
-    pairs,
-)
+from fedrec_auditor.targets.datasets.parts.joined import HALVES, Genres, assemble, movies
+from fedrec_auditor.targets.datasets.parts.pairs import Pairs
 from fedrec_auditor.targets.datasets.parts.published import PublishedDataset
 from fedrec_auditor.targets.datasets.parts.source import Source
 
@@ -120,7 +112,7 @@ class LargeMovieLens(MovieLens):
             )
         )
         known = movies(films, LARGE)
-        rated = pairs(ratings, (USER, ITEM, HALF_STARS, TIME))
+        rated = Pairs.of(ratings, HALVES)
         called = self.called(source.path) if commas else self.name
-        name = called or COUNTS.get(len(rated.users), "MovieLens of unknown size")
+        name = called or COUNTS.get(len(rated.row), "MovieLens of unknown size")
         return assemble(name, None, known, rated)

@@ -30,7 +30,6 @@ SAID = ("separator", "header", "quotes")
 ANSWERS = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _OTHERS = {
-    b"PK": "an archive of files",
     b"\x28\xb5\x2f\xfd": "a file packed by zstd",
     b"7z\xbc\xaf": "a 7z archive",
     b"Rar!": "a rar archive",
@@ -40,8 +39,6 @@ _OTHERS = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
     b"SQLite format 3": "a SQLite database",
     b"Obj\x01": "an Avro file",
-    b"ORC": "an ORC file",
-    b"FEA1": "a Feather file of version 1",
     b"%PDF": "a PDF",
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
@@ -61,6 +58,8 @@ _LISTS = {
     ),
 }
 """Lines of files that hold lists: what they are, and the command that writes a pair a line."""
+_VALUE = re.compile(NUMBER.pattern + rb"$|\d{4}-\d\d-\d\d")
+"""A cell that is no name of a column: a number or a date."""
 _LOOKED_AT = 1000
 """Lines that are compared with the first one."""
 
@@ -77,7 +76,7 @@ def table_file(
     A separator that is not said is the one that gives ``choose`` its columns, among the names that
     it gives; it raises InputError where it does not. InputError names what is no table, several
     separators that fit, and, with the ``remedy``, a first line that is a row: with none of the
-    ``usual`` names, and with a number or what stands in its column again.
+    ``usual`` names, and with a number, a date or what stands in its column again.
     """
     place = str(path)
     if not is_table(path):
@@ -105,7 +104,8 @@ def table_file(
             f"{path}: {kind}. Unpack or export it as one of these."
         )
     found, is_row = _delimited(path, text, said, choose)
-    if is_row and "header" not in said and usual_column(found.names(), usual) is None:
+    names = found.first_line().decode("utf-8", "replace").split(found.separator)
+    if is_row and "header" not in said and usual_column(names, usual) is None:
         raise row_for_header(found, remedy)
     return found
 
@@ -204,10 +204,11 @@ def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
 
 
 def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
-    """Whether the first line has a number, or where no columns fit what its column has again."""
-    first, *below = (line.split(file.separator.encode()) for line in lines)
+    """Whether the first line has a number or a date, or where no columns fit a value again."""
+    mark = file.separator.encode()
+    first, *below = ([word.strip(b' "') for word in line.split(mark)] for line in lines)
     again = (name in row[at : at + 1] for row in below for at, name in enumerate(first))
-    return any(map(NUMBER.fullmatch, first)) or (not fits and any(again))
+    return any(map(_VALUE.match, first)) or (not fits and any(again))
 
 
 def _has_columns(file: Delimited, choose: Callable[[tuple[str, ...]], object]) -> bool:

@@ -385,6 +385,9 @@ HEADLESS = {
     ],
     "names.csv": ["ann,heat", "bob,alien", "ann,alien"],
     "epinions.txt": ["1 100 4", "1 101 5"],
+    "alike.csv": ["1,1,5", "1,2,5"],
+    "quoted.csv": ['"u1","i1","5"', '"u2","i1","4"'],
+    "dated.csv": ["ann,2020-01-02,heat", "bob,2020-01-03,alien"],
     "texts.txt": ["7\tSmith, John\t5", "8\tDoe, Jane\t5"],
 }
 
@@ -406,13 +409,29 @@ def test_a_file_without_a_header_is_refused_and_read_whole_as_it_says(
 def test_no_first_row_is_lost_by_calling_its_values_columns(tmp_path: Path) -> None:
     for name, lines in HEADLESS.items():
         (tmp_path / name).write_text("\n".join(lines))
-        user, item, *_ = re.split(r"\t|,|::| ", lines[0])
-        with pytest.raises(InputError, match=r"looks like a row|separator"):
+        user, *_, item = re.split(r"\t|,|::| ", lines[0].replace('"', ""))
+        with pytest.raises(InputError, match=r"looks like a row|got none|different columns"):
             Table(columns={"user": user, "item": item}).load(tmp_path / name)
     late = [f"u{at},i{at % 5000}" for at in range(9000)]
     (tmp_path / "late.csv").write_text("\n".join(late))
     with pytest.raises(InputError, match="looks like a row"):
         Table(columns={"user": "u0", "item": "i0"}).load(tmp_path / "late.csv")
+
+
+def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["ann", "heat"], [("bob", "alien"), ("eve", "up")])
+    (note,) = Table(columns={"user": "ann", "item": "heat"}).load(path).notes
+    assert note == (
+        "Line 1 of t.csv is taken for names of columns: ann, heat. If it is a row, say --no-header."
+    )
+    said = {"user": "ann", "item": "heat", "header": "yes"}
+    assert Table(columns=said).load(path).notes == ()
+
+
+def test_names_of_columns_may_begin_as_other_formats_do(tmp_path: Path) -> None:
+    for name in ("PK", "ORCID", "FEA1", "BZip"):
+        path = write(tmp_path / "t.csv", [name, "user", "item"], [(1, 2, 3)])
+        assert contents(path) == {(2, 3): (1.0, None)}
 
 
 def test_numbers_may_be_names_of_columns_if_that_is_said(tmp_path: Path) -> None:
