@@ -153,15 +153,9 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     need_flower()
     flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]
     found = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
+    more = {p: f"No proof is credited: {p.lacks} {BESIDE}" if p.lacks else BESIDE for p in found}
     made = ((promise, s) for promise in found for s in promise.scoped(rounds))
-    return tuple(
-        replace(
-            s, note=f"{s.note}{f' No proof is credited: {p.lacks}' if p.lacks else ''} {BESIDE}"
-        )
-        if s.note
-        else s
-        for p, s in made
-    )
+    return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in made)
 
 
 def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
-from fedrec_auditor.targets.wrapped.client import told
-from fedrec_auditor.targets.wrapped.contained import contained
+from fedrec_auditor.targets.wrapped.client import expecting
 from fedrec_auditor.targets.wrapped.wrapped_system import UNTITLED
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
@@ -29,16 +28,9 @@ def load_object(text: str) -> Target:
     The module is looked for in the working directory, too. InputError says what is missing, or
     where its import fails.
     """
-    try:
-        with contained():
-            return _loaded(text)
-    except InputError:
-        raise
-    except Exception as error:
-        module = text.partition(":")[0]
-        raise InputError(
-            f"Expected to import {module!r} for {text!r}, got {told(error, load_object)}. Mend it."
-        ) from error
+    module = text.partition(":")[0]
+    with expecting(f"to import {module!r} for {text!r}", load_object, "Mend it."):
+        return _loaded(text)
 
 
 def _loaded(text: str) -> Target:
@@ -72,14 +64,9 @@ def _loaded(text: str) -> Target:
 def as_target(found: Any, text: str) -> Target:
     """The object, or what it makes; InputError unless it has all that a target has."""
     if isinstance(found, type) or (callable(found) and not hasattr(found, "scoped_claims")):
-        try:
-            with contained():
-                found = found()
-        except Exception as error:
-            raise InputError(
-                f"Expected {text!r} to make a system without arguments, got "
-                f"{told(error, found)}. Give the system itself."
-            ) from error
+        what = f"{text!r} to make a system without arguments"
+        with expecting(what, found, "Give the system itself."):
+            found = found()
     missing = FAMILIES["targets"].missing(found)
     if missing:
         raise InputError(

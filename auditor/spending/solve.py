@@ -6,6 +6,8 @@ import functools
 import math
 from collections.abc import Callable
 
+from scipy.optimize import brentq
+
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.auditor.spending.noise import RESPONSE
@@ -15,8 +17,9 @@ from fedrec_auditor.auditor.spending.stated import Stated
 # to three where that is as near.
 _DIGITS = 5
 _MOST_ROUNDS = 10**7
-# Logarithm of a factor between what keeps the target and what does not.
-_CLOSE = 3e-5
+# Logarithms: of a factor between what keeps the target and what does not, and of the largest one
+# between an epsilon and the target that is told from others.
+_CLOSE, _FAR = 3e-5, 50.0
 
 
 def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> float:
@@ -39,29 +42,26 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
     def keeps(value: float) -> float:
         """How far below the target, as a factor's logarithm; negative above it."""
         found = total(stated.completed(value))
-        return math.log(target) - math.log(max(found, 1e-300))
+        return max(math.log(target) - math.log(max(found, 1e-300)), -_FAR)
 
     if name == "rounds":
         return _whole(keeps, _MOST_ROUNDS, name, target)
     if name == "rate" and users is not None:
         return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
-    low, high, start, better = 1e-9, 1.0, 0.01, -1.0
+    good, bad = 1e-9, 1.0
     if noise is not None and noise.size is None:
-        low, high, start = noise.kind.least, noise.kind.most, 1.0
-        better = -1.0 if noise.kind is RESPONSE else 1.0
-    step = 4.0**better
-    good = bad = start
-    at = keeps(start)
-    while at >= 0.0 and low < bad < high:
-        good, bad = bad, min(max(bad / step, low), high)
-        at = keeps(bad)
-    if at >= 0.0:
+        good, bad = noise.kind.most, noise.kind.least
+        if noise.kind is RESPONSE:
+            good, bad = bad, good
+    if keeps(bad) >= 0.0:
         return bad
-    while good == bad or keeps(good) < 0.0:
-        if not low < good < high and good != start:
-            raise _beyond(name, good, target)
-        bad, good = good, min(max(good * step, low), high)
-    return _to_digits(keeps, _narrowed(keeps, good, bad), better)
+    if keeps(good) < 0.0:
+        raise _beyond(name, good, target)
+    root = brentq(lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2)
+    found, step = math.exp(root), math.copysign(_CLOSE, good - bad)
+    while keeps(found) < 0.0:
+        found *= math.exp(step)
+    return _to_digits(keeps, found, step)
 
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
@@ -84,30 +84,14 @@ def _whole(keeps: Callable[[float], float], most: int, name: str, target: float)
         # Epsilon grows between the square root and the number itself.
         low, high = high, min(most, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
     high = min(high, most)
-    return high if keeps(high) >= 0.0 else int(_narrowed(keeps, low, high, whole=True))
-
-
-def _narrowed(
-    keeps: Callable[[float], float], good: float, bad: float, *, whole: bool = False
-) -> float:
-    """The last number from ``good`` towards ``bad`` that keeps the target, nearly unless ``whole``.
-
-    By halves and false position in turn, on logarithms.
-    """
-    step = 0
-    while abs(bad - good) > 1 if whole else abs(math.log(good / bad)) > _CLOSE:
-        at_good, at_bad = keeps(good), keeps(bad)
-        share = at_good / (at_good - at_bad) if math.isfinite(at_bad) else 0.5
-        # A little beyond where the line crosses, so that either end comes nearer.
-        share += (0.02, -0.02, 0.0)[step % 3] * abs(share)
-        if step % 4 == 3 or not math.isfinite(share):
-            share = 0.5
-        tried = good * math.exp(min(max(share, 1e-4), 1.0 - 1e-4) * math.log(bad / good))
-        if whole:
-            tried = min(max(math.floor(tried), good + 1), bad - 1)
-        good, bad = (tried, bad) if keeps(tried) >= 0.0 else (good, tried)
-        step += 1
-    return good
+    if keeps(high) >= 0.0:
+        return high
+    found = int(brentq(lambda m: keeps(math.floor(m)), low, high, xtol=0.5))
+    while keeps(found) < 0.0:
+        found -= 1
+    while keeps(found + 1) >= 0.0:
+        found += 1
+    return found
 
 
 def _beyond(name: str, value: float, target: float) -> InputError:

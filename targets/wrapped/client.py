@@ -32,8 +32,8 @@ class Client:
     With a fourth parameter it is given its device's ``state``, a dictionary that it may fill and
     that is its own from round to round. Beside ``rng`` the global generators of Python, numpy and
     torch are seeded before each call, so that equal seeds give equal messages whichever it draws
-    from (``seeding`` does it instead, where it is given). ``like`` are the shapes of the first
-    message: all others must have them. A device that ``drops_out`` sends None.
+    from. ``like`` are the shapes of the first message: all others must have them. A device that
+    ``drops_out`` sends None.
 
     InputError, with the place in the caller's code, if it raises, if a message has other parts or
     another shape than the first, or numbers that are not finite.
@@ -42,7 +42,6 @@ class Client:
     function: Function
     like: dict[str, tuple[int, ...]] = field(default_factory=dict)
     structure: Structure | None = None
-    seeding: Callable[[int], None] | None = None
     drops_out: bool = False
     _stateful: bool = field(init=False)
 
@@ -60,22 +59,14 @@ class Client:
     ) -> Message | None:
         """One message; ``where`` says of what round and device, for errors."""
         sent = None if model is None or make_model is None else make_model.build(model)
-        (self.seeding or seed_everything)(seed)
+        seed_everything(seed)
         more = (state,) if self._stateful else ()
         what = f"the message of your client ({place(self.function)})"
-        try:
-            with contained():
-                upload = self.function(history, sent, np.random.default_rng(seed), *more)
-                if upload is None and self.drops_out:
-                    return None
-                arrays, structure = take_apart(upload, what)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"Expected a message from your client{where}, got {told(error, self.function)}. "
-                "Mend the client."
-            ) from error
+        with expecting(f"a message from your client{where}", self.function, "Mend the client."):
+            upload = self.function(history, sent, np.random.default_rng(seed), *more)
+            if upload is None and self.drops_out:
+                return None
+            arrays, structure = take_apart(upload, what)
         self._check(arrays, what, where)
         self.structure = self.structure or structure
         return arrays
@@ -98,6 +89,18 @@ class Client:
                     f"Expected finite numbers as {name!r} of {what}, got {bad}{where}. "
                     "Lower the learning rate, or mend the client."
                 )
+
+
+@contextmanager
+def expecting(what: str, function: Function, remedy: str) -> Iterator[None]:
+    """A context of others' code, in which its errors are InputErrors with the place."""
+    try:
+        with contained():
+            yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"Expected {what}, got {told(error, function)}. {remedy}") from error
 
 
 def takes(function: Function, count: int) -> bool:

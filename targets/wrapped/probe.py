@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +20,6 @@ from fedrec_auditor.targets.wrapped.client import (
     Message,
     own_randomness,
     place,
-    seed_everything,
 )
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure
@@ -43,13 +40,13 @@ class Probe:
     """What was found: the kinds of a message's parts, and notes in sentences.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
-    ``sent`` are messages of one history from different seeds, ``repeated`` those of further rounds.
+    ``size`` is that of a message, in bytes; ``repeated`` gives more of them, in several rounds.
     """
 
     kinds: Mapping[str, Kind]
     any_items: bool
     notes: tuple[str, ...]
-    sent: tuple[Message, ...]
+    size: int
     repeated: Repeated
 
 
@@ -92,11 +89,8 @@ def probe(
         tried = [(h, m) for h, m in zip(histories, messages, strict=True) if m is not None]
         if not notes and not _equal(first, trial(histories[0])):
             raise InputError(_shared(function))
-        if not notes:
-            notes += _global(trial, histories[0], first)
-        sent = tuple(trial(histories[0], seed=trial.seed + at) for at in range(_AGAIN))
         if claimed:
-            notes += _coinless(trial, histories, sent)
+            notes += _coinless(trial, histories, first)
     found = {
         name: kinds.get(name)
         or kinds.get("")
@@ -114,8 +108,8 @@ def probe(
             f"Your model or client ({place(function)}) is made for {interactions.n_items} "
             "items: games are played over all of them, and are slower for it."
         )
-    sent = tuple(each for each in sent if each is not None)
-    return Probe(found, any_items, tuple(notes), sent, partial(_repeated, trial, histories))
+    size = sum(part.nbytes for part in first.values())
+    return Probe(found, any_items, tuple(notes), size, partial(_repeated, trial, histories))
 
 
 def _repeated(
@@ -134,14 +128,12 @@ def _repeated(
             yield number + 1, [each for each in made if each is not None]
 
 
-def _coinless(
-    trial: _Trial, histories: Sequence[History], sent: Sequence[Message | None]
-) -> tuple[str, ...]:
+def _coinless(trial: _Trial, histories: Sequence[History], first: Message) -> tuple[str, ...]:
     """A note on messages that no seed changes.
 
     A finite epsilon at delta 0 takes coins that differ from device to device.
     """
-    if not all(_equal(sent[0], message) for message in sent):
+    if not all(_equal(first, trial(histories[0], seed=trial.seed + n)) for n in range(_AGAIN)):
         return ()
     for history in histories[1:]:
         if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
@@ -291,36 +283,3 @@ def _shared(function: Function) -> str:
         f"other devices ({place(function)}): the client keeps something between calls. Take a "
         "fourth parameter, state, a dictionary of the device's own."
     )
-
-
-def _global(trial: _Trial, history: History, first: Message) -> list[str]:
-    """A note if a message changes with the global generators alone."""
-    found = []
-    for name, disturb in _GENERATORS.items():
-        if name == "torch" and "torch" not in sys.modules:
-            continue
-
-        def seeded(seed: int, disturb: Callable[[], object] = disturb) -> None:
-            seed_everything(seed)
-            disturb()
-
-        other = replace(trial.client, seeding=seeded)
-        if not _equal(first, replace(trial, client=other)(history)):
-            found.append(name)
-    if not found:
-        return []
-    return [
-        f"Your client ({place(trial.function)}) draws from the global generator of "
-        f"{' and '.join(found)}; it is seeded before each call."
-    ]
-
-
-def _torch() -> None:
-    sys.modules["torch"].manual_seed(1)
-
-
-_GENERATORS = {
-    "Python": lambda: random.seed(1),
-    "numpy": lambda: np.random.seed(1),  # noqa: NPY002
-    "torch": _torch,
-}

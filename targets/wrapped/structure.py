@@ -30,8 +30,9 @@ def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structur
     """The arrays of an object by name, and its structure.
 
     An array or a tensor alone is called "values"; those of a list by their places; those of a
-    dictionary by their keys, inner ones behind a dot. Sparse matrices are made dense. InputError,
-    with ``what`` the object is, for anything that is no number.
+    dictionary by their keys, inner ones behind a dot; an inner one without keys is a 0. Sparse
+    matrices are made dense. InputError, with ``what`` the object is, for anything that is no
+    number, for two parts of one name, and for what arrays would not show: masks, stored zeros.
 
     >>> arrays, structure = take_apart({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
@@ -54,6 +55,8 @@ def _apart(
             key: _apart(each, f"{name}.{key}" if name else str(key), arrays, what, depth - 1)
             for key, each in value.items()
         }
+        if name and not inner:
+            arrays[f"{name}."] = np.zeros(1)
         return lambda found: {key: make(found) for key, make in inner.items()}
     if isinstance(value, list | tuple) and depth and not _plain_numbers(value):
         kind = type(value) if type(value) in (list, tuple) else list
@@ -63,6 +66,8 @@ def _apart(
         ]
         return lambda found: kind(make(found) for make in members)
     own = name or SINGLE
+    if own in arrays:
+        raise InputError(f"Expected one part called {own!r} in {what}, got two. Rename one.")
     array = _array(value, own, what)
     shape = np.shape(value) if not sparse.issparse(value) else array.shape
     arrays[own] = array.reshape(1) if array.ndim == 0 else array
@@ -92,7 +97,15 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         value = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     elif sparse.issparse(value):
         made: Any = sparse.csr_array
-        value = made(value).toarray()
+        value = made(value)
+        if value.nnz != value.count_nonzero():
+            raise InputError(
+                f"Expected no stored zeros in {name!r} of {what}: they tell where something stands, "
+                "and are not looked at. Drop them by eliminate_zeros()."
+            )
+        value = value.toarray()
+    elif np.ma.isMaskedArray(value):
+        raise InputError(f"Expected no mask on {name!r} of {what}. Send it as a part of its own.")
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -47,12 +47,11 @@ from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
     Message,
+    expecting,
     own_randomness,
     place,
     takes,
-    told,
 )
-from fedrec_auditor.targets.wrapped.contained import contained
 from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.packing import Packing
 from fedrec_auditor.targets.wrapped.probe import Repeated, probe
@@ -109,7 +108,8 @@ class WrappedSystem(System):
     users that ``stated`` speaks of, None for any. A device that ``drops_out`` sends None: in a
     training no message that round, and ``PRESENCE`` tells who sent one, even beside a secure sum;
     ``upload`` gives it as a part of messages, whose other parts move nothing then. ``rows(items)``
-    are the rows of these items in tables, (k,) or (k, h), by a function that is public.
+    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``written``
+    is what else the owner wrote.
     """
 
     client: Function
@@ -131,6 +131,7 @@ class WrappedSystem(System):
     users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
     rows: Function | None = None
+    written: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[Reported, ...]] = ()
@@ -203,14 +204,13 @@ class WrappedSystem(System):
             claimed=any(math.isfinite(scoped.claim.epsilon) for scoped in self.stated),
             drops_out=self.drops_out,
         )
-        size = sum(part.nbytes for part in found.sent[0].values())
         known = replace(
             self,
             kinds=found.kinds,
             n_items=self.n_items if found.any_items else interactions.n_items,
-            upload_bytes=size,
+            upload_bytes=found.size,
             upload_seconds=self.upload_seconds
-            or getattr(self.client, "upload_seconds", _CALL) + size / _BYTES,
+            or getattr(self.client, "upload_seconds", _CALL) + found.size / _BYTES,
         )
         believed, doubt = known.doubted(found.repeated)
         return believed, (*found.notes, doubt) if doubt else found.notes
@@ -230,7 +230,7 @@ class WrappedSystem(System):
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
         found = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
-        for part in code:
+        for part in map(inspect.unwrap, (*code, *self.written)):  # type: ignore[arg-type]
             try:
                 file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
             except TypeError:
@@ -280,13 +280,8 @@ class WrappedSystem(System):
         """The rows of all items in tables, (n_items, h); InputError for what are none."""
         if self.rows is None:
             return None
-        try:
-            with contained():
-                found = np.asarray(self.rows(np.arange(n_items)))
-        except Exception as error:
-            raise InputError(
-                f"Expected rows of {n_items} items, got {told(error, self.rows)}. Mend the map."
-            ) from error
+        with expecting(f"rows of {n_items} items", self.rows, "Mend the map."):
+            found = np.asarray(self.rows(np.arange(n_items)))
         whole = found.dtype.kind in "iu" and found.size and found.min() >= 0
         if not whole or found.shape[0] != n_items or found.ndim > 2:
             raise InputError(
@@ -326,14 +321,9 @@ class WrappedSystem(System):
             return None, None
         made = self.model
         if callable(made):
-            try:
-                with contained():
-                    made = made(n_items)
-            except Exception as error:
-                raise InputError(
-                    f"Expected a model of {n_items} items from your function, got "
-                    f"{told(error, self.model)}. Mend it, or give the first model itself."
-                ) from error
+            what = f"a model of {n_items} items from your function"
+            with expecting(what, made, "Mend it, or give the first model itself."):
+                made = made(n_items)
         elif self.n_items is not None and n_items != self.n_items:
             raise InputError(
                 f"Expected data of {self.n_items} items, for which the model is made, got "
@@ -366,14 +356,8 @@ class WrappedSystem(System):
                     found[name] = (old + mean).astype(found[name].dtype)
             return found
         more = (rng,) if takes(self.server, 3) else ()
-        try:
-            with contained():
-                made = self.server(structure.build(model), Received(uploads, like), *more)
-        except Exception as error:
-            raise InputError(
-                f"Expected the next model from your server, got {told(error, self.server)}. "
-                "Mend the server."
-            ) from error
+        with expecting("the next model from your server", self.server, "Mend the server."):
+            made = self.server(structure.build(model), Received(uploads, like), *more)
         what = f"the model of your server ({place(self.server)})"
         arrays, _ = take_apart(made, what)
         shapes = {name: array.shape for name, array in arrays.items()}

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +33,11 @@ _ROUNDS, _SECONDS = 100, 60.0  # in which noise is looked at: at most, and by wh
 class FlowerSystem(WrappedSystem):
     """A wrapped system of which ``promises`` are read from its mods and its strategy.
 
-    They are its claims unless others are ``stated``. ``written`` is what the app's owner wrote.
+    They are its claims unless others are ``stated``.
     """
 
     promises: tuple[FlowerPromise, ...] = ()
-    written: tuple[Any, ...] = ()
     paper: str = "an app of Flower"
-
-    @property
-    def digest(self) -> str:
-        """Of the system, and of the files that the app is written in."""
-        found = hashlib.sha256(super().digest.encode())
-        for path in sorted(set(_files(self.written))):
-            found.update(path.read_bytes())
-        return found.hexdigest()
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -150,13 +137,3 @@ def _least(freedom: int) -> float:
     from scipy import stats
 
     return float(stats.chi2.ppf(_LUCK, freedom))
-
-
-def _files(written: tuple[Any, ...]) -> Iterator[Path]:
-    for each in written:
-        try:
-            file = inspect.getsourcefile(inspect.unwrap(each) if callable(each) else type(each))
-        except TypeError:
-            continue
-        if file is not None and Path(file).is_file():
-            yield Path(file)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +48,10 @@ class Chain:
                 "@app.train(), or give a client_fn."
             )
         mods = []
-        while {"_mod", "_ffn"} <= (cells := _cells(call)).keys():
+        while {"_mod", "_ffn"} <= (cells := _closed_over(call)).keys():
             mods.append(cells["_mod"])
             call = cells["_ffn"]
-        return cls(tuple(mods), call, _cells(call)["client_fn"] if legacy else call, legacy)
+        return cls(tuple(mods), call, _closed_over(call)["client_fn"] if legacy else call, legacy)
 
 
 def is_app(value: Any) -> bool:
@@ -96,11 +97,5 @@ def surrounded(call: Callable[..., Any], mods: tuple[Any, ...]) -> Callable[...,
     return found
 
 
-def _cells(function: Any) -> dict[str, Any]:
-    code = getattr(function, "__code__", None)
-    if code is None or function.__closure__ is None:
-        return {}
-    return {
-        name: cell.cell_contents
-        for name, cell in zip(code.co_freevars, function.__closure__, strict=True)
-    }
+def _closed_over(function: Any) -> Mapping[str, Any]:
+    return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}

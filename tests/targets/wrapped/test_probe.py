@@ -92,15 +92,15 @@ def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> Non
 @pytest.mark.parametrize(
     ("client", "said"),
     [
-        (lambda history, model, rng: np.random.standard_normal(3), "generator of numpy;"),  # noqa: NPY002
-        (lambda history, model, rng: [random.random(), torch.rand(1)], "Python and torch;"),
+        (lambda history, model, rng: np.random.standard_normal(3), None),  # noqa: NPY002
+        (lambda history, model, rng: [random.random(), torch.rand(1)], None),
         (lambda history, model, rng: np.frombuffer(os.urandom(8), np.uint8), "operating system"),
     ],
 )
-def test_randomness_of_others_is_a_note(client: Callable[..., Any], said: str) -> None:
+def test_randomness_is_seeded_or_a_note(client: Callable[..., Any], said: str | None) -> None:
     state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
-    _, (note,) = WrappedSystem(client=client).tried(DATA)
-    assert said in note
+    _, notes = WrappedSystem(client=client).tried(DATA)
+    assert said in notes[0] if said else notes == ()
     after = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     assert after == state
 

@@ -45,7 +45,31 @@ def test_a_sparse_matrix_is_made_dense() -> None:
     np.testing.assert_array_equal(arrays["values"], np.eye(3))
 
 
-@pytest.mark.parametrize("value", ["text", {"a": "text"}, {}, None, [np.zeros(2), ["x"]]])
+def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
+    arrays, structure = take_apart({"user-37": {}, "values": np.ones(2)}, "a message")
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "user-37.": [0.0],
+        "values": [1.0, 1.0],
+    }
+    assert structure.build(arrays)["user-37"] == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        b"bytes",
+        {"a": "text"},
+        {"a": {3, 4}},
+        {},
+        None,
+        [np.zeros(2), ["x"]],
+        {1: np.zeros(2), "1": np.ones(2)},
+        {"a": {"b": 1.0}, "a.b": 2.0},
+        sparse.csr_array((np.zeros(1), np.array([2]), np.array([0, 1])), shape=(1, 4)),
+        {"a": np.ma.masked_array(np.zeros(3), [True, False, False])},
+    ],
+)
 def test_what_is_no_number_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InputError, match=r"(of|in) a message"):
         take_apart(value, "a message")
