@@ -43,7 +43,7 @@ _USERS = 400  # of whom evidence is held against the truth
 _BY_USERS = 12  # users from which these are permuted, not rows
 _DEVIATIONS = 6.0
 _FOLDS, _KEPT = 8, 0.8
-"""Groups of users of whom each is left out once, and the share of T that they must keep."""
+"""Groups of users of whom each is left out once, and the share of z that they must keep."""
 _MATCHED = 2048  # rows of which a permutation is fitted, at most
 
 
@@ -195,21 +195,17 @@ def _support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
 def _of_users(agreement: Floats) -> float:
     """The same of evidence of each user (n,) on the items of each (n,), added: (n, n)."""
     rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
-    spread = np.sqrt(((rest + agreement.mean()) ** 2).sum() / (len(agreement) - 1))
+    rest += agreement.mean()
+    spread = np.sqrt((rest**2).sum() / (len(rest) - 1))
     told = spread > 1e-9 * abs(agreement).max(initial=0)
-    return abs(_beyond_mean(agreement)) / spread if told else 0.0
-
-
-def _beyond_mean(agreement: Floats) -> float:
-    """How much more is said of a user's own items (the diagonal) than of another user's."""
-    return float(np.trace(agreement) - agreement.sum() / len(agreement))
+    return abs(float(np.trace(rest))) / spread if told else 0.0
 
 
 def _fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
     """The order that fits best, and its support by users who are left out of the fit.
 
-    None where these do not bear it out: what is said of their own items is less than ``_KEPT`` of
-    what is said of those by whom it is fitted, which a permutation of so many rows overdoes.
+    None where these do not bear it out: they support it by less than ``_KEPT`` of what those do by
+    whom it is fitted, which a permutation of so many rows overdoes.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
@@ -220,10 +216,8 @@ def _fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | Non
         order = _assigned(evidence[~out], items[~out])
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assigned(evidence, items)
-    every = _agreement(evidence, items, order)
-    support = _of_users(left_out)
-    kept = _beyond_mean(left_out) >= _KEPT * _beyond_mean(every) > 0
-    return (order, support) if kept and support >= _DEVIATIONS else None
+    support, most = _of_users(left_out), _of_users(_agreement(evidence, items, order))
+    return (order, support) if support >= max(_DEVIATIONS, _KEPT * most) else None
 
 
 def _assigned(evidence: Floats, items: Floats) -> Ints:
