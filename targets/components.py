@@ -547,9 +547,9 @@ class Randomized(Component):
 
     def largest(self) -> float:
         """The randomizer's limit, of numbers."""
-        clean = self.clean.largest()
-        known = isinstance(self.randomize, Limited) and math.isfinite(clean)
-        return self.randomize.limit(clean) if known else math.inf
+        if isinstance(self.randomize, Limited) and math.isfinite(clean := self.clean.largest()):
+            return self.randomize.limit(clean)
+        return math.inf
 
     def total(self) -> NDArray[Any]:
         """Sum over all clients, by blocks of them, or of noise that is added as a whole."""

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -180,23 +180,15 @@ def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
 
 @contextmanager
 def shown_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
-    """A context that shows as ``shown`` where its one task is, if that takes seconds."""
-    if progress is False:
-        yield
-        return
+    """A context that shows as ``shown`` where its one task is, about once a second."""
     started = last = time.monotonic()
-    observe: Observer | None = None
-    with ExitStack() as stack:
+    with shown(progress) as observe:
 
         def tell(what: str, done: int, of: int) -> None:
-            nonlocal last, observe
+            nonlocal last
             now = time.monotonic()
-            if now - last < _PULSE:
-                return
-            if last == started:
-                observe = stack.enter_context(shown(progress))
-            last = now
-            if observe is not None:
+            if observe is not None and now - last >= _PULSE:
+                last = now
                 at = f"{name}, {what} {done:,} of {of:,}"
                 observe(Standing(done=0, total=1, running=(at,), elapsed=now - started))
 

@@ -1,16 +1,9 @@
 """The order of a recording's rows: which item of the truth each row of an item table is.
 
 An adversary who runs the system knows it; a recording may leave it unsaid, or say it wrongly (a
-padding row, numbers from 1, a label encoding). An order is held against the truth by
-
-    z = (T - mean) / deviation,  T = sum over users u of S(u, items of u),
-
-where S is the evidence that readers find in a user's messages, in standard units of that user, and
-mean and deviation are those of T over all permutations of the users (with few of them, of the
-rows): popularity alone supports no order, and noise none. The orders that are tried are few: by
-identifier, by its rank, as the manifest has it, each with up to ``_SPECIAL`` special rows. Then a
-permutation is fitted (assignment of rows to items by largest T), and counts only if users to whom
-it was not fitted bear it out.
+padding row, numbers from 1, a label encoding). Orders are held against the truth by
+``attacks.parts.row_order``. Those that are tried are few: by identifier, by its rank, as the
+manifest has it, each with up to ``_SPECIAL`` special rows; then the one that fits best.
 """
 
 from __future__ import annotations
@@ -25,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.row_order import DEVIATIONS, fitted, in_standard_units, support
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.attacks.readers.base import SURE
@@ -40,11 +34,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _SPECIAL = 8  # rows for padding, masks and unknown items, at most
 _USERS = 400  # of whom evidence is held against the truth
-_BY_USERS = 12  # users from which these are permuted, not rows
-_DEVIATIONS = 6.0
-_FOLDS, _KEPT = 8, 0.8
-"""Groups of users of whom each is left out once, and the share of T that they must keep."""
-_MATCHED = 2048  # rows of which a permutation is fitted, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +71,19 @@ class ItemOrder:
             return cls(recording=recording)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
         orders = _orders(manifest, data.items, names, rows)
-        values = [_support(*found, order) for order in orders]
+        values = [support(*found, order) for order in orders]
         best = int(np.argmax(values))
-        support, order = values[best], orders[best]
-        fits = support >= (values[0] if best else 0.0) + _DEVIATIONS  # else it may be either
+        most, order = values[best], orders[best]
+        fits = most >= (values[0] if best else 0.0) + DEVIATIONS  # else it may be either
         declared = manifest.items is not None or manifest.rows is not None
-        fitted = None if declared and not best else _fitted(*found)
-        if fitted is not None and fitted[1] > support:
-            fits, (order, support) = True, fitted
+        fit = None if declared and not best else fitted(*found)
+        if fit is not None and fit[1] > most:
+            fits, (order, most) = True, fit
         if not fits:
             return cls(recording=recording, doubt="" if declared else _doubt(max(values), place))
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
-        said = _assumed(names, order, rows, (support, values[0]), place)
+        said = _assumed(names, order, rows, (most, values[0]), place)
         return cls(recording=_named(read, data.items, order, rows), assumed=said)
 
     @property
@@ -155,10 +144,7 @@ def _evidence(
         told, met = told.mean(axis=0, keepdims=True), sparse.csr_array(met.sum(axis=0)[None])
     else:
         met = sparse.csr_array(met[users])
-    told -= told.mean(axis=1, keepdims=True)
-    size = told.std(axis=1, keepdims=True)
-    some = np.flatnonzero((size[:, 0] > 0) & (np.diff(met.indptr) > 0))
-    return told[some] / size[some], sparse.csr_array(met[some])
+    return in_standard_units(told, met)
 
 
 def _orders(
@@ -173,67 +159,6 @@ def _orders(
     shifts = sorted(range(-_SPECIAL, _SPECIAL + 1), key=abs)
     shifted = (base + shift for shift in shifts for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
-
-
-def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
-    """Evidence of each user (n,) on the items that each of others (m,) met, added: (n, m)."""
-    here = np.flatnonzero(order >= 0)
-    return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
-
-
-def _support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
-    """Deviations from its mean over permutations of what messages say of their senders' items."""
-    if len(evidence) >= _BY_USERS:
-        return _of_users(_agreement(evidence, met, order))
-    here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
-    placed[:, order[here]] = met[:, here].toarray()
-    placed -= placed.mean(axis=1, keepdims=True)
-    squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
-    return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
-
-
-def _of_users(agreement: Floats) -> float:
-    """The same of evidence of each user (n,) on the items of each (n,), added: (n, n)."""
-    rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
-    spread = np.sqrt(((rest + agreement.mean()) ** 2).sum() / (len(agreement) - 1))
-    told = spread > 1e-9 * abs(agreement).max(initial=0)
-    return abs(_beyond_mean(agreement)) / spread if told else 0.0
-
-
-def _beyond_mean(agreement: Floats) -> float:
-    """How much more is said of a user's own items (the diagonal) than of another user's."""
-    return float(np.trace(agreement) - agreement.sum() / len(agreement))
-
-
-def _fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
-    """The order that fits best, and its support by users who are left out of the fit.
-
-    None where these do not bear it out: what is said of their own items is less than ``_KEPT`` of
-    what is said of those by whom it is fitted, which a permutation of so many rows overdoes.
-    """
-    count, rows = evidence.shape
-    if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
-        return None
-    items, left_out = met.toarray(), np.zeros((count, count))
-    for fold in range(_FOLDS):
-        out = np.arange(count) % _FOLDS == fold
-        order = _assigned(evidence[~out], items[~out])
-        left_out[out] = _agreement(evidence[out], items, order)
-    order = _assigned(evidence, items)
-    every = _agreement(evidence, items, order)
-    support = _of_users(left_out)
-    kept = _beyond_mean(left_out) >= _KEPT * _beyond_mean(every) > 0
-    return (order, support) if kept and support >= _DEVIATIONS else None
-
-
-def _assigned(evidence: Floats, items: Floats) -> Ints:
-    """The row of each item (M,), -1 of none, such that most is said of what users met."""
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)
-    order = np.full(items.shape[1], -1)
-    order[columns] = rows
-    return order
 
 
 def _named(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
@@ -265,5 +190,5 @@ def _doubt(most: float, place: Path) -> str:
     return (
         "It is not known which item each row is, and in no order that was tried do messages agree "
         f"with what their senders held (by {most:.1f} standard errors at most, of "
-        f'{_DEVIATIONS:g}): a failure proves nothing. Give "items": [...] in {place}.'
+        f'{DEVIATIONS:g}): a failure proves nothing. Give "items": [...] in {place}.'
     )

@@ -25,9 +25,6 @@ from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.reports import reproductions
 from fedrec_auditor.reports.rows import ReproducedRow
 
-_PART = 60.0
-"""Seconds that a part is thought to take."""
-
 
 def reproduce(
     names: Sequence[str],
@@ -66,8 +63,7 @@ def reproduce(
         for task in parts
         if task not in found
     ]
-    weights = {part.name: _PART for _, part, *_ in missing}
-    watch = Watch(observe, weights, done=len(found), total=len(parts), workers=jobs)
+    watch = Watch(observe, done=len(found), total=len(parts))
     for task, result in results(_measured, missing, jobs=jobs):
         found[task] = result
         if not result.errors:

@@ -44,9 +44,8 @@ logger = logging.getLogger(__name__)
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 QUICK_ROUNDS = 20
-_BOUNDS, _DRAWN, _READ, _LAID_OUT = 0.5, 1e-3, 1e-7, 2e-6
-"""Seconds of bounds, and of each number of one message in the local game, of all messages in an
-attack, and of users times items; roughly, to begin with what takes long."""
+_READ = 1e-7
+"""Seconds of each number of all messages that an attack reads; roughly."""
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all of them."
 NO_LOCAL = "No attack was run and no utility measured: both go with the local game. Add it to them."
 
@@ -256,13 +255,11 @@ class Audit:
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         data = self.interactions
         assert data is not None, "there are none of claims only"
-        pairs = _LAID_OUT * data.n_users * data.n_items
 
         def seconds(job: tuple[Task, ...]) -> float:
             cost = cost_of(as_trained(self.targets[job[0].target], self.plan), data)
-            if job in alone:
-                return _BOUNDS if job[0].step == BOUNDS else _DRAWN * cost.numbers
-            return cost.seconds + len(job) * (pairs + _READ * cost.messages * cost.numbers)
+            read = _READ * cost.messages * cost.numbers * len(job)
+            return read if job in alone else cost.seconds + read
 
         return {
             job: seconds(job)

@@ -140,13 +140,8 @@ class Manifest(BaseModel):
         return cls.of(str(path), **values)
 
     def text(self) -> str:
-        """What stands in the file: JSON, what there is of each item in one line at its end."""
-        values = json.loads(self.model_dump_json(exclude_none=True))
-        lists = {name: values.pop(name) for name in ("items", "rows") if name in values}
-        text = json.dumps(values, indent=1, ensure_ascii=False)
-        for name, items in lists.items():
-            text = f'{text[:-2]},\n "{name}": {json.dumps(items, ensure_ascii=False)}\n}}'
-        return text + "\n"
+        """The file's content, JSON."""
+        return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
     def part(self, name: str, place: str) -> RecordedPart:
         """What the component of this name is; InputError if nothing is said of it."""

@@ -68,8 +68,6 @@ class Tensors(Mapping[str, NDArray[Any]]):
     cut off, or holds something else than numbers.
     """
 
-    what: ClassVar[str] = "file of arrays"
-
     path: Path
     largest: int = field(init=False, default=0)
     heads: Mapping[str, Head] = field(init=False)
@@ -141,7 +139,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
     def _broken(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
-            f"Expected a whole {self.what} at {self.path}, got: {why}. Write it anew."
+            f"Expected a whole file of arrays at {self.path}, got: {why}. Write it anew."
         )
 
 
@@ -173,7 +171,9 @@ class SafeTensors(Tensors):
                 f"Expected a JSON list of texts as senders in the header of {self.path}, got "
                 f"{said:.60}. Give one a message."
             )
-        return as_texts(found, self.path)
+        longest = max(map(len, found), default=0)
+        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before all are as wide
+        return np.array(found, dtype=np.str_)
 
     @contextmanager
     def _opened(self) -> Iterator[Read]:
@@ -288,13 +288,6 @@ def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
             f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that message out."
         )
     return values
-
-
-def as_texts(found: list[str], path: Path) -> NDArray[np.str_]:
-    """Names of senders as an array; InputError for one that makes all of it too wide."""
-    longest = max(map(len, found), default=0)
-    check_senders(np.empty(0, f"<U{max(1, longest)}"), path)
-    return np.array(found, dtype=np.str_)
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:

@@ -134,7 +134,6 @@ def test_the_longest_jobs_come_first() -> None:
     trained = [job[0].target for job in jobs if len(job) > 1]
     assert trained == ["fedrec-apm", "fcf", "vfl-sgdmf", "random"]
     assert list(jobs.values()) == sorted(jobs.values(), reverse=True)
-    assert min(jobs.values()) > 0.0
 
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:
