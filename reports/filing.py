@@ -82,8 +82,8 @@ def _subject(record: Contents, glance: Glance) -> Iterator[str]:
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
-    if glance.section.paper:
-        yield "It is our re-implementation of what its paper prints, not its authors' code."
+    if not glance.section.own:
+        yield "It is a re-implementation of what its paper prints, not its authors' code."
     if glance.section.quick:
         cut = cut_short(glance.section)
         of = f": it trained {cut} rounds" if cut else ""

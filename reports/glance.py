@@ -264,15 +264,16 @@ class Glance:
     @property
     def todo(self) -> str:
         """What to do, as specific as the record is: what is wrong first."""
-        section, won = self.section, most_won(self.leaking)
-        alarms = []
-        if won >= SOME:
-            how = "deploy it as it is" if won >= MUCH else "rely on epsilon alone"
-            alarms.append(f"Do not {how}: {got_words(self.leaking[0].row)}.")
+        much = [x.row for x in self.leaking if x.share >= SOME and x.row.family not in MILD]
+        alarms, told = [], ", ".join(dict.fromkeys(map(object_words, much)))
+        if most_won(self.leaking) >= MUCH:
+            alarms.append(f"Do not deploy it as it is: attacks reveal {told}.")
+        elif much:
+            alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {told}.")
         if self.broken:
             alarms.append(f"Train it again before a figure is quoted ({self.broken}).")
-        gap = self.leak.gap
-        return next_step(section, leaks=bool(self.leaking), alarms=alarms, gap=gap)
+        leaks, gap = bool(self.leaking), self.leak.gap
+        return next_step(self.section, leaks=leaks, alarms=alarms, gap=gap)
 
     @property
     def got_words(self) -> str:

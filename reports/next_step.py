@@ -148,11 +148,11 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     if proof is not None:
         little = f" The epsilon that is proved, {at_most(proof.epsilon)}, promises next to nothing."
         return little if promises_little(proof) else ""
-    if section.paper or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
+    if not section.own or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
         return ""
     return (
-        " An epsilon that may be claimed follows from its noise: give that as proof=, or to "
-        "`auditor account`; what is shown of some inputs is no upper bound."
+        " An epsilon that may be claimed follows from the noise that is added: give it as proof=, "
+        "or to `auditor account`. What is shown for some inputs is not an upper bound."
     )
 
 

@@ -394,6 +394,8 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
 class Contents(Row):
     """What the record of an audit holds; ``notes`` say what was left out, ``errors`` what failed.
 
+    ``own`` are the targets that are the caller's: wrapped callables, apps and recordings.
+
     ``reports.record.Record`` is this with what users do with it.
     """
 
@@ -407,5 +409,6 @@ class Contents(Row):
     utility: tuple[UtilityRow, ...]
     messages: tuple[MessagesRow, ...] = ()
     demonstrations: tuple[DemonstrationRow, ...] = ()
+    own: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

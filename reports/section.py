@@ -36,7 +36,7 @@ class Section:
     """All that a record says of one target; ``others`` are bounds that no finding quotes.
 
     ``users`` is the number of users of the data, None without data; ``quick`` says that the audit
-    was, ``paper`` that the system is one of ours, after a paper.
+    was, ``own`` that the system is the caller's.
     """
 
     target: str
@@ -48,7 +48,7 @@ class Section:
     others: tuple[Measurement, ...] = ()
     users: int | None = None
     quick: bool = False
-    paper: bool = False
+    own: bool = False
 
     def __repr__(self) -> str:
         """The target, its verdict and why."""
@@ -101,7 +101,7 @@ def sections(record: Contents) -> tuple[Section, ...]:
             others=of(name, others),
             users=None if data is None else data.n_users,
             quick=record.plan.get("quick") is True,
-            paper=isinstance(named := record.plan.get("targets"), list | tuple) and name in named,
+            own=name in record.own,
         )
         for name in names
     )

@@ -413,6 +413,7 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
         utility=tuple(row for result in ordered for row in result.utility),
         messages=tuple(dict.fromkeys(row for result in ordered for row in result.messages)),
         demonstrations=tuple(row for result in ordered for row in result.demonstrations),
+        own=tuple(of_others),
         notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),
     )

@@ -6,6 +6,8 @@ from fedrec_auditor.reports.document import Facts, Paragraph, Passage
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import MessagesRow
+from fedrec_auditor.reports.usefulness import CUT
 from fedrec_auditor.reports.words import UNITS, capitalized
 
 
@@ -48,3 +50,28 @@ def test_questions_about_epsilon_follow_the_worst_finding(record: Record) -> Non
 def test_a_system_without_a_claim_is_filed(record: Record) -> None:
     facts, _ = filed(record.model_copy(update={"findings": ()}), "fcf")
     assert facts["Epsilon"] == "No claim was judged."
+
+
+def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record) -> None:
+    """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
+    empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
+    cut = f"{CUT}20 of 1,000 rounds."
+    utility = tuple(
+        row.model_copy(update={"paper_note": cut, "ci_low": 0.0}) for row in record.utility
+    )
+    lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
+    broken = record.model_copy(update=lost)
+    _, text = filed(broken, "fmf-ldp")
+    for said in (
+        "It is a re-implementation of what its paper prints, not its authors' code.",
+        "The audit was quick: it trained 20 of 1,000 rounds; one that finds nothing is no ev",
+        "Severity: high or worse.",
+        "Not assessed: leak (570 of 600 messages tell nothing).",
+        "the training broke down: 570 of 600 messages tell nothing",
+        "Measure: Train it again before a figure is quoted",
+    ):
+        assert said in text
+    _, text = filed(record.model_copy(update={"own": ("fcf",)}), "fcf")
+    assert "re-implementation" not in text
+    assert "quick" not in text
+    assert "Severity: critical." in text

@@ -53,7 +53,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
 
 
 def todo(record: Record, *findings: Finding, users: int = 600) -> str:
-    return next_step(Section("it", findings, users=users, paper=True), leaks=False)
+    return next_step(Section("it", findings, users=users), leaks=False)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,15 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
     refuted = judged(record, 1.0, None, 1.386)
-    own = next_step(Section("it", (refuted,)), leaks=False)
-    assert own.startswith("Withdraw the claim. An epsilon that may be claimed follows from its")
+    own = next_step(Section("it", (refuted,), own=True), leaks=False)
+    assert own.startswith(
+        "Withdraw the claim. An epsilon that may be claimed follows from the noise"
+    )
     assert "proof=" in own
     assert "auditor account" in own
     assert todo(record, refuted) == "Withdraw the claim."
     endless = judged(record, 1.0, None, math.inf)
-    assert next_step(Section("it", (endless,)), leaks=False) == "Withdraw the claim."
+    assert next_step(Section("it", (endless,), own=True), leaks=False) == "Withdraw the claim."
 
 
 def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
@@ -98,7 +100,7 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     claim = replace(held.claim, scope=replace(USER, vantage=Vantage.PEERS))
     peers = finding("it", claim, claim.scope, upper(6.43, claim.scope, "a proof"), None)
     open_ = finding("it", claim, server, upper(math.inf, server, "none"), None)
-    section = Section("it", (peers, open_), quick=True, users=600, paper=True)
+    section = Section("it", (peers, open_), quick=True, users=600)
     said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
         said.index(part) for part in ("Do not deploy", "Claim nothing", "You may", "This audit")
@@ -126,9 +128,9 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
     """Each sentence is whole, and an epsilon is offered only with all that it is for."""
     one = judged(record, *KINDS[kind])
     skipped = (SkippedRow(target="it", attack="linkage", reason="It reads nothing."),)
-    for leak, open_, quick, paper in product((0.0, 0.15, 0.3, 0.7), *[(False, True)] * 3):
-        plan = {"quick": quick, "targets": ["it" if paper else "it:system"]}
-        whole = record.model_copy(update={"plan": plan})
+    for leak, open_, quick, own in product((0.0, 0.15, 0.3, 0.7), *[(False, True)] * 3):
+        plan = {"quick": quick}
+        whole = record.model_copy(update={"plan": plan, "own": ("it",) if own else ()})
         glance = seen(whole, one, won(record, leak), skipped=skipped if open_ else ())
         said = glance.todo
         assert said.endswith(".")
@@ -137,7 +139,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
         if "claim epsilon" in said.lower():
             assert ("This audit was quick" in said) == quick
             assert re.search(r"laim epsilon 2( instead of [19],)? for", said), said
-        assert ("proof=" in said) <= (not paper)
+        assert ("proof=" in said) <= own
         if leak >= 0.3 and one.verdict is not Verdict.VIOLATED:
             assert said.startswith(f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy it'}")
         assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)

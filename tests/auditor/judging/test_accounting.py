@@ -25,6 +25,8 @@ from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
@@ -178,6 +180,16 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
     assert mended.verdict is Verdict.CONSISTENT
     assert mended.claim.epsilon <= found.claim.epsilon
     assert mended.repair == ""
+
+
+def test_a_claim_that_is_not_proved_names_its_repair_but_no_other_world() -> None:
+    """Whole rows are sampled; and a training of one round is no repair of one of twenty."""
+    few, rows = Population(n_users=30, n_items=20), VflSgdmf(rounds=20)
+    found = evaluated(rows, rows.scoped_claims(few)[0], few)
+    assert (found.verdict, found.repair) == (Verdict.UNSUBSTANTIATED, "as_published=false")
+    training = next(q for q in FmfLdp().scoped_claims(few) if q.scope.horizon is Horizon.TRAINING)
+    refuted = evaluated(FmfLdp(), training, few)
+    assert (refuted.verdict, refuted.repair) == (Verdict.VIOLATED, "")
 
 
 def test_repeated_laws_are_exact() -> None:

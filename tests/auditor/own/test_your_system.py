@@ -193,7 +193,8 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
     (glance,) = glances(record)
-    assert "at most" not in glance.todo
+    assert "laim epsilon" not in glance.todo
+    assert record.own == (glance.section.target,)
 
 
 def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on() -> None:
@@ -209,7 +210,7 @@ def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on(
     assert all(finding.accounted is None for finding in record.findings)
     assert Gate().code(finding.verdict for finding in record.findings) == 0
     (glance,) = glances(record)
-    assert "at most" not in glance.todo
+    assert "laim epsilon" not in glance.todo
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
 
 
