@@ -36,6 +36,7 @@ from fedrec_auditor.reports.severity import (
 )
 from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
 from fedrec_auditor.reports.words import (
+    CLAIMED,
     UNITS,
     VIEWS,
     WORDS,
@@ -135,7 +136,8 @@ class Glance:
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
-        parts, proof = [f"epsilon claimed {brief(finding.claim.epsilon)}"], finding.accounted
+        word, proof = CLAIMED[finding.claim.basis], finding.accounted
+        parts = [f"epsilon {word} {brief(finding.claim.epsilon)}"]
         if proof is not None and math.isfinite(proof.epsilon):
             parts.append(f"proved ≤{proved_beside_claim(finding)}")
         elif finding.verdict is not Verdict.VIOLATED:

@@ -11,6 +11,7 @@ from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding, UsersRow
 from fedrec_auditor.reports.words import (
+    CLAIMED,
     at_least,
     brief,
     delta_words,
@@ -59,7 +60,7 @@ def ladder(findings: Sequence[Finding]) -> str:
         drawn.append(drawing.text(0, top, title, bold=True))
         proof, shown = finding.accounted, finding.shown
         lines = (
-            ("claimed", claim if stated else None, "claim", brief(claim)),
+            (CLAIMED[finding.claim.basis], claim if stated else None, "claim", brief(claim)),
             ("proved at most", _epsilon(proof), "muted", proof and proved_beside_claim(finding)),
             ("shown at least", _epsilon(shown), "leak", shown and at_least(shown.epsilon)),
         )
@@ -67,7 +68,7 @@ def ladder(findings: Sequence[Finding]) -> str:
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
             if epsilon is None:
-                nothing = "nothing" if words != "claimed" else "not claimed here"
+                nothing = "nothing" if step > 1 else "not claimed here"
                 drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
                 continue
             drawn.append(drawing.line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))

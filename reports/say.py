@@ -14,6 +14,7 @@ from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
+    BASES,
     assumption_words,
     brief_scope_words,
     delta_words,
@@ -24,11 +25,13 @@ from fedrec_auditor.reports.words import (
 
 
 def claimed(claim: Claim) -> Said:
-    """What is claimed, and what for."""
-    about = (f"for {brief_scope_words(claim.scope)}", ADJACENCIES[claim.scope.adjacency])
+    """What is claimed, what for, and whose figure it is where it does not stand in the paper."""
+    scope = claim.scope
+    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], BASES[claim.basis])
     if math.isinf(claim.epsilon):
-        return Said("no epsilon", about)
-    return Said(f"≤ {number(claim.epsilon)}", (delta_words(claim.delta), *about))
+        return Said("no epsilon", about[:2])
+    support = (delta_words(claim.delta), *about)
+    return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
 def proved(finding: Finding) -> Said:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -70,6 +71,7 @@ WORDS: dict[Word, str] = {
     Arithmetic.RIGHT: "right",
     Arithmetic.LOOSE: "loose",
     Arithmetic.WRONG: "wrong",
+    Arithmetic.UNSTATED: "not stated",
 }
 """What a word of judgement says of a claim or a number, for people; JSON, SARIF and JUnit have the
 words themselves, as codes. A claim is never called true."""
@@ -91,10 +93,19 @@ STYLES: dict[Word, str] = {
     Verdict.NO_CLAIM: "cyan",
     Verdict.CONSISTENT: "",
     Arithmetic.WRONG: "bold red",
+    Arithmetic.UNSTATED: "cyan",
     Arithmetic.LOOSE: "yellow",
     Arithmetic.RIGHT: "",
 }
 """How a terminal shows a word."""
+BASES = {
+    Basis.PRINTED: "",
+    Basis.COMPUTED: "their formula, computed here",
+    Basis.DERIVED: "derived here, not claimed",
+}
+"""Whose an epsilon or a number is, where it does not stand in the paper itself."""
+CLAIMED = {Basis.PRINTED: "claimed", Basis.COMPUTED: "claimed", Basis.DERIVED: "derived"}
+"""What was done with an epsilon that others are held against, in a word."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
@@ -301,8 +312,9 @@ def claimed_guess_words(claim: Claim) -> str:
     if math.isinf(claim.epsilon):
         return "No epsilon is promised: one bit may be guessed right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
+    what = "derived figure" if claim.basis is Basis.DERIVED else "claim"
     return (
-        f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
+        f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
         f"bit is guessed right {often('up to', guess)}; by a coin, 50%."
     )
 
