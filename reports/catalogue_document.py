@@ -13,6 +13,7 @@ from fedrec_auditor.reports.catalogue_words import (
     assumed_words,
     claimed_words,
     command_words,
+    figure_words,
     holds_words,
     judgement_words,
     plain_words,
@@ -68,7 +69,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
                 row.target,
                 row.basis.value,
                 row.statement,
-                claimed_words(row),
+                figure_words(row),
                 holds_words(row),
                 judgement_words(row),
             )

@@ -82,8 +82,13 @@ def claimed_words(row: CatalogueRow) -> str:
         value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
         if row.delta:
             value += f", {delta_words(row.delta)}"
-        value += f", {BASES[row.whose]}" if BASES[row.whose] else ""
+        value += f", {BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
     return _with(row, row.claimed, value)
+
+
+def figure_words(row: CatalogueRow) -> str:
+    """The same where no label beside it says whose figure it is."""
+    return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
 def holds_words(row: CatalogueRow) -> str:
