@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding, UsersRow
 from fedrec_auditor.reports.words import (
@@ -53,7 +53,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     for row, finding in enumerate(findings):
         top = row * _ROW + 14
         scope, claim = finding.scope, finding.claim.epsilon
-        stated = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
+        stated = finding.is_claimed
         other = f", {delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
