@@ -169,7 +169,7 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Holds", holds_words(row)
     if row.finding is not None:
         yield "Proved", say.proved(row.finding)
-        yield "Shown", say.shown(row.finding.measured, row.finding.scope)
+        yield "Shown", say.measured(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim, found = short(row.repaired.claim.epsilon), found_words(row.repaired)
         settings = settings_words(row.repaired_settings)

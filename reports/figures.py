@@ -24,6 +24,8 @@ from fedrec_auditor.reports.words import (
     brief,
     brief_scope_words,
     percent,
+    proved_of,
+    shown_of,
 )
 
 MOST = 3
@@ -168,9 +170,9 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
     said = [
         _line(CLAIMED[claim.basis], claim, brief, "claim", 5.0) if speaks else None,
-        _line("proved", proof, at_most, "ink", 1.6, "7 4") if proof else None,
-        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3") if exact else None,
-        _line("shown", shown, at_least, "leak", 2.4) if shown else None,
+        _line("proved", proof, at_most, "ink", 1.6, "7 4", proved_of(finding)) if proof else None,
+        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3", brief(claim.epsilon)) if exact else None,
+        _line("shown", shown, at_least, "leak", 2.4, "", shown_of(finding)) if shown else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)
@@ -184,8 +186,9 @@ def _line(
     colour: str,
     width: float,
     dashes: str = "",
+    epsilon: str = "",
 ) -> TradeOff:
-    said = f"({rounded(bound.epsilon)}, {rounded(bound.delta)})"
+    said = f"({epsilon or rounded(bound.epsilon)}, {rounded(bound.delta)})"
     return TradeOff(words, bound.epsilon, bound.delta, colour, width, dashes, said)
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.reports.sweep_rows import (
     VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import brief, legal
+from fedrec_auditor.reports.words import at_least, at_most, brief, legal
 
 BLOCK = 346.0
 """Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
@@ -63,7 +63,12 @@ class Point:
             return "sent in the clear: infinite"
         if found is None:
             return "not claimed" if kind == "claimed" else "not known"
-        return "infinite" if math.isinf(found) else brief(found)
+        if math.isinf(found):
+            return "infinite"
+        others = (self.whole if whole else self.epsilons).items()
+        equal = any(n != kind and math.isclose(found, each, rel_tol=1e-9) for n, each in others)
+        towards = {"proved": at_most, "shown": at_least}
+        return (brief if equal else towards.get(kind, brief))(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,10 @@ from fedrec_auditor.reports.words import (
     counted,
     flag_words,
     percent,
-    proved_beside_claim,
+    proved_of,
     question_words,
     shown_epsilon,
+    shown_of,
     sure_words,
 )
 
@@ -139,11 +140,11 @@ class Glance:
         word, proof = CLAIMED[finding.claim.basis], finding.accounted
         parts = [f"epsilon {word} {brief(finding.claim.epsilon)}"]
         if proof is not None and math.isfinite(proof.epsilon):
-            parts.append(f"proved ≤{proved_beside_claim(finding)}")
+            parts.append(f"proved ≤{proved_of(finding)}")
         elif finding.verdict is not Verdict.VIOLATED:
             parts.append("none proved")
         if finding.shown is not None:
-            parts.append(f"shown {_sign(finding.shown)}{_factor(finding)}")
+            parts.append(f"shown {_sign(finding.shown, finding)}{_factor(finding)}")
         return ", ".join(parts)
 
     @property
@@ -389,8 +390,10 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
     return family in MILD, -step, place, -leak.share
 
 
-def _sign(shown: Bound) -> str:
-    return "∞" if math.isinf(shown.epsilon) else f"≥{at_least(shown.epsilon)}"
+def _sign(shown: Bound, finding: Finding | None = None) -> str:
+    if math.isinf(shown.epsilon):
+        return "∞"
+    return f"≥{at_least(shown.epsilon) if finding is None else shown_of(finding)}"
 
 
 def _about(bound: Bound) -> str:

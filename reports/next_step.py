@@ -19,7 +19,7 @@ from fedrec_auditor.reports.words import (
     brief,
     capitalized,
     delta_words,
-    proved_beside_claim,
+    proved_of,
     shown_epsilon,
 )
 
@@ -43,7 +43,7 @@ def _proved(finding: Finding) -> str:
     if proof is None or math.isinf(proof.epsilon):
         return "no finite epsilon is proved"
     under = " under assumptions" if proof.assumptions else ""
-    return f"at most {proved_beside_claim(finding)} proved{under}"
+    return f"at most {proved_of(finding)} proved{under}"
 
 
 def _sentence(text: str) -> str:
@@ -56,7 +56,7 @@ def _claim_instead(finding: Finding) -> str:
     if proof is None or math.isinf(proof.epsilon) or finding.game:
         return ""
     at = f" at {delta_words(proof.delta)}" if proof.delta else ""
-    return f"epsilon {at_most(proof.epsilon)}{at}"
+    return f"epsilon {proved_of(finding)}{at}"
 
 
 def _if_so(finding: Finding) -> str:

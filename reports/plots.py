@@ -12,12 +12,12 @@ from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding, UsersRow
 from fedrec_auditor.reports.words import (
     CLAIMED,
-    at_least,
     brief,
     delta_words,
     legal,
     number,
-    proved_beside_claim,
+    proved_of,
+    shown_of,
 )
 
 _WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
@@ -61,8 +61,8 @@ def ladder(findings: Sequence[Finding]) -> str:
         proof, shown = finding.accounted, finding.shown
         lines = (
             (CLAIMED[finding.claim.basis], claim if stated else None, "claim", brief(claim)),
-            ("proved at most", _epsilon(proof), "muted", proof and proved_beside_claim(finding)),
-            ("shown at least", _epsilon(shown), "leak", shown and at_least(shown.epsilon)),
+            ("proved at most", _epsilon(proof), "muted", proof and proved_of(finding)),
+            ("shown at least", _epsilon(shown), "leak", shown and shown_of(finding)),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP

@@ -171,7 +171,7 @@ def _scope_words(finding: Finding) -> str:
 def _numbers(finding: Finding, note: str) -> Facts:
     return _facts(
         ("Proved", say.proved(finding)),
-        ("Shown", say.shown(finding.measured, finding.scope)),
+        ("Shown", say.measured(finding)),
         ("Why", _why(finding)),
         ("Note", note),
         ("Repair", finding.repair),
