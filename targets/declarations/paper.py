@@ -68,7 +68,7 @@ class Printed(Declared):
     """``printed.toml``: the numbers that the paper prints, and how they are measured again.
 
     ``epsilons`` are calculated again. ``order`` are rankings that the text states, ``remark``
-    sentences on all rows.
+    sentences on all rows. ``absent`` are printed figures that are measured nowhere.
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -77,6 +77,7 @@ class Printed(Declared):
     epsilons: PrintedEpsilons | None = None
     order: tuple[Order, ...] = ()
     remark: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def is_measured(self) -> bool:
