@@ -16,6 +16,7 @@ from typing import Self
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
 from fedrec_auditor.accountants.theorems.conversions import convert
@@ -45,8 +46,8 @@ class Word(StrEnum):
 class Verdict(Word):
     """What the audit concludes of one claim in one scope.
 
-    >>> print(Verdict.NO_CLAIM, "-", Verdict.NO_CLAIM.meaning)
-    NO CLAIM - No epsilon is claimed, so there is nothing to refute.
+    >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.meaning)
+    UNSUBSTANTIATED - Neither refuted nor proved.
     """
 
     VIOLATED = (
@@ -68,7 +69,11 @@ class Verdict(Word):
         "INCOMPARABLE",
         "The claim does not speak of this scope, so it is neither refuted nor upheld here.",
     )
-    NO_CLAIM = ("NO CLAIM", "No epsilon is claimed, so there is nothing to refute.")
+    NO_CLAIM = (
+        "NO CLAIM",
+        "No epsilon is claimed by the authors, so there is nothing to refute; one that the audit "
+        "derived may be exceeded.",
+    )
     UNSOUND = (
         "UNSOUND",
         "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
@@ -79,7 +84,7 @@ class Verdict(Word):
 class Arithmetic(Word):
     """Whether a number that a statement rests on comes out; it says nothing of an epsilon's claim.
 
-    From the best to the worst.
+    From the best to the worst. Only what authors state can be WRONG.
     """
 
     RIGHT = ("RIGHT", "The numbers that the paper states or relies on come out.")
@@ -87,6 +92,10 @@ class Arithmetic(Word):
         "LOOSE",
         "A number that the paper states is a valid bound, but larger than the truth by more than "
         "rounding.",
+    )
+    UNSTATED = (
+        "UNSTATED",
+        "A number that the audit derived, and that the authors do not state, does not come out.",
     )
     WRONG = ("WRONG", "A number that the paper states or relies on does not come out.")
 
@@ -220,6 +229,7 @@ def judge_number(
     tolerance: float = 1e-9,
     below: bool = False,
     upper: bool = False,
+    basis: Basis = Basis.PRINTED,
 ) -> Arithmetic:
     """Judge a number that a paper states against the one computed here.
 
@@ -229,13 +239,15 @@ def judge_number(
     tolerance : how far they may be apart, relative to the right one, absolute below 1.
     below : the paper says only that the right number is below the claimed one.
     upper : the number is an upper bound (an epsilon, a sensitivity), so a larger one still holds.
+    basis : who states the number; one that is derived is never WRONG.
     """
+    wrong = Arithmetic.UNSTATED if basis is Basis.DERIVED else Arithmetic.WRONG
     if below:
-        return Arithmetic.RIGHT if right < claimed else Arithmetic.WRONG
+        return Arithmetic.RIGHT if right < claimed else wrong
     close = tolerance * max(1.0, abs(right))
     if claimed == right or (math.isfinite(right) and abs(claimed - right) <= close):
         return Arithmetic.RIGHT
-    return Arithmetic.LOOSE if upper and claimed > right else Arithmetic.WRONG
+    return Arithmetic.LOOSE if upper and claimed > right else wrong
 
 
 def worst_number(words: Iterable[Arithmetic]) -> Arithmetic | None:
@@ -355,17 +367,22 @@ def _conclude(
             "accountant or the estimator is wrong; trust nothing else in this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
+        derived = claim.basis is Basis.DERIVED
         how = (
             "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
         )
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
-        return Verdict.VIOLATED, (
-            f"Epsilon is {least}, {how} ({measured.source}), above the claimed "
-            f"{_number(claim.epsilon)}, in {where} that the claim covers."
+        reason = (
+            f"Epsilon is {least}, {how} ({measured.source}), above the "
+            f"{'derived' if derived else 'claimed'} {_number(claim.epsilon)}, in {where} that the "
+            "claim covers."
         )
+        if not derived:
+            return Verdict.VIOLATED, reason
+        return Verdict.NO_CLAIM, f"{reason} The authors do not state it: nothing is refuted."
     if math.isinf(claim.epsilon):
-        return Verdict.NO_CLAIM, Verdict.NO_CLAIM.meaning
+        return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
         f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
         for name in claim.scope.uncovered(scope)

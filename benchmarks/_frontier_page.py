@@ -23,9 +23,9 @@ _LEAST, _MOST = 0.01, 1e5
 _LARGE = """\
 ## At the printed noise, MovieLens 1M
 
-{systems} systems, by attacks on interactions. The data at hand are pairs without ratings and times:
-of each user a random item is held out, which favours popular ones. Not trained there: {missing} of
-{families} families, those of ratings among them.
+{systems} systems, by attacks on interactions. The data are pairs without times: a random item of
+each user is held out, which favours popular ones. Not trained there: {missing} of {families}
+families.
 
 ![The same on MovieLens 1M](frontier-ml-1m.svg)
 
@@ -140,7 +140,7 @@ def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place
             if not math.isnan(sum(ends)):
                 drawn.append(drawing.line(x, ends[0], x, ends[1], "leak", 0.6))
             drawn.append(_point(x, y, row))
-        if not math.isnan(row.claimed):
+        if math.isfinite(row.claimed) and row.noise != 0.0:
             drawn.append(drawing.ring(leaked(row.claimed), y, "leak").replace('r="5"', 'r="3.5"'))
         if not math.isnan(row.proved):
             x = leaked(row.proved)
@@ -251,8 +251,10 @@ def _larger(rows: Sequence[Setting]) -> str:
 def _says(rows: Sequence[Setting]) -> str:
     """What the rows of one data set say of the printed settings, a list."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
-    known = [row for row in printed if told(row, rows)]
-    measured = [row for row in known if learned(row, rows) and seen(row, rows)]
+    louder = [row for row in printed if row.louder != 1.0]
+    known = [row for row in printed if told(row, rows) and row not in louder]
+    able = [row for row in known if learned(row, rows) and seen(row, rows)]
+    measured = [row for row in able if row.is_read]
     lists = {
         "cost utility, and attacks were not seen to gain less": [
             row for row in measured if costs(row) and not buys(row, rows)
@@ -275,9 +277,13 @@ def _says(rows: Sequence[Setting]) -> str:
     ]
     unlearned = [row for row in known if not learned(row, rows)]
     blind = [row for row in known if learned(row, rows) and not seen(row, rows)]
-    untold = [row for row in printed if row not in known]
+    unread = [row for row in able if not row.is_read]
+    untold = [row for row in printed if row not in known and row not in louder]
+    scales = ", ".join(f"{row.louder:,.0f}" for row in louder)
     for reason, found in (
-        ("attacks gain nothing that was seen without noise either", blind),
+        (f"the noise is {scales} times the printed, to learn", louder),
+        ("no attack reads what the server sees", unread),
+        ("attacks gain nothing without noise either", blind),
         ("without noise it is not shown to do better than popularity, or two means", unlearned),
         ("not all trainings ended, or there is no interval", untold),
     ):

@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
@@ -136,10 +138,11 @@ class Setting:
 
     ``noise`` is times the printed, 0 without, nan of systems without a knob. ``relative`` is
     utility over the twin's without noise, larger being better, ``ahead`` utility less that of
-    popularity, or of two means, user by user. ``gain`` is the largest, of
-    ``attack``, above guessing, ``gain_high`` the largest end of all; ``claimed`` what is claimed in
-    its own scope, ``proved`` and ``shown`` what holds of a whole user over the training against the
-    server, with what they rest on. ``rounds`` says where trainings were cut, such as "20 of 40".
+    popularity, or of two means, user by user. ``gain`` is the largest, of ``attack``, above
+    guessing, ``gain_high`` the largest end of all; ``claimed`` what the authors claim in its own
+    scope, nan where they claim nothing, as without noise; ``proved`` and ``shown`` what holds of a
+    whole user over the training against the server, with what they rest on. ``rounds`` says where
+    trainings were cut, such as "20 of 40".
     """
 
     data: str
@@ -173,6 +176,24 @@ class Setting:
     shown_basis: str
     trainings: int
     rounds: str
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an attack reads what the server sees, which epsilon is of.
+
+        One that reads nothing guesses a constant: its gain is 0, its interval a coin's width.
+        """
+        coin = self.gain == 0.0 and self.gain_low == -self.gain_high
+        return not coin and self.attack.rpartition(", ")[2] == str(Vantage.SERVER)
+
+    @property
+    def louder(self) -> float:
+        """How many times its noise is the printed one, of systems that are trained to learn."""
+        if not self.learns:
+            return 1.0
+        plans = Plan(settings={self.system: {"learns": True}}), Plan()
+        taken, printed = (getattr(make_target(self.system, plan), "noise", None) for plan in plans)
+        return taken / printed if isinstance(taken, float) and printed else 1.0
 
 
 def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:

@@ -46,6 +46,7 @@ from fedrec_auditor.reports.frontier import telling
 from fedrec_auditor.reports.picture_files import standalone
 from fedrec_auditor.reports.sweep_record import Sweep
 from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, OverTrainingsRow, VariantRow
+from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (
     "attribute-bayes",
@@ -105,15 +106,16 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
         most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
-        claim = next((row for row in rows if row.kind == "claimed"), None)
         noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
+        bare = noise == 0.0 or (place in twins and not variant.swept)
+        claim = next((row for row in rows if row.kind == "claimed" and not bare), None)
         twin = "" if variant.twin is None else found.variants[variant.twin].target
         yield Setting(
             data=data,
             family=family.name,
             system=variant.target,
             twin=twin,
-            noise=0.0 if place in twins and not variant.swept else noise,
+            noise=0.0 if bare else noise,
             learns=family.learns,
             metric="" if used is None else used.metric,
             protocol="" if used is None else used.view,
@@ -126,8 +128,8 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             **{**_ends("gain", strongest), "gain_high": _number(most)},
             claimed=_number(None if claim is None else claim.value),
             scope="" if claim is None else claim.view,
-            **_whole(rows, "proved"),
-            **_whole(rows, "shown"),
+            **_whole(rows, "proved", variant),
+            **_whole(rows, "shown", variant),
             trainings=0 if used is None else used.trainings,
             rounds=_cut(family, variant),
         )
@@ -162,7 +164,7 @@ def _cut(family: Family, variant: VariantRow) -> str:
     return f"{QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > QUICK_ROUNDS else ""
 
 
-def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> dict[str, Any]:
+def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
     """Epsilon of a whole user against the server, at whatever delta: the first that is told.
 
     What is proved of a system that claims nothing is infinity.
@@ -171,9 +173,10 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str) -> dict[str, Any]:
     for row in bounds:
         if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
-    claims = [row.value for row in rows if row.kind == "claimed"]
-    nothing = kind == "proved" and claims and all(map(math.isinf, claims))
-    return {kind: math.inf if nothing else math.nan, f"{kind}_basis": ""}
+    plan = Plan(settings={variant.target: variant.settings})
+    claims = make_target(variant.target, plan).scoped_claims(Population(n_users=943, n_items=1682))
+    nothing = all(math.isinf(scoped.claim.epsilon) for scoped in claims)
+    return {kind: math.inf if kind == "proved" and nothing else math.nan, f"{kind}_basis": ""}
 
 
 def _is_whole(parts: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ writes one page that needs no network: every claim with its verdict, filtered, s
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +17,19 @@ from pathlib import Path
 from benchmarks.found_in_the_wild import findings
 from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports import store, templating
 from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_words import command_words
+from fedrec_auditor.reports.catalogue_words import command_words, figure_words
 from fedrec_auditor.reports.words import legal
 from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"
 UNCLAIMED = Path(__file__).with_name("unclaimed.toml")
-FILTERS = ("verdict", "kind", "mechanism", "unit", "vantage")
+FILTERS = ("verdict", "basis", "kind", "mechanism", "unit", "vantage")
 """By what the page is filtered."""
 NONE = "none"
 """The unit and vantage of a statement that is about no epsilon; the noise that nothing bounds."""
@@ -45,6 +47,7 @@ EVENTS = {
 class Entry:
     """A claim: ``key`` is its permanent link, ``kind`` where it is made, ``holds`` what is so.
 
+    ``basis`` says who states it; what the audit derived is called so, and is no claim of anybody.
     ``why`` says what that rests on, ``command`` asks again.
     """
 
@@ -61,6 +64,7 @@ class Entry:
     vantage: str
     why: str
     command: str
+    basis: str = Basis.PRINTED.value
 
 
 def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
@@ -73,13 +77,14 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,
-            claimed=row.claimed,
+            claimed=figure_words(row),
             holds=row.provable,
             verdict=str(row.verdict or row.arithmetic),
             unit=NONE if row.scope is None else str(row.scope.unit),
             vantage=NONE if row.scope is None else str(row.scope.vantage),
             why=f"{row.reason} Source: {row.source}.",
             command=command_words(row),
+            basis=row.basis.value,
         )
 
 
@@ -163,7 +168,9 @@ def page(claims: Sequence[Entry]) -> str:
 
 
 def main() -> int:
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
+    parser = argparse.ArgumentParser(prog="benchmarks.register", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=FILE, help="The page to write.")
+    file = parser.parse_args().file
     file.parent.mkdir(parents=True, exist_ok=True)
     store.write_atomically(file, page(everything(judge(entries()))).encode())
     print(file)

@@ -14,6 +14,7 @@ import json
 import posixpath
 import re
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,14 @@ def _suites() -> str:
     return _reference([f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)])
 
 
+def _register(link: str) -> str:
+    """A link to the register, which is a page of the site alone."""
+    return f"[The register]({link}) has every claim and what was found of it, to filter and search."
+
+
 PRINTED = {
+    README: partial(_register, "docs/register.html"),
+    "docs/claims.md": partial(_register, "register.html"),
     "docs/reproductions.md": _reproductions,
     "docs/found-in-the-wild.md": _wild,
     "docs/python.md": _public,

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Self
+
+from pydantic import model_validator
 
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
@@ -53,8 +56,8 @@ class CatalogueRow(Row):
     """One judged entry of the catalogue.
 
     ``source`` is the place in ``paper``. ``claimed`` and ``provable`` are formulas; ``finding`` has
-    the numbers of a statement about epsilon, and ``figures`` those of any other. ``ours`` says that
-    the claimed epsilon is the paper's formula at our settings, and ``computed_at`` what else the
+    the numbers of a statement about epsilon, and ``figures`` those of any other. ``basis`` says who
+    states it: what is derived is never VIOLATED or WRONG. ``computed_at`` says what else the
     numbers are of. ``repeats`` is the entry of the same statement, which counts once. ``repaired``
     is the same claim evaluated on the target with ``repaired_settings`` over its own. ``target``,
     ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ...
@@ -77,7 +80,6 @@ class CatalogueRow(Row):
     delta: float | None
     claimed: str
     claimed_epsilon: float | None
-    ours: bool
     computed_at: str = ""
     repeats: str = ""
     provable: str
@@ -93,6 +95,18 @@ class CatalogueRow(Row):
     repaired: Finding | None
     demonstration: str | None
     demonstration_target: str | None = None
+
+    @model_validator(mode="after")
+    def _accuses_nobody_of_what_is_derived(self) -> Self:
+        accused = {self.verdict, self.arithmetic} & {Verdict.VIOLATED, Arithmetic.WRONG}
+        if accused and self.basis is Basis.DERIVED:
+            raise ValueError(f"entry {self.number} is derived, and cannot be {min(accused)}")
+        return self
+
+    @property
+    def whose(self) -> Basis:
+        """Who states its figure: of a claim that is read in another scope, whoever made it."""
+        return self.basis if self.finding is None else self.finding.claim.basis
 
     @property
     def shown_by(self) -> str:
@@ -116,7 +130,7 @@ class CatalogueRow(Row):
 
     @property
     def poor_figures(self) -> tuple[Figure, ...]:
-        """The numbers that are LOOSE or WRONG."""
+        """The numbers that do not come out."""
         return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
 
     @property

@@ -13,6 +13,7 @@ from fedrec_auditor.reports.catalogue_words import (
     assumed_words,
     claimed_words,
     command_words,
+    figure_words,
     holds_words,
     judgement_words,
     plain_words,
@@ -22,6 +23,7 @@ from fedrec_auditor.reports.catalogue_words import (
 )
 from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text
 from fedrec_auditor.reports.words import (
+    CLAIMED,
     WORDS,
     counted,
     found_words,
@@ -33,7 +35,14 @@ from fedrec_auditor.reports.words import (
     short_most,
 )
 
-_AGREES = {Arithmetic.RIGHT: "yes", Arithmetic.LOOSE: "loose", Arithmetic.WRONG: "no"}
+_AGREES = {
+    Arithmetic.RIGHT: "yes",
+    Arithmetic.LOOSE: "loose",
+    Arithmetic.UNSTATED: "no",
+    Arithmetic.WRONG: "no",
+}
+_COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
+"""Heads the numbers that those computed here are held against."""
 _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 
 
@@ -53,13 +62,14 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
     )
     listed = Grid(
         "",
-        ("No.", "Target", "Claim", "Claimed", "Holds", "Verdict"),
+        ("No.", "Target", "Basis", "Statement", "Its figure", "Holds", "Verdict"),
         tuple(
             (
                 row.number,
                 row.target,
+                row.basis.value,
                 row.statement,
-                claimed_words(row),
+                figure_words(row),
                 holds_words(row),
                 judgement_words(row),
             )
@@ -81,6 +91,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
 
 def entry_part(row: CatalogueRow) -> Passage:
     """One entry: what its verdict means, then the numbers, then how they follow."""
+    derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
         cells = tuple(
@@ -93,12 +104,12 @@ def entry_part(row: CatalogueRow) -> Passage:
             )
             for figure in listed
         )
-        heads = ("Number", "Paper", "Here", "Agrees", "How")
+        heads = ("Number", _COLUMN[row.basis], "Here", "Agrees", "How")
         blocks.append(Grid("", heads, cells))
     if rest := rest_words(row).strip():
         blocks.append(Paragraph(rest))
     return Passage(
-        f"{row.number} {row.target}: {judgement_words(row)}",
+        f"{row.number} {row.target}: {judgement_words(row)}{derived}",
         tuple(blocks),
         colour=row.verdict or row.arithmetic,
         place=row.number,
@@ -152,13 +163,13 @@ def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
 
 
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
-    yield "Claim", row.statement
+    yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield "Claimed", claimed_words(row)
+    yield CLAIMED[row.whose].capitalize(), claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
         yield "Proved", say.proved(row.finding)
-        yield "Shown", say.shown(row.finding.measured, row.finding.scope)
+        yield "Shown", say.measured(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim, found = short(row.repaired.claim.epsilon), found_words(row.repaired)
         settings = settings_words(row.repaired_settings)

@@ -13,6 +13,10 @@ from fedrec_auditor.reports.catalogue_document import counts, entry_part
 from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words, judgement_words
 from fedrec_auditor.reports.document import Facts, Passage
 from fedrec_auditor.reports.paragraph import print_hanging, print_line
+from fedrec_auditor.reports.words import CLAIMED
+
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
+"""The facts of an entry that a list has."""
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +33,8 @@ def render_catalogue(
     shown = [row for row in rows if row.is_any_of(only)]
     if not console.is_terminal:
         for row in shown:
-            said = f"{row.number} {row.target}: {row.statement} claimed {claimed_words(row)}"
+            said = f"{row.number} {row.target}: {row.statement} {CLAIMED[row.whose]} "
+            said += claimed_words(row)
             print_line(console, f"{said}; holds {holds_words(row)}; {judgement_words(row)}")
     else:
         for title, group in groupby(shown, key=lambda row: row.paper.title):
@@ -48,9 +53,6 @@ def render_catalogue(
 
 def _brief(row: CatalogueRow) -> Passage:
     whole = entry_part(row)
-    facts = (
-        ("Claim", row.statement),
-        ("Claimed", claimed_words(row)),
-        ("Holds", holds_words(row)),
-    )
-    return Passage(whole.title, (Facts(facts),), colour=whole.colour)
+    (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
+    kept = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    return Passage(whole.title, (Facts(kept),), colour=whole.colour)

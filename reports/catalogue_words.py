@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 
 from fedrec_auditor.accountants.statements.bound import Side
-from fedrec_auditor.accountants.statements.kind import StatementKind
+from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.reports.catalogue import CatalogueRow, Figure
 from fedrec_auditor.reports.words import (
+    BASES,
     WORDS,
     delta_words,
     found_words,
@@ -56,6 +57,13 @@ _NUMBERS = {
     Arithmetic.WRONG: "A number that the paper gives for it is wrong.",
 }
 """The same beside a verdict on an epsilon."""
+_DERIVED = {
+    Arithmetic.RIGHT: "What was derived comes out.",
+    Arithmetic.LOOSE: "What was derived is on the safe side: a user gives away less.",
+    Arithmetic.UNSTATED: "Nobody states this: it was derived here, to be measured, and does not "
+    "come out.",
+}
+"""The same of numbers that the audit derived."""
 
 
 def judgement_words(row: CatalogueRow) -> str:
@@ -74,9 +82,13 @@ def claimed_words(row: CatalogueRow) -> str:
         value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
         if row.delta:
             value += f", {delta_words(row.delta)}"
-        if row.ours:
-            value += ", at our settings"
+        value += f", {BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
     return _with(row, row.claimed, value)
+
+
+def figure_words(row: CatalogueRow) -> str:
+    """The same where no label beside it says whose figure it is."""
+    return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
 def holds_words(row: CatalogueRow) -> str:
@@ -115,12 +127,13 @@ def plain_words(row: CatalogueRow) -> str:
         said.append(f"Computed {row.computed_at}.")
     if row.arithmetic is not None:
         alone = row.finding is None
-        said.append((_MEANINGS[row.kind] if alone else _NUMBERS)[row.arithmetic])
+        meanings = _MEANINGS[row.kind] if alone else _NUMBERS
+        said.append((_DERIVED if row.basis is Basis.DERIVED else meanings)[row.arithmetic])
         if alone and row.poor_figures:
             agreeing = len(row.figures) - len(row.poor_figures)
             if agreeing and _chosen(row).below:
                 said.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
-            said.append(_corrected(_chosen(row)))
+            said.append(_corrected(row, _chosen(row)))
     return " ".join(said)
 
 
@@ -129,7 +142,7 @@ def rest_words(row: CatalogueRow) -> str:
     left = [figure for figure in row.figures if figure not in row.listed_figures]
     poor = sum(figure in row.poor_figures for figure in left)
     agreeing = len(left) - poor
-    parts = [f"{poor} more are wrong"] if poor else []
+    parts = [f"{poor} more do not come out"] if poor else []
     if agreeing:
         parts.append(f"{agreeing} more agree" if agreeing > 1 else "1 more agrees")
     text = ", ".join(parts)
@@ -144,11 +157,16 @@ def command_words(row: CatalogueRow) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _corrected(figure: Figure) -> str:
-    """A number that is loose or wrong, beside the right one, with digits that tell them apart."""
+def _corrected(row: CatalogueRow, figure: Figure) -> str:
+    """A number that does not come out, beside the right one, with digits that tell them apart."""
     said = short if short(figure.claimed) != short(figure.right) else number
     stated, right = stated_words(figure, said), right_words(figure, said)
-    return f"In numbers, {figure.what}: {stated} by its statement, {right} computed here."
+    return f"In numbers, {figure.what}: {stated} {by_words(row)}, {right} computed here."
+
+
+def by_words(row: CatalogueRow) -> str:
+    """By whose words a number is what it is held against."""
+    return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:

@@ -18,7 +18,13 @@ from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.severity import LIKELY, shown_bounds
-from fedrec_auditor.reports.words import LOOKERS, at_least, at_most, delta_words, legal
+from fedrec_auditor.reports.words import (
+    LOOKERS,
+    delta_words,
+    legal,
+    proved_words,
+    shown_words,
+)
 
 _NAME, _CELL, _ROW, _HEAD = 136.0, 152.0, 72.0, 24.0  # of the map as a drawing
 _LONGEST = 20  # letters of a name there
@@ -39,12 +45,14 @@ class InScope:
     """What is known in one scope: the largest lower bound, and the least finite upper one.
 
     ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
-    covers: who is told apart by less is told apart by more.
+    covers: who is told apart by less is told apart by more. ``claimed`` are the epsilons that are
+    claimed of the system: equal ones are printed alike.
     """
 
     scope: Scope
     shown: Bound | None
     proved: Bound | None
+    claimed: tuple[float, ...] = ()
 
     @property
     def label(self) -> str:
@@ -61,7 +69,8 @@ class InScope:
         """The largest epsilon shown; empty if none is."""
         if self.shown is None:
             return ""
-        said = at_least(self.shown.epsilon)
+        beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
+        said = shown_words(self.shown, beside)
         return f"shown {said if math.isinf(self.shown.epsilon) else f'≥ {said}'}"
 
     @property
@@ -69,7 +78,8 @@ class InScope:
         """The least epsilon proved; "nothing proved" if none is finite."""
         if self.proved is None:
             return "nothing proved"
-        return f"proved ≤ {at_most(self.proved.epsilon)}"
+        beside = () if self.shown is None else (self.shown.epsilon,)
+        return f"proved ≤ {proved_words(self.proved, (*self.claimed, *beside))}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -122,7 +132,8 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
     # A proof at a larger delta says nothing of what is shown at a smaller one.
     alike = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
     proved = min(alike or finite, key=lambda proof: proof.epsilon, default=None)
-    return InScope(scope=scope, shown=shown, proved=proved)
+    claimed = dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope)
+    return InScope(scope=scope, shown=shown, proved=proved, claimed=tuple(claimed))
 
 
 def _width(scope: Scope) -> tuple[int, int]:

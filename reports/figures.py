@@ -16,7 +16,17 @@ from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import VIEWS, at_least, at_most, brief, brief_scope_words, percent
+from fedrec_auditor.reports.words import (
+    CLAIMED,
+    VIEWS,
+    at_least,
+    at_most,
+    brief,
+    brief_scope_words,
+    percent,
+    proved_of,
+    shown_of,
+)
 
 MOST = 3
 """ROC curves of a system that are drawn."""
@@ -159,10 +169,10 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     holds = finding.holds_at
     exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
     said = [
-        _line("claimed", claim, brief, "claim", 5.0) if speaks else None,
-        _line("proved", proof, at_most, "ink", 1.6, "7 4") if proof else None,
-        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3") if exact else None,
-        _line("shown", shown, at_least, "leak", 2.4) if shown else None,
+        _line(CLAIMED[claim.basis], claim, brief, "claim", 5.0) if speaks else None,
+        _line("proved", proof, at_most, "ink", 1.6, "7 4", proved_of(finding)) if proof else None,
+        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3", brief(claim.epsilon)) if exact else None,
+        _line("shown", shown, at_least, "leak", 2.4, "", shown_of(finding)) if shown else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)
@@ -176,8 +186,9 @@ def _line(
     colour: str,
     width: float,
     dashes: str = "",
+    epsilon: str = "",
 ) -> TradeOff:
-    said = f"({rounded(bound.epsilon)}, {rounded(bound.delta)})"
+    said = f"({epsilon or rounded(bound.epsilon)}, {rounded(bound.delta)})"
     return TradeOff(words, bound.epsilon, bound.delta, colour, width, dashes, said)
 
 

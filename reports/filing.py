@@ -72,7 +72,7 @@ def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
     yield "Neighbours", f"{capitalized(ADJACENCIES[scope.adjacency])}."
     yield "Who may look", f"What is {VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}."
     yield "Accounting", say.proved(finding)
-    yield "Lower bound", say.shown(finding.measured, scope)
+    yield "Lower bound", say.measured(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.drawing import SMALL
 from fedrec_auditor.reports.label_places import NEXT_TO, Box, label_places, width_of
 from fedrec_auditor.reports.sweep_rows import (
+    AT_DELTA,
     BEYOND,
     FigureRow,
     OverTrainingsRow,
@@ -19,7 +20,7 @@ from fedrec_auditor.reports.sweep_rows import (
     VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import brief, legal
+from fedrec_auditor.reports.words import at_least, at_most, brief, legal
 
 BLOCK = 346.0
 """Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
@@ -48,7 +49,26 @@ class Point:
     utility: OverTrainingsRow
     gain: OverTrainingsRow | None
     epsilons: dict[str, float]
+    whole: dict[str, float] = field(default_factory=dict)
     unprotected: bool = False
+
+    def said(self, kind: str, *, whole: bool = False) -> str:
+        """An epsilon of this kind in words; of a twin without noise that it is sent in the clear.
+
+        What shows infinitely much of a whole user sends it in the clear.
+        """
+        found = (self.whole if whole else self.epsilons).get(kind)
+        clear = self.unprotected and kind == "shown" and self.whole.get(kind) == math.inf
+        if clear and found in (None, math.inf):
+            return "sent in the clear: infinite"
+        if found is None:
+            return "not claimed" if kind == "claimed" else "not known"
+        if math.isinf(found):
+            return "infinite"
+        others = (self.whole if whole else self.epsilons).items()
+        equal = any(n != kind and math.isclose(found, each, rel_tol=1e-9) for n, each in others)
+        towards = {"proved": at_most, "shown": at_least}
+        return (brief if equal else towards.get(kind, brief))(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,8 @@ class Frontier:
 
     Where it is ``relative``, utility is over that of the same system without noise, which is
     among the points; else it is as measured. ``levels`` are what the most popular items and a
-    random list reach, or two means and the mean of all ratings, in the same measure.
+    random list reach, or two means and the mean of all ratings, in the same measure. ``scope`` is
+    that of the epsilons, ``wider`` that of a whole user over the training, "" where it is the same.
     """
 
     target: str
@@ -79,6 +100,7 @@ class Frontier:
     protocol: str
     attack: str
     scope: str
+    wider: str
     points: tuple[Point, ...]
     relative: bool
     levels: tuple[Level, ...]
@@ -163,18 +185,26 @@ def _frontier(
         default=None,
     )
     scope = "" if widest is None else widest.view
+    told = (row.view for row in bounds if row.variant in {*places, *twins})
+    wider = next((view for view in told if _is_whole(view) and view != scope), "")
+
+    def epsilons(place: int, view: str) -> dict[str, float]:
+        return {r.kind: r.value for r in bounds if (r.variant, r.view) == (place, view)}
+
     return Frontier(
         target=swept.variants[places[0]].target,
         metric=figure.metric,
         protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         scope=scope,
+        wider=wider,
         points=tuple(
             Point(
                 name=_name(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
                 gain=next((r for r in gains if r.variant == place and _same(r, strongest)), None),
-                epsilons={r.kind: r.value for r in bounds if (r.variant, r.view) == (place, scope)},
+                epsilons=epsilons(place, scope),
+                whole=epsilons(place, wider or scope),
                 unprotected=place in beside,
             )
             for place, row in found.items()
@@ -182,6 +212,12 @@ def _frontier(
         relative=relative,
         levels=tuple(_levels(list((beside if relative else found).values()), relative)),
     )
+
+
+def _is_whole(view: str) -> bool:
+    """Whether a view is of a user over a training of the data, against the server."""
+    parts = view.partition(AT_DELTA)[0].split(" / ")
+    return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
 
 def _same(row: FigureRow, other: FigureRow | None) -> bool:

@@ -37,6 +37,7 @@ from fedrec_auditor.reports.severity import (
 )
 from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
 from fedrec_auditor.reports.words import (
+    CLAIMED,
     UNITS,
     VIEWS,
     WORDS,
@@ -47,9 +48,10 @@ from fedrec_auditor.reports.words import (
     counted,
     flag_words,
     percent,
-    proved_beside_claim,
+    proved_of,
     question_words,
     shown_epsilon,
+    shown_of,
     sure_words,
 )
 
@@ -150,13 +152,14 @@ class Glance:
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
-        parts, proof = [f"epsilon claimed {brief(finding.claim.epsilon)}"], finding.accounted
+        word, proof = CLAIMED[finding.claim.basis], finding.accounted
+        parts = [f"epsilon {word} {brief(finding.claim.epsilon)}"]
         if proof is not None and math.isfinite(proof.epsilon):
-            parts.append(f"proved ≤{proved_beside_claim(finding)}")
+            parts.append(f"proved ≤{proved_of(finding)}")
         elif finding.verdict is not Verdict.VIOLATED:
             parts.append("none proved")
         if finding.shown is not None:
-            parts.append(f"shown {_sign(finding.shown)}{_factor(finding)}")
+            parts.append(f"shown {_sign(finding.shown, finding)}{_factor(finding)}")
         return ", ".join(parts)
 
     @property
@@ -407,8 +410,10 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
     return family in MILD, -step, place, -leak.share
 
 
-def _sign(shown: Bound) -> str:
-    return "∞" if math.isinf(shown.epsilon) else f"≥{at_least(shown.epsilon)}"
+def _sign(shown: Bound, finding: Finding | None = None) -> str:
+    if math.isinf(shown.epsilon):
+        return "∞"
+    return f"≥{at_least(shown.epsilon) if finding is None else shown_of(finding)}"
 
 
 def _about(bound: Bound) -> str:

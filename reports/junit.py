@@ -112,7 +112,7 @@ def _lines(finding: Finding) -> list[str]:
         f"claim: {finding.claim.statement} ({finding.claim.source})",
         claimed_guess_words(finding.claim),
         f"proved: {say.proved(finding)}",
-        f"shown: {say.shown(finding.measured, finding.scope)}",
+        f"shown: {say.measured(finding)}",
     ]
 
 

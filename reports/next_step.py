@@ -20,7 +20,7 @@ from fedrec_auditor.reports.words import (
     brief,
     capitalized,
     delta_words,
-    proved_beside_claim,
+    proved_of,
     shown_epsilon,
 )
 
@@ -166,7 +166,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
         return f"Lower epsilon: {brief(claim)} promises next to nothing."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
-    said = _statement(proof, finding.scope, proved_beside_claim(finding))
+    said = _statement(proof, finding.scope, proved_of(finding))
     return f"Quote the claim only as a whole: {said}."
 
 

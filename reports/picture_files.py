@@ -1,4 +1,4 @@
-"""Figures as files of their own: SVG in the light palette, and PNG and PDF from it."""
+"""Figures as files of their own: SVG in the light palette, and that of a sweep as PDF."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib.util
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,33 +19,19 @@ from fedrec_auditor.reports.words import legal
 _STYLE = Path(__file__).parent / "templates" / "glance.css"
 _FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
 _MARGIN = 10.0
-_ZOOM = 3
-"""Pixels of a PNG to a unit of the drawing: 300 to the inch at the size of a paper's column."""
 _POINTS, _SVGLIB = 2 / 3, 3 / 4
 """Points of a PDF to a unit of the drawing; svglib takes a unit for a pixel of 96 to the inch."""
 
 
-@dataclass(frozen=True, slots=True)
-class PictureFiles:
-    """What was written: the names of the figures, and why no PNG was, if none was."""
-
-    names: tuple[str, ...]
-    no_png: str = ""
-
-
-def write_pictures(record: Contents, directory: Path) -> PictureFiles:
-    """Write each figure to ``directory`` as NAME.svg and, where resvg-py is there, NAME.png.
+def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
+    """Write each figure to ``directory`` as NAME.svg; gives the names.
 
     InputError if the directory cannot be written.
     """
     drawn = {each.name: standalone(each) for each in figures(record)}
     store.check_writable(directory)
-    files = {directory / f"{name}.svg": text.encode() for name, text in drawn.items()}
-    missing = _missing()
-    if not missing:
-        files |= {directory / f"{name}.png": png(text) for name, text in drawn.items()}
-    store.write_all(files)
-    return PictureFiles(tuple(drawn), missing)
+    store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
+    return tuple(drawn)
 
 
 def standalone(drawing: Drawing) -> str:
@@ -71,13 +56,6 @@ def light_palette() -> Mapping[str, str]:
     """The colours of the report by light, by name."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))
-
-
-def png(svg: str) -> bytes:
-    """The picture of a standalone SVG; ImportError without resvg-py."""
-    import resvg_py
-
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=_ZOOM))
 
 
 def pdf(svg: str) -> bytes:
@@ -106,15 +84,3 @@ def no_pdf() -> str:
     if all(importlib.util.find_spec(name) for name in ("reportlab", "svglib")):
         return ""
     return "No PDF without svglib: pip install 'fedrec-auditor[figures]'."
-
-
-def _missing() -> str:
-    """Why no PNG can be made, with the remedy; empty if it can."""
-    frame = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">{}</svg>'
-    text = f'<text y="9" font-family="{_FONTS}">x</text>'
-    try:
-        if png(frame.format(text)) == png(frame.format("")):
-            return "No PNG without a font to write with: install one, such as DejaVu Sans."
-    except ImportError:
-        return "No PNG without resvg-py: pip install 'fedrec-auditor[figures]'."
-    return ""

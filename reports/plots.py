@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import drawing
 from fedrec_auditor.reports.rows import AttackRow, Finding, UsersRow
 from fedrec_auditor.reports.words import (
-    at_least,
+    CLAIMED,
     brief,
     delta_words,
     legal,
     number,
-    proved_beside_claim,
+    proved_of,
+    shown_of,
 )
 
 _WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
@@ -52,22 +53,22 @@ def ladder(findings: Sequence[Finding]) -> str:
     for row, finding in enumerate(findings):
         top = row * _ROW + 14
         scope, claim = finding.scope, finding.claim.epsilon
-        stated = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
+        stated = finding.is_claimed
         other = f", {delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
         proof, shown = finding.accounted, finding.shown
         lines = (
-            ("claimed", claim if stated else None, "claim", brief(claim)),
-            ("proved at most", _epsilon(proof), "muted", proof and proved_beside_claim(finding)),
-            ("shown at least", _epsilon(shown), "leak", shown and at_least(shown.epsilon)),
+            (CLAIMED[finding.claim.basis], claim if stated else None, "claim", brief(claim)),
+            ("proved at most", _epsilon(proof), "muted", proof and proved_of(finding)),
+            ("shown at least", _epsilon(shown), "leak", shown and shown_of(finding)),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
             if epsilon is None:
-                nothing = "nothing" if words != "claimed" else "not claimed here"
+                nothing = "nothing" if step > 1 else "not claimed here"
                 drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
                 continue
             drawn.append(drawing.line(_LEFT, y - 4, _EDGE, y - 4, "line", 0.8))

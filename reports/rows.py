@@ -7,6 +7,7 @@ numbers are the strings "inf" and "-inf".
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -108,6 +109,12 @@ class Finding(Row):
     def shown(self) -> Bound | None:
         """The lower bound, unless it rests on an assumption: then it decides nothing."""
         return None if self.measured is None or self.measured.assumptions else self.measured
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the claim has an epsilon, and speaks of the scope and delta in question."""
+        speaks = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
+        return speaks and not self.outside_model and math.isfinite(self.claim.epsilon)
 
     def without_proof(self, why: str) -> Finding:
         """The finding judged again without its proof; ``why`` goes to its note."""

@@ -6,6 +6,7 @@ What is proved is rounded up, what is shown is rounded down. An assumption trave
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.claim import Claim
@@ -14,21 +15,25 @@ from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
+    BASES,
     assumption_words,
     brief_scope_words,
     delta_words,
     number,
-    proved_beside_claim,
+    proved_of,
+    shown_words,
     support_words,
 )
 
 
 def claimed(claim: Claim) -> Said:
-    """What is claimed, and what for."""
-    about = (f"for {brief_scope_words(claim.scope)}", ADJACENCIES[claim.scope.adjacency])
+    """What is claimed, what for, and whose figure it is where it does not stand in the paper."""
+    scope = claim.scope
+    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], BASES[claim.basis])
     if math.isinf(claim.epsilon):
-        return Said("no epsilon", about)
-    return Said(f"≤ {number(claim.epsilon)}", (delta_words(claim.delta), *about))
+        return Said("no epsilon", about[:2])
+    support = (delta_words(claim.delta), *about)
+    return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
 def proved(finding: Finding) -> Said:
@@ -38,15 +43,27 @@ def proved(finding: Finding) -> Said:
         return Said("nothing")
     if math.isinf(proof.epsilon):
         return Said("no finite epsilon", _support(proof, finding.scope, ""))
-    value = proved_beside_claim(finding, lambda epsilon: number(proof.told), number)
+    value = proved_of(finding, exactly=True)
     return Said(f"≤ {value}", _support(proof, finding.scope, ""))
 
 
-def shown(bound: Bound | None, scope: Scope | None = None) -> Said:
-    """What a lower bound shows; its own scope is said where it is not the ``scope`` in question."""
+def measured(finding: Finding) -> Said:
+    """What is shown in the scope of a finding."""
+    bounds = (finding.claim, finding.accounted)
+    beside = [bound.epsilon for bound in bounds if bound is not None]
+    return shown(finding.measured, finding.scope, beside)
+
+
+def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:
+    """What a lower bound shows; its own scope is said where it is not the ``scope`` in question.
+
+    One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.
+    """
     if bound is None:
         return Said("nothing")
-    value = "infinite" if math.isinf(bound.epsilon) else f"≥ {number(bound.told)}"
+    value = "infinite"
+    if math.isfinite(bound.epsilon):
+        value = f"≥ {shown_words(bound, beside, exactly=True)}"
     return Said(value, _support(bound, scope, support_words(bound)))
 
 

@@ -15,10 +15,13 @@ def render(swept: SweepContents, console: Console) -> None:
     """Print a table for each system, and what failed."""
     for system in frontiers(swept):
         table = Table(title=Text(printable(system.target)), title_justify="left")
-        for head in ("Setting", system.measure, "Gain", *EPSILONS):
+        wider = ("proved", "shown") if system.wider else ()
+        heads = ("Setting", system.measure, "Gain", *EPSILONS, *(f"user: {kind}" for kind in wider))
+        for head in heads:
             table.add_column(Text(printable(head)))
         for point in system.points:
-            epsilons = [brief(point.epsilons[k]) if k in point.epsilons else "-" for k in EPSILONS]
+            epsilons = [point.said(kind) for kind in EPSILONS]
+            epsilons += [point.said(kind, whole=True) for kind in wider]
             cells = (point.name, _told(point.utility), _told(point.gain), *epsilons)
             table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import plots, say
 from fedrec_auditor.reports.attack_words import (
@@ -39,6 +40,7 @@ from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.witness_words import witness_words
 from fedrec_auditor.reports.words import (
+    BASES,
     asked_words,
     brief,
     brief_scope_words,
@@ -127,8 +129,9 @@ def claim_parts(
         notes = remarks([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
+        said = say.claimed(claim) if promised else ""
         facts = (
-            ("Claimed", say.claimed(claim) if promised else ""),
+            ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
             ("For one person", claimed_guess_words(claim) if plain and promised else ""),
@@ -149,7 +152,11 @@ def claim_parts(
             for (finding, place), note in zip(judged, notes, strict=True)
         )
         papers.add(paper)
-        title = f"Claim of epsilon {number(claim.epsilon)}" if promised else "No claim"
+        title = "No claim"
+        if promised:
+            whose = f", {BASES[claim.basis]}" if BASES[claim.basis] else ""
+            derived = claim.basis is Basis.DERIVED
+            title = f"{'Epsilon' if derived else 'Claim of epsilon'} {number(claim.epsilon)}{whose}"
         yield Passage(title, (_facts(*facts), *parts))
 
 
@@ -163,7 +170,7 @@ def _scope_words(finding: Finding) -> str:
 def _numbers(finding: Finding, note: str) -> Facts:
     return _facts(
         ("Proved", say.proved(finding)),
-        ("Shown", say.shown(finding.measured, finding.scope)),
+        ("Shown", say.measured(finding)),
         ("Why", _why(finding)),
         ("Note", note),
         ("Repair", finding.repair),
@@ -175,7 +182,9 @@ def _why(finding: Finding) -> str:
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
-    if finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED):
+    exceeded = finding.verdict is Verdict.NO_CLAIM and math.isfinite(finding.claim.epsilon)
+    told = finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
+    if told and not exceeded:
         return ""
     if finding.verdict is not Verdict.INCOMPARABLE:
         return finding.reason

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -70,6 +71,7 @@ WORDS: dict[Word, str] = {
     Arithmetic.RIGHT: "right",
     Arithmetic.LOOSE: "loose",
     Arithmetic.WRONG: "wrong",
+    Arithmetic.UNSTATED: "not stated",
 }
 """What a word of judgement says of a claim or a number, for people; JSON, SARIF and JUnit have the
 words themselves, as codes. A claim is never called true."""
@@ -91,10 +93,19 @@ STYLES: dict[Word, str] = {
     Verdict.NO_CLAIM: "cyan",
     Verdict.CONSISTENT: "",
     Arithmetic.WRONG: "bold red",
+    Arithmetic.UNSTATED: "cyan",
     Arithmetic.LOOSE: "yellow",
     Arithmetic.RIGHT: "",
 }
 """How a terminal shows a word."""
+BASES = {
+    Basis.PRINTED: "",
+    Basis.COMPUTED: "their formula, computed here",
+    Basis.DERIVED: "derived here, not claimed",
+}
+"""Whose an epsilon or a number is, where it does not stand in the paper itself."""
+CLAIMED = {Basis.PRINTED: "claimed", Basis.COMPUTED: "claimed", Basis.DERIVED: "derived"}
+"""What was done with an epsilon that others are held against, in a word."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
@@ -138,14 +149,14 @@ def number(value: float) -> str:
 
 
 def brief(value: float) -> str:
-    """An attack's or a utility's figure: 3 significant digits, but never rounded up to 1."""
-    rounded = number(float(f"{value:.3g}"))
-    return number(value) if rounded == "1" and value < 1.0 else rounded
+    """A figure in 3 significant digits, a whole one in full; it is never rounded up to 1."""
+    near = number(value) if _is_whole(value) else number(float(f"{value:.3g}"))
+    return number(value) if near == "1" and value < 1.0 else near
 
 
 def at_least(value: float) -> str:
-    """A lower bound in 3 significant digits, rounded down; below 1e-4 it may say 0."""
-    return number(rounded(value, math.floor))
+    """A lower bound in 3 significant digits or whole, rounded down; below 1e-4 it may say 0."""
+    return number(value if _is_whole(value) else rounded(value, math.floor))
 
 
 def shown_epsilon(value: float) -> str:
@@ -154,22 +165,48 @@ def shown_epsilon(value: float) -> str:
 
 
 def at_most(value: float) -> str:
-    """An upper bound in 3 significant digits, rounded up."""
-    return number(rounded(value, math.ceil))
+    """An upper bound in 3 significant digits or whole, rounded up."""
+    return number(value if _is_whole(value) else rounded(value, math.ceil))
 
 
-def proved_beside_claim(
-    finding: Finding,
-    most: Callable[[float], str] = at_most,
-    claimed: Callable[[float], str] = brief,
-) -> str:
-    """The finite epsilon that is proved, in digits not above those of a claim that it keeps."""
+def _is_whole(value: float) -> bool:
+    return 0.0 < abs(value) < 1e9 and math.isclose(value, round(value), rel_tol=1e-9)
+
+
+def proved_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+    """An epsilon that is proved, rounded up; one of ``beside`` that is equal is printed alike.
+
+    ``beside`` are the epsilons that are printed with it: what is claimed, what is shown. Of a claim
+    that it keeps the digits are not exceeded. In 3 digits, or ``exactly`` in 6.
+    """
+    near = number if exactly else brief
+    kept = [claim for claim in beside if proof.epsilon <= claim * (1 + 1e-9) < math.inf]
+    said = number(proof.told) if exactly else at_most(proof.epsilon)
+    stated = [near(claim) for claim in kept]
+    return min([said, *stated], key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
+
+
+def shown_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+    """An epsilon that is shown, rounded down; one of ``beside`` that is equal is printed alike."""
+    if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
+        return (number if exactly else brief)(shown.epsilon)
+    return number(shown.told) if exactly else at_least(shown.epsilon)
+
+
+def proved_of(finding: Finding, *, exactly: bool = False) -> str:
+    """The epsilon that is proved in a finding, beside what is claimed and shown there."""
     assert finding.accounted is not None
-    proof, claim = finding.accounted.epsilon, finding.claim.epsilon
-    said, stated = most(proof), claimed(claim)
-    kept = proof <= claim * (1 + 1e-9) < math.inf
-    above = kept and float(said.replace(",", "")) > float(stated.replace(",", ""))
-    return stated if above else said
+    bounds = (finding.claim, finding.measured)
+    beside = [bound.epsilon for bound in bounds if bound is not None]
+    return proved_words(finding.accounted, beside, exactly=exactly)
+
+
+def shown_of(finding: Finding, *, exactly: bool = False) -> str:
+    """The epsilon that is shown in a finding, beside what is claimed and proved there."""
+    assert finding.measured is not None
+    bounds = (finding.claim, finding.accounted)
+    beside = [bound.epsilon for bound in bounds if bound is not None]
+    return shown_words(finding.measured, beside, exactly=exactly)
 
 
 def percent(share: float) -> str:
@@ -301,8 +338,9 @@ def claimed_guess_words(claim: Claim) -> str:
     if math.isinf(claim.epsilon):
         return "No epsilon is promised: one bit may be guessed right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
+    what = "derived figure" if claim.basis is Basis.DERIVED else "claim"
     return (
-        f"If the claim holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
+        f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
         f"bit is guessed right {often('up to', guess)}; by a coin, 50%."
     )
 
@@ -341,7 +379,7 @@ def short(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     if abs(value) >= 1e4:
         return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
-    return f"{value:.4g}"
+    return f"{value:,.4g}"
 
 
 def short_least(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a statement of a paper is about, and whether the paper itself makes it."""
+"""What a statement is about, and whether its authors make it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,19 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Where the statement comes from."""
+    """Who says the statement, from its authors to nobody; what is derived cannot be false of them.
 
-    PRINTED = "printed"  # it stands in the paper
-    DERIVED = "derived"  # a reading of it, or what it comes to at settings that it does not print
+    >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
+    <Basis.DERIVED: 'derived'>
+    """
+
+    PRINTED = "printed"  # the authors, as it stands
+    COMPUTED = (
+        "computed"  # the authors' formula, at settings, rounds or a delta that they do not print
+    )
+    DERIVED = "derived"  # nobody: a reading of what they say or release
+
+    @staticmethod
+    def weaker(first: Basis, second: Basis) -> Basis:
+        """The basis of a statement that rests on both."""
+        return max(first, second, key=list(Basis).index)

@@ -205,7 +205,7 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
-    from fedrec_auditor.reports.catalogue_words import right_words, stated_words
+    from fedrec_auditor.reports.catalogue_words import by_words, right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
     from fedrec_auditor.reports.words import number as said
 
@@ -214,7 +214,7 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is Arithmetic.WRONG,
-            reason=f"{stated_words(figure, said)} by its statement, {right_words(figure, said)} "
+            reason=f"{stated_words(figure, said)} {by_words(row)}, {right_words(figure, said)} "
             "computed here.",
         )
         for row in rows

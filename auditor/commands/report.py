@@ -10,7 +10,7 @@ import typer
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import Allow, Baseline
-from fedrec_auditor.auditor.machine.output import spare_output, tell
+from fedrec_auditor.auditor.machine.output import spare_output
 
 
 def command(
@@ -24,12 +24,8 @@ def command(
         typer.Option(help="The share of what guessing leaves open that an attack must win."),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[
-        Path | None, typer.Option(help="A folder for every figure, as SVG and as PNG.")
-    ] = None,
-    tables: Annotated[
-        Path | None, typer.Option(help="A folder for the tables, as CSV and as LaTeX.")
-    ] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for every figure, as SVG.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="A folder for the tables, as CSV.")] = None,
 ) -> None:
     """Render all reports again from report.json, without running a target."""
     from rich.console import Console
@@ -57,12 +53,9 @@ def command(
         text = f"Rendered {directory / first}, {', '.join(others)} from {source}."
         console.out(text, highlight=False)
         if drawn is not None:
-            kinds = "SVG" if drawn.no_png else "SVG and PNG"
-            console.out(f"Figures: {len(drawn.names)} as {kinds} in {figures}.", highlight=False)
+            console.out(f"Figures: {len(drawn)} as SVG in {figures}.", highlight=False)
         if listed:
-            text = f"Tables: {', '.join(listed)} as CSV and LaTeX in {tables}."
+            text = f"Tables: {', '.join(listed)} as CSV in {tables}."
             console.out(text, highlight=False)
         terminal.render_pointer(record, directory, console)
-    if drawn is not None and drawn.no_png:
-        tell(drawn.no_png)
     raise typer.Exit(outcome.code)

@@ -125,7 +125,6 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
-        ours=entry.ours,
         computed_at=entry.computed_at,
         repeats=entry.repeats,
         provable=entry.provable,

@@ -83,6 +83,7 @@ def reproduce(
                     for error in found[task].errors
                 ),
                 *_not_asked(name, only, whole),
+                *one.absent,
             ),
         )
         for name, one in made.items()

@@ -27,6 +27,11 @@ class Reproduction:
         """Which paper, as it is cited."""
         return self.declared.heading.title
 
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Printed figures that are measured nowhere, as the page says it."""
+        return tuple(f"not measured here: {each}" for each in self.declared.printed.absent)
+
     def parts(self) -> Sequence[Measurable]:
         """All that is run, each by itself and in any process."""
         from fedrec_auditor.auditor.reproductions import attacked, trained

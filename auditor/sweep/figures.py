@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.auditor.run.trainings import over_trainings, shown
 from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
@@ -52,9 +53,9 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
         view = world + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.shown
-        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = [
-            ("claimed", claim.epsilon, claim.source, min)
-        ]
+        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = []
+        if finding.is_claimed and claim.basis is not Basis.DERIVED:
+            bounds.append(("claimed", claim.epsilon, claim.source, min))
         bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
         bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
         for kind, epsilon, basis, better in bounds:

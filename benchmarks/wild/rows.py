@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.errors import AuditError
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.check import Status
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.prove import NAME
@@ -63,9 +64,11 @@ def known(finding: Finding) -> Row:
 def measured(finding: Finding) -> Row:
     """All of it, by the accountants or by what the mechanism draws."""
     if finding.account is None:
+        row = seen(finding, finding.verify(trace=True))
         if isinstance(finding.call, Gaussian):
             _check_noise(finding, finding.call)
-        return seen(finding, finding.verify(trace=True))
+            return proved(finding, finding.call, row)
+        return row
     found = account(**finding.account, claimed_epsilon=finding.call).total
     if not math.isclose(found.claim.epsilon, finding.epsilon, rel_tol=1e-6):
         raise AuditError(f"Expected {finding.epsilon} of {finding.place}, got {found.claim}.")
@@ -77,6 +80,16 @@ def measured(finding: Finding) -> Row:
         draws="exact",
         failed="not run",
     )
+
+
+def proved(finding: Finding, law: Gaussian, row: Row) -> Row:
+    """The row with what an accountant proves of one Gaussian, where no lower bound refutes it."""
+    z = law.sigma / (law.high - law.low)
+    claim = {"delta": finding.delta, "claimed_epsilon": finding.epsilon}
+    kept = account(gaussian=z, **claim).total.verdict is Verdict.CONSISTENT
+    if row.verdict != Verdict.UNSUBSTANTIATED or not kept:
+        return row
+    return replace(row, verdict=str(Verdict.CONSISTENT), draws="proved")
 
 
 def _check_noise(finding: Finding, law: Gaussian) -> None:
@@ -122,4 +135,5 @@ def stored(path: Path = RESULTS) -> dict[str, Row]:
 def keep(rows: Mapping[str, Row], path: Path = RESULTS) -> None:
     """Write the rows."""
     text = json.dumps({place: asdict(row) for place, row in rows.items()}, indent=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
     store.write_atomically(path, f"{text}\n".encode())

@@ -46,10 +46,12 @@ class StatedNumber(Declared):
     upper: bool = False
     side: Side | None = None
 
-    def of(self, claimed: float, right: float, names: Mapping[str, Any] = {}) -> Computed:
-        """The number with these values; ``names`` stand in braces in ``what`` and ``how``."""
+    def of(self, pair: Pair, basis: Basis = Basis.PRINTED) -> Computed:
+        """The number with these values; names stand in braces in ``what`` and ``how``."""
+        claimed, right, *rest = pair
+        names: Mapping[str, Any] = rest[0] if rest else {}
         said = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
-        return Computed(**{**dict(self), **said}, claimed=claimed, right=right)
+        return Computed(**{**dict(self), **said}, claimed=claimed, right=right, basis=basis)
 
 
 class Computed(StatedNumber):
@@ -57,6 +59,7 @@ class Computed(StatedNumber):
 
     claimed: float
     right: float
+    basis: Basis = Basis.PRINTED
 
     @property
     def word(self) -> Arithmetic:
@@ -67,6 +70,7 @@ class Computed(StatedNumber):
             tolerance=self.tolerance,
             below=self.below,
             upper=self.upper,
+            basis=self.basis,
         )
 
 
@@ -108,8 +112,9 @@ class Entry(Declared):
     ``numbers``, which gives pairs of numbers; ``numbers`` say what they are, by turns.
 
     ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
-    differ or agree. ``ours`` says that the claimed epsilon stands nowhere in the paper: it is what
-    the paper's formula gives at our settings. ``computed_at`` says of what the numbers are, where
+    differ or agree. ``basis`` says whether the authors print the statement, its number is their
+    formula at settings that they do not print, or it is a reading that nobody states: such an entry
+    is never false of them. ``computed_at`` says of what the numbers are, where
     that is far from what a reader of the paper would take. ``repaired`` are the settings with
     which the finding goes away, None where nothing has to be or can be repaired by a switch.
     ``demonstration`` is the name of one of the paper's.
@@ -133,7 +138,6 @@ class Entry(Declared):
     claimed: str = ""
     provable: str = ""
     reason: str = ""
-    ours: bool = False
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
@@ -168,6 +172,7 @@ class Entry(Declared):
             scope=self.scope,
             statement=words.fill(self.statement),
             source=f"{title}, {words.fill(self.source)}",
+            basis=Basis.weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
     def asked(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:

@@ -6,7 +6,7 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import cycle
 from typing import Any, TypeVar
@@ -68,7 +68,7 @@ class Printed(Declared):
     """``printed.toml``: the numbers that the paper prints, and how they are measured again.
 
     ``epsilons`` are calculated again. ``order`` are rankings that the text states, ``remark``
-    sentences on all rows.
+    sentences on all rows. ``absent`` are printed figures that are measured nowhere.
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -77,6 +77,7 @@ class Printed(Declared):
     epsilons: PrintedEpsilons | None = None
     order: tuple[Order, ...] = ()
     remark: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def is_measured(self) -> bool:
@@ -143,9 +144,18 @@ class Paper:
         )
 
     def scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
-        """What an entry says of its first system, which ``system`` is; InputError if nothing."""
+        """What an entry says of its first system; InputError if nothing.
+
+        In a scope that its claim does not cover it is another's claim, and stays on its basis.
+        """
+        scoped = self._scoped(entry, system, population)
+        claim = scoped.claim
+        speaks = entry.epsilon is not None or claim.scope.covers(scoped.scope)
+        return replace(scoped, claim=replace(claim, basis=entry.basis)) if speaks else scoped
+
+    def _scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
         if entry.repeats and self._declares(self.entry(entry.repeats)):
-            return self.scoped(self.entry(entry.repeats), system, population)
+            return self._scoped(self.entry(entry.repeats), system, population)
         words = Words(system, population)
         if stating := self._stating(entry, entry.system[0], system):
             claim = stating.claim(self.heading.title, words, entry.delta)
@@ -188,7 +198,7 @@ class Paper:
                 f"Expected {len(pairs)} numbers of entry {entry.number}, or what says them by "
                 f"turns, got {len(entry.numbers)}. Mend {CLAIMS}."
             )
-        return tuple(said.of(*pair) for said, pair in zip(cycle(entry.numbers), pairs))
+        return tuple(said.of(pair, entry.basis) for said, pair in zip(cycle(entry.numbers), pairs))
 
     def epsilons(self) -> tuple[Any, ...]:
         """The entries of its printed tables of epsilons."""

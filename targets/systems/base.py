@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
@@ -69,7 +70,9 @@ class ScopedClaim:
             return None
         epsilon = self.curve(delta)
         statement = f"By the formula of the claim at delta {self.claim.delta:g}, at {delta:g}."
-        claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement)
+        basis = Basis.weaker(self.claim.basis, Basis.COMPUTED)
+        said = {"epsilon": epsilon, "delta": delta, "statement": statement, "basis": basis}
+        claim = replace(self.claim, **said)
         return replace(self, claim=claim, delta=delta)
 
 

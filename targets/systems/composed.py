@@ -55,6 +55,7 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
             "called": name,
             "evaluation": paper.composed.evaluation,
             "place": declared.place,
+            "basis": declared.basis,
             "unprotected": declared.unprotected,
         },
         frozen=True,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import user_features
@@ -69,6 +70,7 @@ class Composition(System):
 
     evaluation = Evaluation()
     place: ClassVar[str]
+    basis: ClassVar[Basis] = Basis.PRINTED
     """Where in its paper this composition and its promise stand."""
 
     def __post_init__(self) -> None:
@@ -152,6 +154,7 @@ class Composition(System):
                 scope=any_pair(promise.unit, Vantage.SERVER, Horizon.ROUND),
                 statement=promise.statement,
                 source=f"{self.paper}, {self.place}",
+                basis=Basis.DERIVED if promise.outside_model else self.basis,
             )
             own = claim.scope, 0.0, ""
             found += [

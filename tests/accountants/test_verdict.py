@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import (
     Adjacency,
     Horizon,
@@ -25,6 +26,7 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
     judge,
+    judge_number,
     refutes,
     worst_number,
 )
@@ -218,6 +220,34 @@ def test_refutation_needs_a_delta_no_smaller(
         assert refutes(lower(shown, delta), claimed(promised, other / 2))
 
 
+@given(EPSILONS, EPSILONS, EPSILONS, st.sampled_from([0.95, 1.0]), st.sampled_from(list(Basis)))
+def test_what_nobody_claims_is_never_refuted(
+    claim: float, proof: float, shown: float, sure: float, basis: Basis
+) -> None:
+    """And what authors state, or have a formula for, is as it was."""
+    for accounted in (None, upper(proof)):
+        found = {
+            each: judge(
+                replace(claimed(claim), basis=each),
+                scope=ROUND,
+                accounted=accounted,
+                measured=lower(shown, sure=sure),
+            )
+            for each in (Basis.PRINTED, basis)
+        }
+        stated = found[Basis.PRINTED].verdict
+        exempt = basis is Basis.DERIVED and stated is Verdict.VIOLATED
+        assert found[basis].verdict is (Verdict.NO_CLAIM if exempt else stated)
+        if exempt:
+            assert "above the derived" in found[basis].reason
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_number_that_nobody_states_is_never_wrong(below: bool) -> None:
+    words = [judge_number(1.0, 2.0, below=below, basis=basis) for basis in Basis]
+    assert words == [Arithmetic.WRONG, Arithmetic.WRONG, Arithmetic.UNSTATED]
+
+
 def test_refutation_needs_a_scope_that_is_covered() -> None:
     assert refutes(lower(2), claimed(1))
     assert refutes(lower(2), claimed(1, scope=TRAINING))
@@ -293,7 +323,7 @@ def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
 
 
 def test_the_worst_number_stands_for_all() -> None:
-    right, loose, wrong = Arithmetic
+    right, loose, _, wrong = Arithmetic
     assert worst_number([right, loose]) is loose
     assert worst_number([wrong, loose, right]) is wrong
     assert worst_number([]) is None

@@ -10,7 +10,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from benchmarks.wild import (
     trasgodp,
 )
 from benchmarks.wild.finding import Finding
-from benchmarks.wild.package import NAMES
+from benchmarks.wild.package import NAMES, Package
 from benchmarks.wild.page import message, page
 from benchmarks.wild.rows import INFINITE, known, number, seen, stored
 from fedrec_auditor.accountants.verdict import Verdict
@@ -40,6 +40,9 @@ from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "found-in-the-wild.md").read_text(encoding="utf-8")
+PAGES = [f"docs/{page.name}" for page in ROOT.glob("docs/*.md")]
+WORDS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+COUNTED = {word: count for count, word in enumerate(WORDS, 1)}
 ROWS = stored()
 FINDINGS = wild.findings()
 each_finding = pytest.mark.parametrize("finding", FINDINGS.values(), ids=FINDINGS)
@@ -284,6 +287,33 @@ def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
     told = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
     assert len(told) > 10
     assert set(told) <= {(r.package, r.name, r.claimed.split(" at ")[0], r.exact) for r in broken}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", *sorted(PAGES)])
+def test_every_page_counts_as_many(name: str) -> None:
+    """A number of packages or of their mechanisms is that of found_in_the_wild.json, everywhere."""
+    text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+    repositories = {row.package for p, row in ROWS.items() if "commit" in said_of(p)}
+    packages = {row.package.rpartition(" ")[0] for row in ROWS.values()} - {
+        each.rpartition(" ")[0] for each in repositories
+    }
+    verdicts = Counter(row.verdict for row in ROWS.values())
+    counts = {
+        r"(?:public )?(?:Python )?packages\b": {len(packages)},
+        r"(?:public )?repositories of (?:federated )?recommenders": {len(repositories)},
+        r"mechanisms (?:and accountants|of)\b": {len(ROWS)},
+        r"spend more\b": {verdicts[Verdict.VIOLATED]},
+        r"are proved\b": {verdicts[Verdict.CONSISTENT]},
+        r"(?:are |were )?not refuted\b": {verdicts[Verdict.UNSUBSTANTIATED]},
+    }
+    for what, allowed in counts.items():
+        for said in re.findall(rf"\b([\w,]+) {what}", text):
+            count = COUNTED.get(said.lower(), int(said) if said.isdecimal() else None)
+            assert count is None or count in allowed, f"{said} {what}, of {allowed}"
+
+
+def said_of(place: str) -> Mapping[str, Any]:
+    return Package.of(FINDINGS[place].module).said
 
 
 @each_finding

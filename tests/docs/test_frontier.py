@@ -121,6 +121,34 @@ def test_noise_is_not_judged_where_there_is_no_utility_to_lose() -> None:
     assert "- **Not judged: 1**, as without noise it is not shown" in said
 
 
+def test_noise_is_not_judged_by_an_attack_that_reads_nothing_the_server_sees() -> None:
+    """FMF-LDP's ".01" was the half width of a coin, of the shuffled view."""
+    coin = changed(gain=0.0, gain_low=-0.01, gain_high=0.01)
+    elsewhere = changed(attack="interaction-membership: AUC, shuffled")
+    for row in (coin, elsewhere):
+        said = page([BARE, row])
+        assert "attacks gain less" not in said
+        assert "- **Not judged: 1**, as no attack reads what the server sees: `fedmf-ldp`" in said
+
+
+def test_noise_that_grows_with_the_steps_is_not_called_the_printed_one() -> None:
+    """FedPerGNN learns by steps that are 300 times as long, and so is its noise."""
+    row = changed(system="fedpergnn", twin="", learns=True, gain_high=0.1)
+    assert page([row]).count("**Not judged: 1**, as the noise is 300 times the printed") == 1
+    other = changed(system="hfl-sgdmf", learns=True)
+    assert "times the printed" not in page([other])
+
+
+def test_only_what_authors_claim_has_a_ring() -> None:
+    rings = [
+        figure("ml-100k", [BARE, changed(claimed=claimed)]).svg.count("<circle")
+        for claimed in (1.0, math.inf, math.nan)
+    ]
+    assert rings[0] == rings[1] + 1 == rings[2] + 1
+    assert all(math.isfinite(row.claimed) or math.isnan(row.claimed) for row in read())
+    assert {row.system for row in read() if row.noise == 0.0 and row.claimed > 0} == set()
+
+
 def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) -> None:
     path = tmp_path / "frontier.csv"
     write([BARE, PRINTED], path)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.register import FILTERS, NONE, Entry, everything, page, unclaimed
+from benchmarks.register import FILTERS, NONE, Entry, everything, main, page, unclaimed
 from benchmarks.wild.finding import MECHANISMS
 from benchmarks.wild.rows import stored
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, framed
 
@@ -44,6 +45,23 @@ def test_every_claim_is_there_once(claims: list[Entry], judged: tuple[CatalogueR
     asked = [claim for claim in claims if claim.claimed != "no epsilon"]
     assert all(claim.command for claim in asked)
     assert {claim.mechanism for claim in claims} == {*MECHANISMS, NONE}
+
+
+def test_help_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["register", "--help"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_nobody_states_is_called_derived(claims: list[Entry]) -> None:
+    derived = [claim for claim in claims if claim.basis == Basis.DERIVED]
+    assert derived
+    assert not {claim.verdict for claim in derived} & {"VIOLATED", "WRONG"}
+    readings = {claim.key for claim in derived if not claim.claimed.startswith("derived: ")}
+    assert all(claim.verdict == "INCOMPARABLE" for claim in derived if claim.key in readings)
 
 
 def test_a_reader_finds_a_claim(claims: list[Entry], tmp_path: Path) -> None:

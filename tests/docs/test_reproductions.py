@@ -42,6 +42,22 @@ def test_remarks_follow_from_the_figures(page: Page) -> None:
     assert all(map(alike, page.remarks, made))
 
 
+def test_what_is_measured_nowhere_is_said() -> None:
+    """In the file of each paper, and figure by figure on the page."""
+    said = TEXT.partition("Not every printed figure")[2].partition("lists them")[0]
+    said = re.sub(r"(\d) to (\d)", lambda ends: listed(*map(int, ends.groups())), said)
+    for page in WHOLE.pages:
+        assert page.left_out == reproduction(page.name).absent
+        for absent in page.left_out:
+            lost = re.sub(r"\(.*?\)", "", absent.partition("axes of")[0].split(": ")[1])
+            for number in re.findall(r"(?:Figures?|Tables?|,|and) (\d\w?)\b", lost):
+                assert re.search(rf"\b{number}\b", said), (page.name, number)
+
+
+def listed(first: int, last: int) -> str:
+    return ", ".join(map(str, range(first, last + 1)))
+
+
 def test_the_page_quotes_figures_that_were_measured() -> None:
     found = {
         f"{value:.3f}"

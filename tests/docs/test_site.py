@@ -89,6 +89,10 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
+    for name in ("index.html", "claims/index.html"):
+        page = tmp_path / "site" / name
+        (link,) = re.findall(r'href="([^"]*register\.html)"', page.read_text(encoding="utf-8"))
+        assert (page.parent / link).is_file()
     pages = [tmp_path / "site" / name / "index.html" for name in ("python", "extending")]
     shown = {found for page in pages for found in ID.findall(page.read_text(encoding="utf-8"))}
     public = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}

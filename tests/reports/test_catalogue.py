@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
@@ -52,7 +54,6 @@ def row(**changes: Any) -> CatalogueRow:
         "delta": None,
         "claimed": "x | y",
         "claimed_epsilon": None,
-        "ours": False,
         "provable": "z",
         "proved_epsilon": None,
         "proof": "",
@@ -67,6 +68,11 @@ def row(**changes: Any) -> CatalogueRow:
         "demonstration": "a-demonstration",
     }
     return CatalogueRow(**(values | changes))
+
+
+def derived_row(**changes: Any) -> CatalogueRow:
+    words = {"verdict": Verdict.NO_CLAIM, "arithmetic": Arithmetic.UNSTATED}
+    return row(basis=Basis.DERIVED, claimed_epsilon=1.0, **words, **changes)
 
 
 def figure(right: float, holds: bool) -> Figure:
@@ -84,7 +90,7 @@ def figure(right: float, holds: bool) -> Figure:
         (1.5, None, "≥ 1.5"),
         (math.inf, math.inf, "∞"),
         (2.9168, 4.1798, "2.916 to 4.18"),
-        (5000.0, 5000.000000001, "5000"),
+        (5000.0, 5000.000000001, "5,000"),
         (1682e4, 1682e4, "16,820,000"),
     ],
 )
@@ -181,10 +187,31 @@ def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
     assert "- a|b: Paper 1; Here 2; Agrees no; How counting" in text
     assert "- a|b: Paper 1; Here 1; Agrees yes; How counting" in text
     assert "Watch it: auditor run fmf-ldp --only claims (demonstration a-demonstration)" in text
-    derived = row(basis=Basis.DERIVED, verdict=Verdict.VIOLATED)
-    assert catalogue_document.counts([row(), row(number="4"), derived]) == (
-        "2 printed statements: 2 wrong. 1 derived statement: 1 false, 1 wrong."
+    computed = row(basis=Basis.COMPUTED, verdict=Verdict.VIOLATED)
+    assert catalogue_document.counts([row(), row(number="4"), computed, derived_row()]) == (
+        "2 printed statements: 2 wrong. 1 computed statement: 1 false, 1 wrong. "
+        "1 derived statement: 1 no claim, 1 not stated."
     )
+
+
+def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
+    apart = figure(2.0, False).model_copy(update={"word": Arithmetic.UNSTATED})
+    derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
+    full = " ".join(shown(derived, terminal=False).split())
+    brief = listed(False, derived)
+    assert full.startswith("3b fmf-ldp: no claim, numbers not stated, derived")
+    assert "Nobody states this" in full
+    assert "Reading: A statement" in full
+    assert "Derived 1; Here 2" in full
+    assert "derived x | y (1)" in brief
+    for said in (full, brief):
+        assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", said)
+
+
+@pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": Arithmetic.WRONG}])
+def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
+    with pytest.raises(ValidationError, match="entry 3b is derived"):
+        row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 
 
 def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
@@ -219,7 +246,7 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     assert "- **Assumed**: against the server; trusted: the device (section 1)" in page
     assert "Symbols: z: a multiplier; T: rounds" in page
     assert "| 3 | 30 / 4800 | 1e-06 | 16.6081 | 16.6081 | 1.297 to 1.525 |" in page
-    assert all(len(line.split(" | ")) == 6 for line in page.splitlines() if "| 3b |" in line)
+    assert all(len(line.split(" | ")) == 7 for line in page.splitlines() if "| 3b |" in line)
 
 
 def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
@@ -240,7 +267,8 @@ def test_symbols_that_an_entry_uses_are_explained() -> None:
 
 def finding(verdict: Verdict, **changes: Any) -> Finding:
     """A claim of 1 against a bound of 3, or whatever ``changes`` say, with this verdict."""
-    claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p")
+    basis = changes.pop("basis", Basis.PRINTED)
+    claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
     bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
     return Finding.of("t", claim, SCOPE, delta=0.0, **bounds).model_copy(
         update={"verdict": verdict}
@@ -289,5 +317,6 @@ def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
 
 
 def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
-    said = claimed_words(row(claimed_epsilon=2.0, ours=True, finding=finding(Verdict.VIOLATED)))
-    assert said == "x | y (2, at our settings)"
+    judged = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
+    said = claimed_words(row(claimed_epsilon=2.0, basis=Basis.COMPUTED, finding=judged))
+    assert said == "x | y (2, their formula, computed here)"

@@ -220,7 +220,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(name) >= 3
         text = text.replace(f"{name}.", note).replace(name, note)
     for finding in told.findings:
-        for bound in (say.proved(finding), say.shown(finding.measured, finding.scope)):
+        for bound in (say.proved(finding), say.measured(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaking for glance in glances(told))):

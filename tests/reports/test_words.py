@@ -7,14 +7,19 @@ from dataclasses import replace
 from enum import StrEnum
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import attack_words, witness_words, words
+from fedrec_auditor.reports.exposure import exposure
+from fedrec_auditor.reports.figures import trade_offs
 from fedrec_auditor.reports.record import Record
-from tests.reports.conftest import finding, scope, upper
+from fedrec_auditor.reports.section import Section
+from tests.reports.conftest import finding, lower, scope, upper
 
 
 @pytest.mark.parametrize(
@@ -110,6 +115,44 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert words.proved_beside_claim(kept) == words.brief(claim.epsilon) == "0.981"
-    assert words.proved_beside_claim(broken) == "0.99"
-    assert words.proved_beside_claim(kept, words.short_most, words.short) == "0.9815"
+    assert words.proved_of(kept) == words.brief(claim.epsilon) == "0.981"
+    assert words.proved_of(broken) == "0.99"
+    (line,) = [
+        x for x in trade_offs(kept.model_copy(update={"holds_at": 0.00213})) if "does" in x.words
+    ]
+    assert line.said == "(0.981, 0.00213)"
+
+
+@given(
+    st.floats(0.01, 1e7),
+    st.sampled_from([1.0, 1.0 - 1e-12, 0.7]),
+    st.sampled_from([1.0, 1.0 + 1e-12, 1.3]),
+)
+def test_equal_epsilons_print_alike_and_others_on_their_side(
+    claimed: float, less: float, more: float
+) -> None:
+    """Of 1,682 the report had "shown 1,680" beside "proved 1,690" and "claimed 1,682"."""
+    user = scope("user", "training")
+    claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
+    bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
+    found = finding("it", claim, user, *bounds)
+    (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).told
+    for exactly in (False, True):
+        proved = words.proved_of(found, exactly=exactly)
+        shown = words.shown_of(found, exactly=exactly)
+        stated = (words.number if exactly else words.brief)(claimed)
+        assert (proved == stated) is (more < 1.1)
+        assert (shown == stated) is (less > 0.9)
+        if more > 1.1:
+            assert float(proved.replace(",", "")) >= claimed * more * (1 - 1e-9)
+        if less < 0.9:
+            assert float(shown.replace(",", "")) <= claimed * less * (1 + 1e-9)
+        if not exactly:
+            assert cell.proved_words == f"proved ≤ {proved}"
+            assert cell.shown_words == f"shown ≥ {shown}"
+
+
+def test_whole_epsilons_are_printed_in_full() -> None:
+    told = (words.brief, words.at_least, words.at_most, words.short, words.number)
+    assert {each(1682.0) for each in told} == {"1,682"}
+    assert {each(85_494_360.0) for each in told} == {"85,494,360"}

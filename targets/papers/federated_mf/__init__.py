@@ -1,1 +1,1 @@
-"""Li et al., PVLDB 2021: matrix factorization in three federated settings."""
+"""Li et al., PVLDB 2022: matrix factorization in three federated settings."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
-from fedrec_auditor.targets.systems.base import Population
 
 _P, _Q = 2**521 - 1, 2**607 - 1
 PUBLIC, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
@@ -32,10 +31,19 @@ def pseudo_items() -> Iterator[Pair]:
 
 
 def moved() -> Iterator[Pair]:
-    """How far the data move the weights of the released training on MovieLens 100K, and noise."""
-    system, population = FedPerGnn(), Population(n_users=943, n_items=1682)
-    steps = system.rounds * system.weights(population)
-    yield system.rounds * system.learning_rate * system.clip, math.sqrt(2.0 * steps) * system.noise
+    """What is left of ratings 1 to 5 in the released training, in its labels and its predictions.
+
+    A prediction is best h.v with h = A m, m the mean of a user's items, A the identity at first.
+    All steps together are ``path`` long at most, so h moves by |m| path + (1 + path) path / sqrt(n)
+    at most, v by path.
+    """
+    system = FedPerGnn()
+    yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
+    path = system.rounds * system.learning_rate * system.clip
+    item = system.init_scale * math.sqrt(system.dimension)
+    mean, own = item / math.sqrt(_OWN), path / math.sqrt(_OWN)
+    turned = mean * path + (1.0 + path) * own
+    yield 4.0, system.best * (turned * (item + path) + mean * path)
 
 
 def encrypted_code(item: int) -> int:

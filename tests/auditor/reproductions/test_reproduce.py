@@ -32,6 +32,7 @@ class Counted:
     """Two parts, one of which fails; ``ran`` are those that were run."""
 
     ran: list[str]
+    absent = ()
     paper: str = "Somebody 2020"
 
     def parts(self) -> Sequence[Measurable]:

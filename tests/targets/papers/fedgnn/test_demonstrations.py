@@ -22,4 +22,5 @@ def test_shown(name: str, least: float) -> None:
     )
     assert shown.row.shown
     assert shown.row.violation.bound.epsilon > least
-    assert [finding.verdict for finding in shown.findings] == [Verdict.VIOLATED]
+    verdict = Verdict.NO_CLAIM if name == "batch" else Verdict.VIOLATED  # a budget of no unit
+    assert [finding.verdict for finding in shown.findings] == [verdict]

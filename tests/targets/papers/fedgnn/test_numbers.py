@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.targets.papers.fedgnn import numbers
+from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 
 V, C, N = Verdict.VIOLATED, Verdict.CONSISTENT, Verdict.INCOMPARABLE
 WEIGHTS = 64 * (1682 + 64)
@@ -25,7 +26,7 @@ EPSILONS = {
     "29b": (V, math.inf, math.inf),
     "29c": (V, WEIGHTS, WEIGHTS),
     "29d": (N, 22 * WEIGHTS, 22 * WEIGHTS),
-    "30": (V, 32**0.5 + EXTRA, 32**0.5),
+    "30": (Verdict.NO_CLAIM, 32**0.5 + EXTRA, 32**0.5),
     "30b": (N, (32 * WEIGHTS) ** 0.5 + 64 * 1682 * EXTRA, (32 * WEIGHTS) ** 0.5),
     "30c": (N, 3 * ((32 * WEIGHTS) ** 0.5 + 64 * 1682 * EXTRA), 3 * (32 * WEIGHTS) ** 0.5),
     "30d": (C, 1.0, 1.0),
@@ -79,3 +80,22 @@ def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
     assert not numbers.by_encryption(keyed, 1682)
     assert not numbers.by_signature(keyed, 1682)
+
+
+def test_steps_of_one_norm_move_no_prediction_further() -> None:
+    """The bound of entry 30f, against steps along the gradient of a prediction itself."""
+    system, rng = FedPerGnn(), np.random.default_rng(0)
+    _, (four, most) = numbers.moved()
+    path = system.rounds * system.learning_rate * system.clip
+    size = system.init_scale * math.sqrt(system.dimension)
+    ends = []
+    for _ in range(20):
+        item, mean = rng.normal(size=(2, system.dimension))
+        item, mean = size * item / np.linalg.norm(item), mean / np.linalg.norm(mean)
+        mean *= size / math.sqrt(106)
+        layer, own = np.outer(item, mean), item / math.sqrt(106)
+        length = math.sqrt((layer**2).sum() + (own**2).sum() + (mean**2).sum())
+        turned = np.eye(system.dimension) + path * layer / length
+        hidden = turned @ (mean + path * own / length / math.sqrt(106))
+        ends.append(system.best * (hidden @ (item + path * mean / length) - mean @ item))
+    assert most / 3 < max(ends) < most < four
