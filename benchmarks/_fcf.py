@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tracemalloc
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from benchmarks import own_peak
 from fedrec_auditor.targets.components import RankOne
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel, item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 
@@ -34,13 +34,9 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
     return np.random.default_rng(1).normal(scale=0.3, size=(items, factors))
 
 
-def ours(
-    items: NDArray[Any], ratings: sparse.csr_array, kernel: Kernel
-) -> tuple[NDArray[Any], RankOne]:
+def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
     """The sum of all gradients, and the gradients as factors."""
-    gradient = item_gradients(
-        items, ratings, alpha=ALPHA, regularization=REGULARIZATION, kernel=kernel
-    )
+    gradient = item_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
     return gradient.total(), gradient
 
 
@@ -53,10 +49,10 @@ def peak(way: Callable[[], Any]) -> float:
     return held / 2**20
 
 
-def main(path: str, kernel: str, factors: str) -> None:
+def main(path: str, factors: str) -> None:
     """One round in a fresh process, uploads dropped: prints its peak memory in MiB."""
     ratings = sparse.csr_array(sparse.load_npz(path))
-    ours(broadcast(ratings.shape[1], int(factors)), ratings, cast(Kernel, kernel))
+    ours(broadcast(ratings.shape[1], int(factors)), ratings)
     print(own_peak())
 
 

@@ -10,9 +10,9 @@ Its client is a plain numpy one, its server Flower's FedAvg, its backend Ray wit
 worker; the sum of gradients is compared with ours. Processor seconds are those of all processes of
 the simulation. A round of Flower is the mean of the second and later ones, so that workers are
 warm; ours is the best of several, one thread, uploads kept as factors and summed. "Fresh process"
-is everything up to the end of the first round, imports, start of workers and loading of the
-compiled kernel included; its peak memory is the greatest sum over processes of proportional set
-sizes, looked at twice a second, for Flower, and the resident set for ours.
+is everything up to the end of the first round, imports and start of workers included; its peak
+memory is the greatest sum over processes of proportional set sizes, looked at twice a second, for
+Flower, and the resident set for ours.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks import Row, best_of
 from benchmarks._fcf import broadcast, interactions, ours, peak
 from benchmarks._flower_client import MARK, processes
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel
 
 USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
 
@@ -62,12 +61,10 @@ def measure() -> tuple[Row, ...]:
         data, table = Path(folder) / "data.npz", Path(folder) / "ratings.npz"
         np.savez(data, indices=ratings.indices, indptr=ratings.indptr, items=items)
         sparse.save_npz(table, ratings)
-        expected = float(np.linalg.norm(ours(items, ratings, "numba")[0]))
+        expected = float(np.linalg.norm(ours(items, ratings)[0]))
         first, later = _flower(interpreter, data, expected)
-        fresh = {kernel: _fresh(table, kernel) for kernel in ("numpy", "numba")}
-    steady = {
-        kernel: _steady(lambda k=kernel: ours(items, ratings, cast(Kernel, k))) for kernel in fresh
-    }
+        fresh = {"numpy": _fresh(table)}
+    steady = {"numpy": _steady(lambda: ours(items, ratings))}
     rows = []
     for job, flower, each in (
         ("a later round", later, steady),
@@ -138,9 +135,9 @@ def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> No
         time.sleep(0.5)
 
 
-def _fresh(table: Path, kernel: str) -> Spent:
+def _fresh(table: Path) -> Spent:
     """A new interpreter, from its start to its end, one round; the best of three."""
-    command = [sys.executable, "-m", "benchmarks._fcf", str(table), kernel, str(FACTORS)]
+    command = [sys.executable, "-m", "benchmarks._fcf", str(table), str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seen = []
     for _ in range(3):

@@ -36,7 +36,7 @@ class Fcf(Unperturbed, ImplicitMf):
         """Equation 5 for every item, component "gradient"; ``rng`` is not drawn from."""
         profiles, users = calls.profiles, calls.owners
         items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
-        gradient = self.gradients(profiles.ratings, items, calls.compute.threads)
+        gradient = self.gradients(profiles.ratings, items)
         if calls.size != 1:
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
         return {"gradient": gradient}

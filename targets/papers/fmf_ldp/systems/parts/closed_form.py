@@ -16,12 +16,8 @@ L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
 so that users with fewer than F interactions need a system of the size of their history only. Both
 systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
 
-Two kernels solve it. ``numpy`` sorts users by activity and solves them in padded batches of at
-most ``BLOCK`` numbers, so that memory beyond the result does not grow with the number of users.
-``numba`` (``fcf_kernel``) is compiled code, several times as fast, which costs about half a second
-to load and, the first time on a machine, two more to compile. ``auto`` weighs the one against the
-other by the size of the job alone, never by the clock or by what ran before, so that the same call
-gives the same bytes in every process. The kernels agree to ``TOLERANCE`` of ``fcf_kernel``.
+Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
+memory beyond the result does not grow with the number of users.
 
 L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
 vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
@@ -31,8 +27,6 @@ not depend on what else the machine does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +40,6 @@ from fedrec_auditor.targets.compute import one_thread
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
 
-Kernel = Literal["auto", "numpy", "numba"]
-# Seconds of the numpy kernel that pay for loading the compiled one; a loop over clients, ten times
-# slower, then outweighs compiling it too.
-WORTH = 1.0
-
 
 def item_gradients(
     items: Floats,
@@ -58,17 +47,11 @@ def item_gradients(
     *,
     alpha: float,
     regularization: float,
-    kernel: Kernel = "auto",
-    rounds: int = 1,
-    threads: int = 1,
 ) -> RankOne:
     """Equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
 
-    The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4. ``rounds`` is
-    how many such calls are to come, which only ``kernel="auto"`` reads; ``threads`` serve the
-    compiled kernel, where they change no bit.
+    The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4.
     """
-    kernel = _chosen(kernel, touched.indptr, items.shape[1], rounds)
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
     with one_thread():
@@ -86,12 +69,7 @@ def item_gradients(
                 f"regularization={regularization!r} for a singular V. Give a larger one."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
-        if kernel == "numba":
-            from fedrec_auditor.targets.papers.fmf_ldp.systems.parts import fcf_kernel
-
-            vectors, predicted = fcf_kernel.solve(whitened, root, touched, alpha, threads)
-        else:
-            vectors, predicted = _batched(whitened, root, touched, alpha)
+        vectors, predicted = _batched(whitened, root, touched, alpha)
     vectors *= 1.0 + alpha
     predicted *= 1.0 + alpha
     predicted *= -alpha
@@ -100,25 +78,6 @@ def item_gradients(
         (predicted, touched.indices, touched.indptr), shape=touched.shape
     )
     return RankOne(vectors=vectors, items=items, corrections=corrections)
-
-
-def _chosen(kernel: Kernel, indptr: Ints, factors: int, rounds: int) -> Kernel:
-    """What to use; the constants fit the numpy kernel's time to within a factor of two."""
-    if kernel not in get_args(Kernel):
-        names = ", ".join(get_args(Kernel))
-        raise InputError(f"Expected a kernel among {names}, got {kernel!r}. Name one of them.")
-    installed = find_spec("numba") is not None
-    if kernel == "numba" and not installed:
-        raise InputError(
-            "Expected numba to be installed for kernel='numba', got none. "
-            "Install it, or choose kernel='numpy'."
-        )
-    if kernel != "auto":
-        return kernel
-    activity = np.diff(indptr).astype(np.float64)
-    gram = float(activity @ np.minimum(activity, factors)) * factors
-    seconds = rounds * (1e-10 * gram + 3e-8 * float(activity.sum()) + 1e-6 * len(activity))
-    return "numba" if installed and seconds > WORTH else "numpy"
 
 
 def _batched(

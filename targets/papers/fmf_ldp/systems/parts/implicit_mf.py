@@ -97,15 +97,13 @@ class ImplicitMf(System):
         """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
         return self.gradients(profiles, items).vectors
 
-    def gradients(self, profiles: sparse.csr_array, items: Floats, threads: int = 1) -> RankOne:
+    def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
         """Equation 5 for every profile, and the vectors behind it: before anything is hidden."""
         return item_gradients(
             items,
             profiles,
             alpha=self.alpha,
             regularization=self.regularization,
-            rounds=self.rounds,
-            threads=threads,
         )
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:

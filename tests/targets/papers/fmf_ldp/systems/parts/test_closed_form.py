@@ -10,9 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts import closed_form as _closed_form
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import Kernel, item_gradients
-
-KERNELS: tuple[Kernel, ...] = ("numpy", "numba")
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 
 
 def oracle(
@@ -43,16 +41,14 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, sparse.csr_array, float, floa
     return items, ratings, draw(st.floats(0.1, 20.0)), draw(st.floats(0.01, 10.0))
 
 
-@given(problems(), st.sampled_from([1, 40, 1 << 16]), st.sampled_from(KERNELS))
+@given(problems(), st.sampled_from([1, 40, 1 << 16]))
 def test_all_users_at_once_equal_one_user_at_a_time(
-    problem: tuple[np.ndarray, sparse.csr_array, float, float], block: int, kernel: Kernel
+    problem: tuple[np.ndarray, sparse.csr_array, float, float], block: int
 ) -> None:
     items, ratings, alpha, regularization = problem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_closed_form, "BLOCK", block)
-        gradients = item_gradients(
-            items, ratings, alpha=alpha, regularization=regularization, kernel=kernel
-        )
+        gradients = item_gradients(items, ratings, alpha=alpha, regularization=regularization)
     dense = gradients.dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)
@@ -61,16 +57,14 @@ def test_all_users_at_once_equal_one_user_at_a_time(
     np.testing.assert_allclose(gradients.total(), dense.sum(axis=0), rtol=1e-6, atol=1e-8)
 
 
-@given(problems(), st.sampled_from(KERNELS))
+@given(problems())
 def test_the_user_vector_is_where_the_loss_is_flat(
-    problem: tuple[np.ndarray, sparse.csr_array, float, float], kernel: Kernel
+    problem: tuple[np.ndarray, sparse.csr_array, float, float],
 ) -> None:
     """Equation 2 at the closed form: V^T C (p - V x) = lambda x."""
     items, ratings, alpha, regularization = problem
     held = (ratings.toarray() > 0).astype(float)
-    x = item_gradients(
-        items, ratings, alpha=alpha, regularization=regularization, kernel=kernel
-    ).vectors
+    x = item_gradients(items, ratings, alpha=alpha, regularization=regularization).vectors
     residual = (1.0 + alpha * held) * (held - x @ items.T)
     np.testing.assert_allclose(residual @ items, regularization * x, rtol=1e-6, atol=1e-7)
 
@@ -89,58 +83,23 @@ def test_batches_visit_every_entry_once_and_stay_within_the_block(
 
 
 @pytest.mark.parametrize("factors", [5, 64])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(
-    factors: int, kernel: Kernel
-) -> None:
+def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(factors: int) -> None:
     """To 1e-5 of the longest vector and of the corrections' scale 1 + alpha."""
     rng = np.random.default_rng(2)
     items = rng.normal(scale=0.3, size=(150, factors)).astype(np.float32)
     ratings = sparse.csr_array((rng.random((80, 150)) < 0.3).astype(float))
-    single = item_gradients(items, ratings, alpha=4.0, regularization=0.01, kernel=kernel)
-    exact = item_gradients(
-        items.astype(float), ratings, alpha=4.0, regularization=0.01, kernel="numpy"
-    )
+    single = item_gradients(items, ratings, alpha=4.0, regularization=0.01)
+    exact = item_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
     assert single.vectors.dtype == single.corrections.dtype == np.float32
     scale = np.linalg.norm(exact.vectors, axis=1).max()
     assert np.abs(single.vectors - exact.vectors).max() <= 1e-5 * scale
     assert np.abs(single.corrections.data - exact.corrections.data).max() <= 5e-5
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("items", "remedy"),
     [(np.ones((3, 2)), "Give a larger one"), (np.full((3, 2), np.nan), "give a finite V")],
 )
-def test_a_singular_or_infinite_item_matrix_is_refused(
-    items: np.ndarray, remedy: str, kernel: Kernel
-) -> None:
+def test_a_singular_or_infinite_item_matrix_is_refused(items: np.ndarray, remedy: str) -> None:
     with pytest.raises(InputError, match=remedy):
-        item_gradients(
-            items, sparse.csr_array(np.eye(3)), alpha=1.0, regularization=1e-30, kernel=kernel
-        )
-
-
-def test_auto_weighs_the_job_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(users: int, rounds: int) -> str:
-        return _closed_form._chosen("auto", np.arange(users + 1) * 100, 64, rounds)
-
-    assert chosen(943, 1) == "numpy"
-    assert chosen(943, 100) == "numba"
-    assert chosen(94_300, 1) == "numba"
-    assert chosen(0, 100) == "numpy"
-    monkeypatch.setattr(_closed_form, "find_spec", lambda _: None)
-    assert chosen(94_300, 1) == "numpy"
-    with pytest.raises(InputError, match="numba to be installed"):
-        _closed_form._chosen("numba", np.arange(2), 1, 1)
-
-
-def test_an_unknown_kernel_is_refused() -> None:
-    with pytest.raises(InputError, match="got 'fortran'"):
-        item_gradients(
-            np.ones((3, 1)),
-            sparse.csr_array(np.eye(3)),
-            alpha=1.0,
-            regularization=1.0,
-            kernel="fortran",
-        )
+        item_gradients(items, sparse.csr_array(np.eye(3)), alpha=1.0, regularization=1e-30)
