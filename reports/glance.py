@@ -286,7 +286,7 @@ class Glance:
 
     @property
     def line(self) -> str:
-        """All of it on one line, as a log and summary.md have it."""
+        """All of it on one line, as a log has it."""
         claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
         told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
         said = f"{self.section.target}: {self.assessment.words}; "

@@ -22,12 +22,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.words import (
-    claimed_guess_words,
-    flag_words,
-    legal,
-    number,
-)
+from fedrec_auditor.reports.words import claimed_guess_words, flag_words, legal, number
 
 
 def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:

@@ -36,10 +36,10 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     are sentences on what is wrong beside the claim: only a refuted claim comes before them. ``gap``
     is what was not assessed.
     """
-    finding = section.headline_finding
+    finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []
     if finding is None:
         said = _AS_DATA if leaks else "Say what is claimed, to have it judged: --claim claim.toml."
-        return " ".join((*alarms, said, *_open(gap)))
+        return " ".join((*alarms, said, *open_))
     if finding.verdict is Verdict.UNSOUND:
         return "Use no number of this report, and report a bug of the auditor."
     said, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
@@ -47,12 +47,7 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     parts = [said, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, said]
     if section.quick and "claim epsilon" in said.lower():
         parts.append("This audit was quick: run it in full first.")
-    return " ".join(filter(None, (*parts, *_open(gap))))
-
-
-def _open(gap: str) -> Iterator[str]:
-    if gap:
-        yield f"Not assessed: {gap}."
+    return " ".join(filter(None, (*parts, *open_)))
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import job_summary, notebook, store
+from fedrec_auditor.reports import store, templating
 from fedrec_auditor.reports.flat import flat
 from fedrec_auditor.reports.gate import Outcome
-from fedrec_auditor.reports.glance import summary
+from fedrec_auditor.reports.glance import glances, hidden_words, shares, summary
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.words import legal, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -108,8 +109,18 @@ class Record(Contents):
         return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
 
     def __str__(self) -> str:
-        failed = [f"error: {error}" for error in self.errors]
-        return "\n".join([summary(self), *job_summary.system_lines(self), *failed])
+        failed = [f"error: {printable(error)}" for error in self.errors]
+        return "\n".join(
+            [summary(self), *(f"- {printable(each.line)}" for each in glances(self)), *failed]
+        )
 
     def _repr_html_(self) -> str:
-        return notebook.first_screen(self)
+        """The first screen of the report, which styles nothing else and has no script."""
+        page = templating.render(
+            "notebook.html.j2",
+            record=self,
+            shares=shares(self),
+            hidden=hidden_words(self),
+            glances=glances(self),
+        )
+        return legal(page)

@@ -47,11 +47,16 @@ class Severity(StrEnum):
 class Assessment:
     """A lower bound on how bad something is: ``level``, from what was looked at.
 
-    ``gap`` names what was not assessed and why, for which it may be worse; empty where it was.
+    ``unknown`` names what was not assessed and why, for which it may be worse; empty where it was.
     """
 
     level: Severity
-    gap: str = ""
+    unknown: str = ""
+
+    @property
+    def gap(self) -> str:
+        """What is unknown, unless nothing is worse."""
+        return "" if self.level is Severity.CRITICAL else self.unknown
 
     @property
     def severity(self) -> Severity:
@@ -86,11 +91,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     level = min(leak.level, claim or leak.level, key=lambda each: each.place)
     if section.violated and leak.level.place <= Severity.HIGH.place:
         level = Severity.CRITICAL
-    return Assessment(level, _gap_of(level, "; ".join(filter(None, gaps))))
-
-
-def _gap_of(level: Severity, gap: str) -> str:
-    return "" if level is Severity.CRITICAL else gap
+    return Assessment(level, "; ".join(filter(None, gaps)))
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
@@ -126,7 +127,7 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
     else:
         level = Severity.MEDIUM if leaks or guessed >= LIKELY else Severity.LOW
     why = _unassessed(section)
-    return Assessment(level, _gap_of(level, f"leak ({why})" if why else ""))
+    return Assessment(level, f"leak ({why})" if why else "")
 
 
 def _unassessed(section: Section) -> str:

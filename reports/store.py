@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import html, job_summary, junit, markdown, sarif
+from fedrec_auditor.reports import html, junit, markdown, sarif
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.schema import IDENTIFIER
@@ -31,7 +31,7 @@ from fedrec_auditor.reports.words import escaped
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
 LOCK = ".lock"
-FILES = ("report.html", "report.md", "summary.md", "junit.xml", "report.sarif", RECORD)
+FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28
 """Most bytes of a record that are read: a hundred times one of all targets."""
 _KINDS = {
@@ -63,7 +63,6 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     contents = {
         "report.html": html.render(record).encode(),
         "report.md": markdown.render(record).encode(),
-        "summary.md": job_summary.render(record).encode(),
         "junit.xml": junit.render(record, gate),
         "report.sarif": sarif.render(record, gate),
         RECORD: encode(record),

@@ -218,21 +218,6 @@ def _attacks(
         blocks.append(_leaks(leaking[:_MOST], page=page))
     if alone and (notes := assumed(glance)):
         blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
-    if more := leaking[_MOST:]:
-        title = f"{counted(len(more), 'more figure')} above guessing"
-        blocks.append(
-            Passage(title, (_briefly([leak.row for leak in more]),), folded=True, detail=True)
-        )
-    if glance.little:
-        title = f"{counted(len(glance.little), 'figure')} little above guessing"
-        blocks.append(
-            Passage(
-                title,
-                (_briefly([leak.row for leak in glance.little]),),
-                folded=bool(leaking),
-                detail=True,
-            )
-        )
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
@@ -276,25 +261,6 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     return Grid(caption, tuple(heads), tuple(map(tuple, rows)))
 
 
-def _briefly(rows: Sequence[AttackRow], above: Sequence[Leak] = ()) -> Grid:
-    marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
-    marked = "; ↑: above guessing, ↗: little above, corrected for all that were tried"
-    return Grid(
-        f"With intervals, and the best guess{marked if marks else ''}",
-        ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
-        tuple(
-            (
-                f"{row.attack}, {row.vantage}",
-                row.metric,
-                f"{brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
-                "" if row.baseline is None else brief(row.baseline),
-                ends_words(row.ahead) if row.ahead else "",
-            )
-            for row in rows
-        ),
-    )
-
-
 def _bar_words(row: AttackRow) -> str:
     ends = f"interval {brief(row.ci_low)} to {brief(row.ci_high)}"
     return f"{row.metric} {brief(row.value)}, {ends}, baseline {baseline_words(row)}"
@@ -335,10 +301,25 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
 
 def _map(glance: Glance) -> Passage:
     """Every figure, beside what is guessed."""
-    above = (*glance.leaking, *glance.little)
-    count = counted(len(glance.section.attacks), "figure")
-    title = f"All {count}, {len(above)} of them above guessing"
-    return Passage(title, (_briefly(glance.section.attacks, above),), folded=True, detail=True)
+    rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
+    marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
+    table = Grid(
+        "With intervals, and the best guess; ↑: above guessing, ↗: little above, corrected for all "
+        "that were tried",
+        ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
+        tuple(
+            (
+                f"{row.attack}, {row.vantage}",
+                row.metric,
+                f"{brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
+                "" if row.baseline is None else brief(row.baseline),
+                ends_words(row.ahead) if row.ahead else "",
+            )
+            for row in rows
+        ),
+    )
+    title = f"All {counted(len(rows), 'figure')}, {len(above)} of them above guessing"
+    return Passage(title, (table,), folded=True, detail=True)
 
 
 def _skipped(section: Section) -> Passage:

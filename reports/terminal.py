@@ -1,4 +1,4 @@
-"""The record in the terminal, or in a log: a line a system."""
+"""The record in the terminal, or in a log: a line per system; and two records compared."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
 from fedrec_auditor.reports import demonstrations, document_terminal
+from fedrec_auditor.reports.change import Trend
+from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.gate import Outcome
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
@@ -21,12 +23,8 @@ from fedrec_auditor.reports.paragraph import (
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.words import (
-    capitalized,
-    counted,
-    duration,
-    printable,
-)
+from fedrec_auditor.reports.system_document import system_document
+from fedrec_auditor.reports.words import capitalized, counted, duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +38,11 @@ SEVERITIES = {
     Severity.LOW: "",
 }
 """How a terminal shows a severity."""
+_TRENDS = {
+    Trend.WORSE: ("Worse", "bold red"),
+    Trend.BETTER: ("Better", "bold"),
+    Trend.OTHER: ("Changed, neither worse nor better", "bold"),
+}
 _INDENT = 4
 _NAME = 20
 """Columns of the systems' names, of which longer ones take more."""
@@ -67,6 +70,13 @@ def render(record: Contents, console: Console) -> None:
         print_hanging(console, error, "error:", style="bold red")
 
 
+def render_system(record: Contents, glance: Glance, console: Console) -> None:
+    """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
+    title = f"{glance.section.target}: {glance.assessment.words}"
+    print_line(console, title, style=SEVERITIES[glance.severity] or "bold")
+    document_terminal.write(system_document(record, glance), console)
+
+
 def render_gate(outcome: Outcome, gate: Gate, console: Console) -> None:
     """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
     if outcome.leak:
@@ -84,6 +94,41 @@ def render_gate(outcome: Outcome, gate: Gate, console: Console) -> None:
             print_hanging(console, line, "note:", style="yellow")
         if not compared.worse:
             print_line(console, f"Against the baseline: {compared.conclusion}")
+
+
+def render_comparison(compared: Comparison, console: Console) -> None:
+    """Print what differs between the audits first: anything may have moved for that."""
+    if compared.differences:
+        print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
+        for line in compared.differences:
+            print_hanging(console, line, "-", indent=2)
+    else:
+        print_line(console, "The same plan, data and versions.")
+    for trend, (head, style) in _TRENDS.items():
+        lines = compared.lines(trend)
+        if lines:
+            console.print()
+            print_line(console, f"{head} ({len(lines):,})", style)
+        for line in lines:
+            print_hanging(console, line, "-", indent=2)
+    console.print()
+    for line in compared.uncertain:
+        print_hanging(console, line, "note:", style="yellow")
+    for line in compared.unassessed:
+        print_hanging(console, line, "not assessed:", style="yellow")
+    print_hanging(console, rule(compared))
+    print_line(console, compared.conclusion, "bold")
+
+
+def rule(compared: Comparison) -> str:
+    """What counts as a change."""
+    return (
+        "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
+        "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "
+        f"of an attack (of these {compared.rows:,} are compared) whose intervals do not overlap, "
+        "widened for how many are compared. An attack's are of one training: where the seeds "
+        "differ, it is neither worse nor better."
+    )
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:

@@ -21,7 +21,7 @@ def command(
     from fedrec_auditor.reports.glance import glances
     from fedrec_auditor.reports.paragraph import print_line
     from fedrec_auditor.reports.record import Record
-    from fedrec_auditor.reports.system_terminal import render_system
+    from fedrec_auditor.reports.terminal import render_system
 
     record = Record.read(run)
     console = Console()

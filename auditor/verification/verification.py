@@ -10,12 +10,11 @@ from typing import NoReturn
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Verdict, judge
+from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Gate, Verdict, judge
 from fedrec_auditor.auditor.exact.check import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.reports import notebook
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import WORDS, capitalized
@@ -163,21 +162,19 @@ class Verification:
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
         """AssertionError, with all that was found, if the claim is refuted or a check failed.
 
-        ``allow`` names checks that may fail, as for ``assert_ldp``. Else the verification is given
-        back as it is judged without them: not refuted, which is no proof, or INCONCLUSIVE.
+        So it is if so small a sample could not have refuted it. ``allow`` names checks that may
+        fail, or "inconclusive", as for ``assert_ldp``. Else the verification is given back as it is
+        judged without them: not refuted, which is no proof.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
-        if found.verdict is Verdict.VIOLATED or found.unwaived(allow):
+        if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
             raise AssertionError(found.describe(allow=allow))
         return found
 
     def __str__(self) -> str:
         """What ``auditor verify`` prints."""
         return self.describe()
-
-    def _repr_html_(self) -> str:
-        return notebook.card(self.verdict, str(self))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(

@@ -10,7 +10,7 @@ from fedrec_auditor.reports import html, markdown, terminal
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
-from fedrec_auditor.reports.system_terminal import render_system
+from fedrec_auditor.reports.terminal import render_system
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.system_terminal import render_system
+from fedrec_auditor.reports.terminal import render_system
 from tests.reports.printing import printed
 
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")

@@ -6,8 +6,7 @@ from html import unescape
 
 import pytest
 
-from fedrec_auditor.reports import html, job_summary, markdown, terminal
-from fedrec_auditor.reports.notebook import first_screen
+from fedrec_auditor.reports import html, markdown, terminal
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.usefulness import (
@@ -168,9 +167,9 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
     changed = record.model_copy(update={"utility": rows})
     texts = {
         "html": html.render(changed),
-        "notebook": first_screen(changed),
+        "notebook": changed._repr_html_(),
         "markdown": unescape(markdown.render(changed)),
-        "summary": job_summary.render(changed),
+        "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
     said = f"Utility: HR@10 0.28, by popularity 0.33. It is not better than popularity: {NOTHING}"

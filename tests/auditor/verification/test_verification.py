@@ -130,17 +130,6 @@ def test_what_a_callable_gives_cannot_steer_a_terminal_or_fill_it() -> None:
     assert len(text) < 2000
 
 
-def test_a_notebook_shows_the_verdict_and_the_same_words() -> None:
-    witness = Witness(
-        input_a="<script>", input_b="1", output="o", probability_a=0.5, probability_b=0.25
-    )
-    shown = _found(1.0, 2.0, witness=witness, checks=CHECKS)._repr_html_()
-    assert '<span class="verdict VIOLATED">' in shown
-    assert "floating point: Seen. Round the output." in shown
-    assert "<script" not in shown
-    assert "&lt;script" in shown
-
-
 def test_what_is_violated_raises_all_that_was_found() -> None:
     refuted, faulty = _found(1.0, 2.0), _found(1.0, 0.5, checks=CHECKS)
     for found in (refuted, faulty):
