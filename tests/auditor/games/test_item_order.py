@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor import RecordingWriter, attack_recording
-from fedrec_auditor.auditor.own.item_order import ItemOrder
+from fedrec_auditor.auditor.games.item_order import ItemOrder
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.targets.datasets.base import Interactions
