@@ -55,7 +55,7 @@ class ItemOrder:
         truth: Truth | None,
         senders: str | Path | Mapping[Any, Any] | None,
     ) -> Self:
-        """The order of a recording's rows; as it is where there is no truth or nothing is read."""
+        """The order of a recording's rows; as it is where there is no truth."""
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
@@ -67,15 +67,15 @@ class ItemOrder:
             senders,
         )
         read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
+        declared = manifest.items is not None or manifest.rows is not None
         if (found := _evidence(read, matched)) is None:
-            return cls(recording=recording)
+            return cls(recording=recording, doubt="" if declared else _doubt(0.0, place))
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
         orders = _orders(manifest, data.items, names, rows)
         values = [support(*found, order) for order in orders]
         best = int(np.argmax(values))
         most, order = values[best], orders[best]
         fits = most >= (values[0] if best else 0.0) + DEVIATIONS  # else it may be either
-        declared = manifest.items is not None or manifest.rows is not None
         fit = None if declared and not best else fitted(*found)
         if fit is not None and fit[1] > most:
             fits, (order, most) = True, fit
