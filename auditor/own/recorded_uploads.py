@@ -12,9 +12,9 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.auditor.games.item_order import ItemOrder, table_shapes
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
 from fedrec_auditor.auditor.machine.progress import Observer, shown
-from fedrec_auditor.auditor.own.item_order import ItemOrder, table_shapes
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed

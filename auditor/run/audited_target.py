@@ -12,7 +12,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
@@ -360,8 +360,10 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
 
 
 def _beats(row: AttackRow | SkippedRow) -> bool:
-    """Whether an attack's figure lies above what is guessed without the uploads."""
-    return isinstance(row, AttackRow) and row.baseline is not None and row.ci_low > row.baseline
+    """Whether an attack wins for sure what is a leak, of what is guessed without the uploads."""
+    if not isinstance(row, AttackRow) or row.baseline is None:
+        return False
+    return row.ci_low - row.baseline > LEAK_MARGIN * (1 - row.baseline)
 
 
 def _untold(

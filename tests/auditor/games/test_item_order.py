@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor import RecordingWriter, attack_recording
-from fedrec_auditor.auditor.own.item_order import ItemOrder
+from fedrec_auditor.auditor.games.item_order import ItemOrder
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -100,7 +100,8 @@ def test_no_order_fits_messages_that_tell_nothing_of_their_senders(
     assert found.doubt.startswith("It is not known which item each row is")
     assert not found.assumed
     found = order(recorded(tmp_path / "b", sent, ROWS, ITEMS, items=ROWS.tolist()), met)
-    assert (found.notes, found.assumed, found.doubt) == ((), "", "")
+    assert found.doubt.startswith("Messages tell items for sure")  # the senders may be others
+    assert not found.assumed
 
 
 def test_a_padding_row_hides_no_leak(tmp_path: Path) -> None:
@@ -123,10 +124,10 @@ def test_a_failure_on_rows_that_may_be_any_items_is_not_assessed(tmp_path: Path)
     levels = []
     for items in (None, ROWS.tolist()):
         folder = tmp_path / str(items is None)
-        with RecordingWriter(folder, n_items=ITEMS, kinds="bits", items=items) as writer:
-            writer.round(1)
+        with RecordingWriter(folder, n_items=ITEMS, kinds="change", items=items) as writer:
+            writer.round(1, {"item": np.zeros((ITEMS, 4))})
             for user in range(USERS):
-                writer.upload(user, {"bits": rng.random(ITEMS) < 0.5})
+                writer.upload(user, {"item": rng.normal(size=(ITEMS, 4))})
         names = ["interaction-reconstruction", "interaction-membership"]
         record = attack_recording(folder, truth=met.astype(float), attacks=names, jobs=1)
         levels.append(glances(record)[0].severity)

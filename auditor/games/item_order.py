@@ -33,6 +33,7 @@ from fedrec_auditor.targets.recorded.truth import Truth
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _SPECIAL = 8  # rows for padding, masks and unknown items, at most
+_SURE = 0.4 * SURE  # of what is plain: an item that moved, whatever else did
 _USERS = 400  # of whom evidence is held against the truth
 
 
@@ -55,7 +56,7 @@ class ItemOrder:
         truth: Truth | None,
         senders: str | Path | Mapping[Any, Any] | None,
     ) -> Self:
-        """The order of a recording's rows; as it is where there is no truth or nothing is read."""
+        """The order of a recording's rows; as it is where there is no truth."""
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
@@ -67,20 +68,20 @@ class ItemOrder:
             senders,
         )
         read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
-        if (found := _evidence(read, matched)) is None:
-            return cls(recording=recording)
+        declared = manifest.items is not None or manifest.rows is not None
+        evidence, met, sure = _evidence(read, matched)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
         orders = _orders(manifest, data.items, names, rows)
-        values = [support(*found, order) for order in orders]
+        values = [support(evidence, met, order) for order in orders]
         best = int(np.argmax(values))
         most, order = values[best], orders[best]
         fits = most >= (values[0] if best else 0.0) + DEVIATIONS  # else it may be either
-        declared = manifest.items is not None or manifest.rows is not None
-        fit = None if declared and not best else fitted(*found)
+        fit = None if declared and not best else fitted(evidence, met)
         if fit is not None and fit[1] > most:
             fits, (order, most) = True, fit
         if not fits:
-            return cls(recording=recording, doubt="" if declared else _doubt(max(values), place))
+            doubt = _doubt(max(values), declared, place) if sure or not declared else ""
+            return cls(recording=recording, doubt=doubt)
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
         said = _assumed(names, order, rows, (most, values[0]), place)
@@ -112,13 +113,11 @@ def _rows(recording: Recording) -> int:
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
-def _evidence(
-    recording: Recording, matched: MatchedTruth
-) -> tuple[Floats, sparse.csr_array] | None:
+def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array, bool]:
     """Evidence on rows, (n, R), in standard units, and items met (n, M), of senders who tell some.
 
-    None where no reader reads the messages. Those without senders are one user's, who met what all
-    of them did.
+    And whether most tell an item for sure. Messages without senders are one user's, who met what
+    all of them did.
     """
     data, rng = matched.interactions, np.random.default_rng(0)
     system = RecordedSystem(
@@ -133,9 +132,7 @@ def _evidence(
     seen = hidden or view
     users = np.arange(seen.public.n_users) if hidden else subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_USERS])
-    if reading.refusal(seen):
-        return None
-    ratio = reading.evidence(seen, users).log_ratio
+    ratio = None if reading.refusal(seen) else reading.evidence(seen, users).log_ratio
     told = np.zeros((len(users), seen.public.n_items))
     if ratio is not None:
         told += np.clip(ratio, -SURE, SURE)
@@ -144,7 +141,8 @@ def _evidence(
         told, met = told.mean(axis=0, keepdims=True), sparse.csr_array(met.sum(axis=0)[None])
     else:
         met = sparse.csr_array(met[users])
-    return in_standard_units(told, met)
+    sure = float((told.max(axis=1, initial=0) > _SURE).mean()) > 0.5
+    return *in_standard_units(told, met), sure
 
 
 def _orders(
@@ -185,10 +183,12 @@ def _assumed(
     )
 
 
-def _doubt(most: float, place: Path) -> str:
+def _doubt(most: float, declared: bool, place: Path) -> str:
     """Why attacks without success prove nothing."""
+    start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
-        "It is not known which item each row is, and in no order that was tried do messages agree "
-        f"with what their senders held (by {most:.1f} standard errors at most, of "
-        f'{DEVIATIONS:g}): a failure proves nothing. Give "items": [...] in {place}.'
+        f"{start}, and in no order of the rows that was tried do they agree with what their "
+        f"senders held (by {most:.1f} standard errors at most, of {DEVIATIONS:g}): a failure "
+        f'proves nothing. Give "items": [...] in {place}, and see that senders are users of the '
+        "truth."
     )
