@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from functools import cache, partial
 from unittest import SkipTest
 
@@ -235,15 +234,13 @@ def check_extremes(accountant: Accountant) -> None:
 
 
 def check_millions(accountant: Accountant) -> None:
-    """Epsilons of millions are numbers that print, in a second; too large ones are infinite."""
+    """Epsilons of millions are numbers that print; too large ones are infinite."""
     events = [event for event in MILLIONS if accountant.supports(event)]
     if not events:
         raise SkipTest("it reads no event with an epsilon of millions")
     for event in events:
         for delta in (0.0, 1e-6):
-            started = time.process_time()
             epsilon = _epsilon(accountant, event, delta)
-            assert time.process_time() - started < 1.0, f"{event} takes over a second"
             assert epsilon >= 0, f"{event}: {epsilon}"
             assert f"{epsilon:,.0f}" == "inf" or epsilon >= 1e5, f"{event}: {epsilon}"
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.check import Check
-from fedrec_auditor.auditor.verification.checks.clipping import clipping
 from fedrec_auditor.auditor.verification.checks.determinism import determinism
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
@@ -23,7 +22,6 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
     "shared noise": shared_noise,
     "support": support,
     "output type": output_type,
-    "clipping": clipping,
     "floating point": floating_point,
 }
 

@@ -27,7 +27,6 @@ SHARES = {
     "shared noise": 0.1,
     "output type": 0.2,
     "floating point": 0.1,
-    "clipping": 0.1,
 }
 NUMBERS = 1 << 18
 """Numbers drawn for all inputs together: what bounds time and memory."""

@@ -80,7 +80,7 @@ def test_a_system_below_popularity_is_told_although_it_beats_guessing(split: Spl
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
         popular = popularity(held.train)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
-        return popular + 0.7 * popular.max() * noise[users]
+        return popular + 1.5 * popular.max() * noise[users]
 
     _, rows = evaluated(split, noisy, cutoffs=(10,))
     assert any(each.ci_low > each.random for each in rows)

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
-NAMES = ["determinism", "shared noise", "support", "output type", "clipping", "floating point"]
+NAMES = ["determinism", "shared noise", "support", "output type", "floating point"]
 
 
 FAULTS = {
@@ -109,7 +109,7 @@ def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
 def test_enough_draws_let_every_check_look_at_single_calls() -> None:
     checks = look(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
     not_run = [check.name for check in checks if check.status is Status.NOT_RUN]
-    assert not_run == ["clipping"]  # it has nothing to look at
+    assert not not_run
 
 
 @pytest.mark.parametrize("name", ["determinism", "shared noise", "support", "floating point"])
