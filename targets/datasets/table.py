@@ -110,7 +110,8 @@ class Table:
         at = {role: there.index(name) for role, name in chosen.items()}
         pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
         unsure = isinstance(file, Delimited) and "header" not in said
-        if unsure and (chosen["user"] in pairs.names or chosen["item"] in pairs.titles):
+        again = chosen["user"] in pairs.names or chosen["item"] in pairs.titles
+        if isinstance(file, Delimited) and unsure and again:
             raise row_for_header(file, ROW)
         user_ids, row, names = pairs.user_ids, pairs.row, pairs.names
         item_ids, column, titles = pairs.item_ids, pairs.column, pairs.titles

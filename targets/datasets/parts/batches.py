@@ -174,7 +174,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(column: pa.Array, wanted: Column) -> pa.Array | None:
+def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
     if isinstance(wanted, Moments) and pa.types.is_string(column.type):
         return column.cast(pa.binary())
