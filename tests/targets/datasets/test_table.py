@@ -428,6 +428,11 @@ def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
     assert Table(columns=said).load(path).notes == ()
 
 
+def test_a_column_of_row_numbers_is_not_asked_about(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["", "user", "item"], [(0, 1, 2), (1, 3, 4)])
+    assert Table().load(path).notes == ()
+
+
 def test_names_of_columns_may_begin_as_other_formats_do(tmp_path: Path) -> None:
     for name in ("PK", "ORCID", "FEA1", "BZip"):
         path = write(tmp_path / "t.csv", [name, "user", "item"], [(1, 2, 3)])
