@@ -133,12 +133,7 @@ class Deployment:
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _unknown(self, adjacency: Adjacency) -> str:
-        found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(self.one_round)]
-        names = dict.fromkeys(
-            type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
-            for leaf, inner in found
-        )
-        return f"Under {adjacency} adjacency nothing is known of {', '.join(names)}."
+        return f"Under {adjacency} adjacency nothing is known of {leaf_names(self.one_round)}."
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
         """What the adjacency means, and what is often mistaken or not accounted."""
@@ -172,6 +167,16 @@ class Deployment:
 def kinds(event: DpEvent) -> set[type[DpEvent]]:
     """What the leaves of an event are."""
     return {type(leaf) for leaf, _ in leaves(event)}
+
+
+def leaf_names(event: DpEvent) -> str:
+    """The kinds of the leaves of an event, with what they sample."""
+    found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
+    names = dict.fromkeys(
+        type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
+        for leaf, inner in found
+    )
+    return ", ".join(names)
 
 
 def is_local(event: DpEvent) -> bool:
