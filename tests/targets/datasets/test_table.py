@@ -512,6 +512,15 @@ def test_what_is_no_table_is_called_what_it_is(tmp_path: Path, start: bytes, kin
         Table().load(tmp_path / "ratings.csv")
 
 
+@pytest.mark.parametrize("line", ["no JSON", "[1, 2]"])
+def test_a_line_that_is_no_object_is_shown(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"user": 1, "item": 2}\n' + line)
+    with pytest.raises(InputError) as caught:
+        contents(path)
+    assert f"an object of JSON in each line, got {line!r}" in str(caught.value)
+
+
 BIG = 1234567890123456768
 
 
