@@ -143,28 +143,28 @@ def one_use(event: DpEvent) -> DpEvent:
     >>> one_use(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
+    sampled: Any = event
     if not isinstance(event, tuple(SAMPLED_UNDER)) or not hasattr(event, "event"):
         return event
-    parts = leaves(event.event)
+    parts = leaves(sampled.event)
     if not parts:
         return NoOpDpEvent()
-    if parts[0][1] == len(parts) == 1:
-        inner = parts[0][0]
-        if type(inner) is type(event) is PoissonSampledDpEvent:
-            rate = event.sampling_probability * inner.sampling_probability
-            for leaf in (event, inner):
-                check_parameters(leaf)
-            return PoissonSampledDpEvent(rate, inner.event)
-        return attr.evolve(event, event=inner)
-    if not all(isinstance(leaf, GaussianDpEvent) for leaf, _ in parts):
-        return event
     for leaf, _ in parts:
         check_parameters(leaf)
+    inner: Any = parts[0][0]
+    if parts[0][1] == len(parts) == 1:
+        if all(isinstance(each, PoissonSampledDpEvent) for each in (event, inner)):
+            check_parameters(event)
+            rate = sampled.sampling_probability * inner.sampling_probability
+            return attr.evolve(inner, sampling_probability=rate)
+        return attr.evolve(sampled, event=inner)
+    if not all(isinstance(leaf, GaussianDpEvent) for leaf, _ in parts):
+        return event
     noises = [(leaf.noise_multiplier, count) for leaf, count in parts]
     least = min(noise for noise, _ in noises)
     if 0 < least < math.inf:
         least /= math.hypot(*(math.sqrt(count) * (least / noise) for noise, count in noises))
-    return attr.evolve(event, event=GaussianDpEvent(least))
+    return attr.evolve(sampled, event=GaussianDpEvent(least))
 
 
 def sampling_rate(leaf: DpEvent) -> float:

@@ -71,14 +71,19 @@ def charge(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
     return charged
 
 
-def unknown(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """A sentence that names the parts of an event that ``under`` cannot read."""
-    found = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
+def leaf_names(event: dp.DpEvent) -> str:
+    """The kinds of an event's parts, and of what they sample, for a sentence."""
+    parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
     names = dict.fromkeys(
         type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
-        for leaf, inner in found
+        for leaf, inner in parts
     )
-    return f"Under {adjacency} adjacency nothing is known of {', '.join(names)}."
+    return ", ".join(names)
+
+
+def unknown(event: dp.DpEvent, adjacency: Adjacency) -> str:
+    """A sentence that names the parts of an event that ``under`` cannot read."""
+    return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
 
 
 def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:

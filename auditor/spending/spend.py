@@ -13,7 +13,7 @@ from dp_accounting import DpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.events.documents import read_event
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent, leaves
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope
@@ -22,6 +22,7 @@ from fedrec_auditor.accountants.theorems.attained import (
     shuffled_attained,
     supposed,
 )
+from fedrec_auditor.accountants.theorems.neighbours import leaf_names
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
@@ -189,10 +190,10 @@ def _total(stated: Stated, accountants: Sequence[Accountant]) -> float:
 def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
     """The proof; InputError where no accountant reads the event."""
     if proof is None:
-        kinds = dict.fromkeys(type(leaf).__name__ for leaf, _ in leaves(deployment.one_round))
         raise InputError(
-            f"Expected events that one accountant reads together, got {', '.join(kinds)}. Account "
-            "them by themselves, or put a PureDpEvent for what has a pure epsilon."
+            "Expected events that one accountant reads together, got "
+            f"{leaf_names(deployment.one_round)}. Account them by themselves, or put a PureDpEvent "
+            "for what has a pure epsilon."
         )
     return proof
 

@@ -37,8 +37,9 @@ NONE = "none"
 """The column of a rating or timestamp that is not read."""
 ROW = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
-    "(--column user=1 --column item=2); if these are names, say --column header=yes. A file of a "
-    "published data set is read by its folder."
+    "(--column user=1 --column item=2; in Python columns={'header': 'no', 'user': 1, 'item': 2}); "
+    "if these are names, say --column header=yes. A file of a published data set is read by its "
+    "folder."
 )
 """What to do about a first line that is no line of names."""
 ZEROS = ("missing", "rating")
@@ -110,7 +111,8 @@ class Table:
         at = {role: there.index(name) for role, name in chosen.items()}
         pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
         unsure = isinstance(file, Delimited) and "header" not in said
-        if unsure and (chosen["user"] in pairs.names or chosen["item"] in pairs.titles):
+        again = chosen["user"] in pairs.names or chosen["item"] in pairs.titles
+        if isinstance(file, Delimited) and unsure and again:
             raise row_for_header(file, ROW)
         user_ids, row, names = pairs.user_ids, pairs.row, pairs.names
         item_ids, column, titles = pairs.item_ids, pairs.column, pairs.titles
@@ -212,7 +214,7 @@ def _unread(
             f"Line 1 of {file} is taken for names of columns: {', '.join(names)[:300]}. If it is "
             "a row, say --no-header."
         )
-    left = [name for name in names if name not in chosen.values()]
+    left = [name for name in names if name and name not in chosen.values()]
     lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
     if lacking and left:
         yield (

@@ -144,7 +144,7 @@ def of_feather(file: Path, names: Sequence[str] | None) -> Any:
 
 def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
     """The schema (of names alone) and batches of a file with an object a line (``Reader``)."""
-    rows = ([json.loads(line) for line in data.split(b"\n") if line.strip()] for data in lines())
+    rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
         keys = dict.fromkeys(key for row in next(rows) for key in row)
         return pa.schema([(key, pa.null()) for key in keys]), iter(())
@@ -152,6 +152,13 @@ def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -
         pa.RecordBatch.from_pydict({name: [row.get(name) for row in block] for name in names})
         for block in rows
     )
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        if isinstance(found := json.loads(line), dict):
+            return found
+    raise broken("each line", "an object of JSON", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -174,7 +181,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(column: pa.Array, wanted: Column) -> pa.Array | None:
+def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
     if isinstance(wanted, Moments) and pa.types.is_string(column.type):
         return column.cast(pa.binary())

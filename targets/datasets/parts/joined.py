@@ -64,7 +64,7 @@ class Genres:
 
     def flags(self, text: str) -> list[bool]:
         """Which genres a cell has, (genres,); KeyError at a word that is none."""
-        words = {name: name for name in self.names} | self.others
+        words = {**{name: name for name in self.names}, **self.others}
         met = {words[word] for word in text.split(self.separator) if word}
         return [name in met for name in self.names]
 

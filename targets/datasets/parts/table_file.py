@@ -7,7 +7,7 @@ import gzip
 import lzma
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -68,7 +68,7 @@ def table_file(
     path: Path,
     said: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
-    usual: Collection[str],
+    usual: Sequence[str],
     remedy: str,
 ) -> Delimited | Batches:
     """The file at ``path``, or the parts in a folder; of text, with what is ``said`` (``SAID``).

@@ -139,7 +139,9 @@ def test_what_tells_all_or_nothing_needs_its_chance_as_delta_and_no_more(rate: f
 
 
 def test_what_cannot_be_read_inside_is_refused_by_name() -> None:
-    event = RevealedSamplingDpEvent(0.5, ComposedDpEvent([GaussianDpEvent(1.0)]))
+    event = RevealedSamplingDpEvent(
+        0.5, ComposedDpEvent([GaussianDpEvent(1.0), LaplaceDpEvent(1.0)])
+    )
     for accountant in (Pld(), Rdp()):
         assert not accountant.supports(event)
         with pytest.raises(InputError, match="ComposedDpEvent"):

@@ -7,7 +7,13 @@ import math
 from typing import Any
 
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,6 +205,25 @@ def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> 
         str(found).split()
     )
     assert "if what PureDpEvent stands for is randomized response" in " ".join(str(found).split())
+
+
+def test_two_gaussians_of_one_sample_are_accounted_as_one() -> None:
+    """As TFF's adaptive clipping has them: the noise of the updates, and that of the quantile."""
+    several = ComposedDpEvent([GaussianDpEvent(1.1), GaussianDpEvent(10.0)])
+    event = SelfComposedDpEvent(PoissonSampledDpEvent(0.1, several), 20)
+    joint = (1.1**-2 + 10.0**-2) ** -0.5
+    known = account(gaussian=joint, rate=0.1, rounds=20, delta=1e-5).total.accounted
+    found = account(event=event, delta=1e-5).total.accounted
+    assert found.epsilon == pytest.approx(known.epsilon, rel=1e-9)
+    five = SelfComposedDpEvent(GaussianDpEvent(1.1), 5)
+    total = account(event=PoissonSampledDpEvent(0.1, five), delta=1e-5).total
+    assert total.accounted.epsilon == pytest.approx(6.7599, abs=1e-4)
+
+
+def test_a_sampled_composition_of_others_is_refused_by_name() -> None:
+    several = ComposedDpEvent([LaplaceDpEvent(1.0), GaussianDpEvent(1.0)])
+    with pytest.raises(InputError, match="got PoissonSampledDpEvent of ComposedDpEvent"):
+        account(event=PoissonSampledDpEvent(0.1, several), delta=1e-5)
 
 
 def test_events_that_no_accountant_reads_together_are_refused() -> None:

@@ -428,6 +428,11 @@ def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
     assert Table(columns=said).load(path).notes == ()
 
 
+def test_a_column_of_row_numbers_is_not_asked_about(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ["", "user", "item"], [(0, 1, 2), (1, 3, 4)])
+    assert Table().load(path).notes == ()
+
+
 def test_names_of_columns_may_begin_as_other_formats_do(tmp_path: Path) -> None:
     for name in ("PK", "ORCID", "FEA1", "BZip"):
         path = write(tmp_path / "t.csv", [name, "user", "item"], [(1, 2, 3)])
@@ -505,6 +510,15 @@ def test_what_is_no_table_is_called_what_it_is(tmp_path: Path, start: bytes, kin
     (tmp_path / "ratings.csv").write_bytes(start)
     with pytest.raises(InputError, match=rf"ratings\.csv: {kind}|ratings\.csv: .*{kind}"):
         Table().load(tmp_path / "ratings.csv")
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[1, 2]"])
+def test_a_line_that_is_no_object_is_shown(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"user": 1, "item": 2}\n' + line)
+    with pytest.raises(InputError) as caught:
+        contents(path)
+    assert f"an object of JSON in each line, got {line!r}" in str(caught.value)
 
 
 BIG = 1234567890123456768
