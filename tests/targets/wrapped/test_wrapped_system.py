@@ -113,7 +113,7 @@ def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) 
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda model, uploads: {"item": model["item"]}, "parts and shapes"),
+        (lambda model, uploads: {"item": model["item"]}, "of shape .*, got none"),
         (lambda model, uploads: {**model, "step": np.array([np.nan])}, "finite numbers as 'step'"),
         (lambda model, uploads: uploads[99], "IndexError"),
         (lambda model, uploads: None, "numbers|arrays"),
