@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
-from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +76,4 @@ class SimulatedClient:
                 for name, each in self.nobody.attributes.items()
             },
         )
-        try:
-            return self.target.upload(profiles, broadcast, rng)
-        except InputError:
-            takes, raised = np.ones(count, np.bool_), ""
-            for at in range(count):
-                try:
-                    self.target.upload(profiles.take(np.array([at])), broadcast, rng)
-                except InputError as error:
-                    takes[at], raised = False, str(error)
-            if takes.all():
-                raise
-            raise HistoriesRefused(raised, takes) from None
+        return self.target.upload(profiles, broadcast, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 from scipy.optimize import brentq
@@ -13,9 +14,9 @@ from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.auditor.spending.noise import RESPONSE
 from fedrec_auditor.auditor.spending.stated import Stated
 
-# Noise and rates are found to so many significant digits, on the side that keeps the target, or
-# to three where that is as near.
-_DIGITS = 5
+# Noise and rates are found to so many significant digits, on the side that keeps the target: to
+# three where that is as near.
+_DIGITS = 3, 5
 _MOST_ROUNDS = 10**7
 # Logarithms: of a factor between what keeps the target and what does not, and of the largest one
 # between an epsilon and the target that is told from others.
@@ -66,10 +67,10 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
     """``good``, rounded to its digits on the side that keeps the target, if it then keeps it."""
-    short = float(f"{good:.3g}")
-    unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
-    count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
-    for rounded in (short, float(f"{count * unit:.{_DIGITS}g}")):
+    for digits in _DIGITS:
+        unit = 10.0 ** (math.floor(math.log10(good)) + 1 - digits)
+        count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
+        rounded = float(f"{count * unit:.{digits}g}")
         if abs(rounded / good - 1.0) < 2e-4 and keeps(rounded) >= 0.0:
             return rounded
     return good
@@ -83,15 +84,8 @@ def _whole(keeps: Callable[[float], float], most: int, name: str, target: float)
     while high < most and keeps(high) >= 0.0:
         # Epsilon grows between the square root and the number itself.
         low, high = high, min(most, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
-    high = min(high, most)
-    if keeps(high) >= 0.0:
-        return high
-    found = int(brentq(lambda m: keeps(math.floor(m)), low, high, xtol=0.5))
-    while keeps(found) < 0.0:
-        found -= 1
-    while keeps(found + 1) >= 0.0:
-        found += 1
-    return found
+    upto = range(min(high, most) + 1)
+    return bisect_left(upto, True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
 
 
 def _beyond(name: str, value: float, target: float) -> InputError:

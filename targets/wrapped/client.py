@@ -21,6 +21,10 @@ from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 Function = Callable[..., Any]
+_PAD = (
+    "Messages of one shape for every user tell nothing by their length: pad them, or send a table "
+    "with a row an item."
+)
 Message = Mapping[str, NDArray[Any]]
 """What a client sends: named arrays."""
 
@@ -67,28 +71,30 @@ class Client:
             if upload is None and self.drops_out:
                 return None
             arrays, structure = take_apart(upload, what)
-        self._check(arrays, what, where)
+        self.like = self.like or {name: array.shape for name, array in arrays.items()}
+        check_parts(arrays, self.like, what, where, _PAD)
         self.structure = self.structure or structure
         return arrays
 
-    def _check(self, arrays: Message, what: str, where: str) -> None:
-        shapes = {name: array.shape for name, array in arrays.items()}
-        self.like = self.like or shapes
-        if shapes != self.like:
-            differ = sorted(shapes.items() ^ self.like.items(), key=str)
-            name = differ[0][0]
+
+def check_parts(
+    arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
+) -> None:
+    """InputError unless ``what`` has finite parts of these shapes, with a ``remedy`` for others."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    for name in sorted(shapes.keys() | like.keys()):
+        expected, found = like.get(name, "none"), shapes.get(name, "none")
+        if expected != found:
             raise InputError(
-                f"Expected {name!r} of {what} of shape {self.like.get(name, 'none')} for every "
-                f"user, got {shapes.get(name, 'none')}{where}. Messages of one shape tell nothing "
-                "by their length: pad them, or send a table with a row an item."
+                f"Expected {name!r} of {what} of shape {expected}, got {found}{where}. {remedy}"
             )
-        for name, array in arrays.items():
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                bad = array[~np.isfinite(array)][0]
-                raise InputError(
-                    f"Expected finite numbers as {name!r} of {what}, got {bad}{where}. "
-                    "Lower the learning rate, or mend the client."
-                )
+        array = arrays[name]
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = array[~np.isfinite(array)][0]
+            raise InputError(
+                f"Expected finite numbers as {name!r} of {what}, got {bad}{where}. Lower the "
+                "learning rate, or mend it."
+            )
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import NOTHING, Kind, check_listed
@@ -102,7 +101,7 @@ def probe(
         for _, message in tried:
             where = f"messages of your client ({place(function)})"
             check_listed(kind, message[name], interactions.n_items, name, where)
-    any_items = not fixed and _takes_more(trial, opening, interactions, chosen[0])
+    any_items = not fixed and _takes_more(trial, opening, histories[0])
     if not any_items:
         notes.append(
             f"Your model or client ({place(function)}) is made for {interactions.n_items} "
@@ -145,19 +144,15 @@ def _coinless(trial: _Trial, histories: Sequence[History], first: Message) -> tu
     )
 
 
-def _takes_more(trial: _Trial, opening: Opening, interactions: Interactions, user: int) -> bool:
+def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
     """Whether model and client work with items that are new."""
-    table = interactions.ratings
-    wider = sparse.csr_array(
-        (table.data, table.indices, table.indptr),
-        shape=(interactions.n_users, interactions.n_items + _MORE_ITEMS),
-    )
+    more = history.n_items + _MORE_ITEMS
     try:
-        model, structure = opening(wider.shape[1])
+        model, structure = opening(more)
         client = replace(trial.client, like={}, structure=None)
         wide = replace(trial, model=model, structure=structure, client=client)
         with own_randomness():
-            wide(History.of(replace(interactions, ratings=wider), user))
+            wide(replace(history, n_items=more))
     except InputError:
         return False
     return True

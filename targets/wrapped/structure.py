@@ -100,8 +100,8 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         value = made(value)
         if value.nnz != value.count_nonzero():
             raise InputError(
-                f"Expected no stored zeros in {name!r} of {what}: they tell where something "
-                "stands, and are not looked at. Drop them by eliminate_zeros()."
+                f"Expected no stored zeros in {name!r} of {what}: they tell where a thing is, and "
+                "are not looked at. Drop them by eliminate_zeros()."
             )
         value = value.toarray()
     elif np.ma.isMaskedArray(value):

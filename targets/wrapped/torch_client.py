@@ -20,14 +20,31 @@ _STEP = 1 / 2048  # seconds
 
 
 class TorchClient:
-    """What ``wrap_torch`` makes: called as a client, with ``initial`` as the first model."""
+    """A client of a torch module, to be given to ``audit_system`` or ``wrap_system``.
+
+    What is sent are the shared parameters after the local steps, buffers of numbers included.
+    ``initial`` is the first model.
+
+    Parameters
+    ----------
+    model : a module, or a function of the number of items that makes one (games on small
+        catalogues are faster).
+    loss : ``loss(module, history, rng)``, a scalar tensor; called once a local step.
+    optimizer : of parameters, such as ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
+    private : beginnings of names of parameters that stay on the device, from round to round.
+    protect : ``protect(changes, rng)`` clips and adds noise to what is sent: the changes of the
+        shared parameters, by name.
+
+    InputError for what is no module, and for no local steps.
+    """
 
     def __init__(
         self,
         model: torch.nn.Module | Callable[[int], torch.nn.Module],
         loss: Callable[..., torch.Tensor],
         optimizer: Callable[..., torch.optim.Optimizer],
-        local_steps: int,
+        local_steps: int = 1,
+        *,
         private: Collection[str] = (),
         protect: Callable[[Arrays, np.random.Generator], Mapping[str, Any]] | None = None,
     ) -> None:
@@ -118,30 +135,7 @@ class TorchClient:
         return ((n, t) for n, t in self._tensors(module) if not self._kept(n))
 
 
-def wrap_torch(
-    model: torch.nn.Module | Callable[[int], torch.nn.Module],
-    loss: Callable[..., torch.Tensor],
-    optimizer: Callable[..., torch.optim.Optimizer],
-    local_steps: int = 1,
-    *,
-    private: Collection[str] = (),
-    protect: Callable[[Arrays, np.random.Generator], Mapping[str, Any]] | None = None,
-) -> TorchClient:
-    """A client of a torch module, to be given to ``audit_system`` or ``wrap_system``.
-
-    Parameters
-    ----------
-    model : a module, or a function of the number of items that makes one (games on small
-        catalogues are faster).
-    loss : ``loss(module, history, rng)``, a scalar tensor; called once a local step.
-    optimizer : of parameters, such as ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
-    private : beginnings of names of parameters that stay on the device, from round to round.
-    protect : ``protect(changes, rng)`` clips and adds noise to what is sent: the changes of the
-        shared parameters, by name.
-
-    What is sent are the shared parameters after the local steps, buffers of numbers included.
-    """
-    return TorchClient(model, loss, optimizer, local_steps, private, protect)
+wrap_torch = TorchClient
 
 
 def _numbers(tensor: torch.Tensor) -> NDArray[Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import cloudpickle
 import numpy as np
@@ -42,11 +42,18 @@ from fedrec_auditor.targets.systems.base import (
 )
 from fedrec_auditor.targets.systems.cost import RATE
 from fedrec_auditor.targets.systems.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import (
+    Broadcast,
+    HistoriesRefused,
+    Public,
+    Round,
+    Uploads,
+)
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
     Message,
+    check_parts,
     expecting,
     own_randomness,
     place,
@@ -230,7 +237,7 @@ class WrappedSystem(System):
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
         found = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
-        for part in map(inspect.unwrap, (*code, *self.written)):  # type: ignore[arg-type]
+        for part in map(inspect.unwrap, (*code, *self.written)):
             try:
                 file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
             except TypeError:
@@ -360,19 +367,8 @@ class WrappedSystem(System):
             made = self.server(structure.build(model), Received(uploads, like), *more)
         what = f"the model of your server ({place(self.server)})"
         arrays, _ = take_apart(made, what)
-        shapes = {name: array.shape for name, array in arrays.items()}
-        expected = {name: array.shape for name, array in model.items()}
-        if shapes != expected:
-            raise InputError(
-                f"Expected {what} with the parts and shapes {expected}, got {shapes}. "
-                "Return a model like the one that it was given."
-            )
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise InputError(
-                    f"Expected finite numbers as {name!r} of {what}, got nan or inf. "
-                    "Lower the learning rate."
-                )
+        shapes = {name: array.shape for name, array in model.items()}
+        check_parts(arrays, shapes, what, "", "Return a model like the one that it was given.")
         return arrays
 
     def upload(
@@ -383,17 +379,26 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Messages of devices that have not sent before, each from a seed of its own."""
+        """Messages of devices that have not sent before, each from a seed of its own.
+
+        HistoriesRefused where the client fails at some of them.
+        """
         _, structure = self.opening(profiles.n_items)
         client = Client(self.client, drops_out=self.drops_out)
         packing = Packing(self.kind_of, broadcast)
-        seeds = iter(rng.integers(_SEEDS, size=profiles.n_users * size).tolist())
+        seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
+        takes, raised = np.ones(profiles.n_users, np.bool_), ""
         with own_randomness():
             for user in range(profiles.n_users):
-                for _ in range(size):
-                    history = History.of(profiles, user)
-                    where = f" for a history of {len(history)} items"
-                    packing.add(client(history, broadcast, structure, next(seeds), {}, where))
+                try:
+                    for seed in seeds[user]:
+                        history = History.of(profiles, user)
+                        where = f" for a history of {len(history)} items"
+                        packing.add(client(history, broadcast, structure, seed, {}, where))
+                except InputError as error:
+                    takes[user], raised = False, raised or str(error)
+            if raised:
+                raise HistoriesRefused(raised, takes)
             sent = packing.components(lambda: self._example(client, structure, broadcast, history))
         if self.drops_out:
             sent[PRESENCE] = _bits(packing.there)
@@ -472,12 +477,6 @@ class Received(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._uploads.users)
 
-    @overload
-    def __getitem__(self, place: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Any]: ...
-
     def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
@@ -486,6 +485,3 @@ class Received(Sequence[Any]):
         one = np.array([place % len(self)])
         parts = {n: c.dense(one)[0] for n, c in self._uploads.components.items()}
         return self._structure.build(parts)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[place] for place in range(len(self)))

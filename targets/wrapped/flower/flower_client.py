@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.flower.mods import TRAIN, Chain, is_app, masks, surrounded
+from fedrec_auditor.targets.wrapped.flower.mods import TRAIN, Chain, is_app, masks
 from fedrec_auditor.targets.wrapped.flower.partition import Partition
 from fedrec_auditor.targets.wrapped.history import History
 
@@ -110,6 +110,7 @@ class FlowerClient:
     def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
         """The message that the app is sent, and its reply."""
         from flwr.app import Context, RecordDict
+        from flwr.client.mod import make_ffn
 
         chain = Chain.of(app)
         context = Context(
@@ -122,9 +123,9 @@ class FlowerClient:
         asked = message({"server-round": state["asked"], **self.config}, model, chain.legacy)
         if not any(map(masks, chain.mods)):
             return asked, app(asked, context)
-        kept = tuple(mod for mod in chain.mods if not masks(mod))
+        kept = [mod for mod in chain.mods if not masks(mod)]
         with app._lifespan(context):
-            return asked, surrounded(chain.call, kept)(asked, context)
+            return asked, make_ffn(chain.call, kept)(asked, context)
 
 
 def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:

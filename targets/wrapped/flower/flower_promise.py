@@ -33,7 +33,13 @@ BESIDE = (
 """The note of everything that is said of an app without its metadata."""
 _MEANS = ("FedAvg", "FedProx")
 """Strategies of Flower whose next model is the weighted mean of what clients send."""
-_ASKING = "ClientSide"
+_ASKED = {
+    "DifferentialPrivacyServerSideFixedClipping": "",
+    "DifferentialPrivacyServerSideAdaptiveClipping": "",
+    "DifferentialPrivacyClientSideFixedClipping": "fixedclipping_mod",
+    "DifferentialPrivacyClientSideAdaptiveClipping": "adaptiveclipping_mod",
+}
+"""Strategies of Flower that add noise, and the mod that each asks of clients."""
 _SAMPLING = "Sampling of clients is not credited: nothing states it."
 
 
@@ -113,14 +119,15 @@ def promises(
             promise = _local(part)
         elif masks(part):
             promise = _masked(part, delta)
-        elif name.startswith("DifferentialPrivacy"):
+        elif name in _ASKED:
             promise = _central(part, name, rounds, delta, equal)
         else:
             continue
         if not itself:
             why = f"{type(part).__name__} is not {name} of Flower, and may do something else."
             promise = replace(promise, lacks=why, randomizer=None)
-        found.append(promise if promise.lacks else _supposed(promise, name, part, parts[:at]))
+        lacks = promise.lacks or _lacks(name, part, parts[:at])
+        found.append(replace(promise, lacks=lacks))
     return found
 
 
@@ -211,6 +218,11 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
             "the server weighs updates by num_examples, so that one user may move the mean by more "
             f"than {clip:g}/{clients}. Give all the same weight, and say equal_weights=True."
         )
+    assumes = (
+        f"the server's strategy is {name}, {clients} clients or more reply in every round, and all "
+        "have the same weight",
+        f"every client clips its update to {clip:g} by {_ASKED[name]}",
+    )
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
@@ -221,10 +233,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         # A user who comes moves the sum by C at most, and the count by 1.
         apart=() if lacks else tuple(1.0 / noise for noise in noises),
         lacks=lacks,
-        assumes=(
-            f"the server's strategy is {name}, {clients} clients or more reply in every round, and "
-            "all have the same weight",
-        ),
+        assumes=assumes if _ASKED[name] else assumes[:1],
     )
 
 
@@ -243,38 +252,28 @@ def _told(strategy: Any, rounds: int) -> float:
     return float(fresh.get_epsilon(config.target_delta))
 
 
-def _supposed(promise: FlowerPromise, name: str, part: Any, outer: Sequence[Any]) -> FlowerPromise:
-    """The promise with what its proof assumes, or lacks where others' code decides if it holds.
+def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
+    """How others' code may break the promise of a part of this name; "" if it cannot.
 
     ``outer`` are the parts before it: for a mod those around it, for a strategy all mods.
     """
-    noisy: list[Any] = []
-    if hasattr(part, "strategy"):
+    if name in _ASKED:
         inner, itself = name_in_flower(part.strategy)
         if inner not in _MEANS or not itself:
-            why = f"{type(part.strategy).__name__} is not known to take the mean of updates."
-            return replace(promise, lacks=why)
-        if _ASKING not in name:
-            return promise
-        mod = "adaptiveclipping_mod" if "Adaptive" in name else "fixedclipping_mod"
-        clip = float(part.clipping_norm)
+            return f"{type(part.strategy).__name__} is not known to take the mean of updates."
+        if not (mod := _ASKED[name]):
+            return ""
         places = [at for at, each in enumerate(outer) if name_in_flower(each) == (mod, True)]
         if not places:
-            why = (
+            return (
                 f"the strategy only asks clients to clip, and no {mod} of Flower is among the "
-                f"app's mods. It would be proved if every client clips its update to {clip:g}."
+                f"app's mods. It is proved if every client clips to {float(part.clipping_norm):g}."
             )
-            return replace(promise, lacks=why)
-        clips = f"every client clips its update to {clip:g} by {mod}"
-        promise = replace(promise, assumes=(*promise.assumes, clips))
         outer = outer[: places[0]]
-        noisy = [each for each in outer if name_in_flower(each)[0] == "LocalDpMod"]
-    elif promise.scope.vantage is not Vantage.SERVER:
-        return promise
-    if strange := noisy + [each for each in outer if not is_trusted(each)]:
-        names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
-        return replace(promise, lacks=f"{names} may change what is sent after it.")
-    return promise
+    noisy = ("LocalDpMod", True) if name in _ASKED else None
+    strange = [e for e in outer if not is_trusted(e) or name_in_flower(e) == noisy]
+    names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
+    return f"{names} may change what is sent after it." if strange else ""
 
 
 def _up(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import Message
-from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA
+from fedrec_auditor.targets.wrapped.flower.flower_client import METADATA, FlowerClient
 from fedrec_auditor.targets.wrapped.flower.flower_promise import BESIDE, FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import Repeated
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
@@ -26,7 +27,7 @@ _MADE = (
 )
 _LUCK = 1e-9  # that noise as promised is taken for less, by one test
 _TESTED = 2_048  # numbers of a message, whose noise is held against that of other rounds
-_ROUNDS, _SECONDS = 100, 60.0  # in which noise is looked at: at most, and by what a message takes
+_ROUNDS = 100  # in which noise is looked at, by as many messages as five devices send
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -36,6 +37,7 @@ class FlowerSystem(WrappedSystem):
     They are its claims unless others are ``stated``.
     """
 
+    client: FlowerClient
     promises: tuple[FlowerPromise, ...] = ()
     paper: str = "an app of Flower"
 
@@ -59,7 +61,7 @@ class FlowerSystem(WrappedSystem):
         note = "" if self.client.metadata else BESIDE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
-    def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
+    def tried(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
         """See ``WrappedSystem.tried``; what is not audited is among the notes."""
         known, notes = super().tried(interactions)
         return known, notes if self.client.metadata else (*notes, BESIDE)
@@ -72,8 +74,7 @@ class FlowerSystem(WrappedSystem):
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
             return self, ""
-        affordable = _SECONDS / (self.upload_seconds or self.client.upload_seconds)
-        rounds = min(self.rounds, _ROUNDS, max(2, int(affordable)))
+        rounds = min(self.rounds, _ROUNDS)
         if not (why := _doubt(noisy[0], repeated(rounds))):
             seen = (
                 f"The noise of {noisy[0].source} was looked at in the first {rounds} rounds only."

@@ -89,13 +89,5 @@ def need_flower() -> None:
         raise InputError("Expected the package flwr, found none. Install fedrec-auditor[flower].")
 
 
-def surrounded(call: Callable[..., Any], mods: tuple[Any, ...]) -> Callable[..., Any]:
-    """The function with these mods around it, the first the outermost, as Flower runs them."""
-    from flwr.client.mod import make_ffn
-
-    found: Callable[..., Any] = make_ffn(call, list(mods))
-    return found
-
-
 def _closed_over(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}

@@ -49,7 +49,7 @@ class Partition:
                 f"Expected data to be a function of the app in Python, got {found!r:.60}. Name the "
                 "function that returns the device's data."
             )
-        return cls(getattr(found, "__func__", found), _itself if adapt is None else adapt)
+        return cls(getattr(found, "__func__", found), adapt or (lambda history: history))
 
     @property
     def name(self) -> str:
@@ -77,9 +77,11 @@ class Partition:
             )
 
     def _forget(self) -> None:
-        for each in _wrappers(self.loader):
-            if hasattr(each, "cache_clear"):
-                each.cache_clear()
+        function: Any = self.loader
+        while function is not None:
+            if hasattr(function, "cache_clear"):
+                function.cache_clear()
+            function = getattr(function, "__wrapped__", None)
 
 
 @dataclass(slots=True)
@@ -96,16 +98,6 @@ def answered(*args: Any, **more: Any) -> Any:
     if takes(answer.adapt, 2):
         return answer.adapt(answer.history, *args, **more)
     return answer.adapt(answer.history)
-
-
-def _itself(history: History) -> History:
-    return history
-
-
-def _wrappers(function: Any) -> Iterator[Any]:
-    while function is not None:
-        yield function
-        function = getattr(function, "__wrapped__", None)
 
 
 def _stub(*args: Any, **more: Any) -> Any:

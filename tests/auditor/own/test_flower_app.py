@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedrec_auditor import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.own import flower_app
@@ -69,6 +70,54 @@ def test_planted_bugs_are_caught_and_honest_twins_not_accused(
     assert (played[0].verdict is Verdict.CONSISTENT) == (not caught)
     assert not {f.verdict for f in findings} & {Verdict.UNSOUND}
     assert Verdict.VIOLATED not in {f.verdict for f in findings if not f.game}
+
+
+def tried(*mods: Any, **more: Any) -> Record:
+    """Claims, proofs and what a few calls show; no game is played."""
+    app = apps.message_app(mods, lambda partition: honest(0, apps.load_data(0)))
+    table = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
+    made = flower_app.wrap(
+        app, model=apps.model, data=apps.load_data, adapt=lambda h: h.dense(), **more
+    )
+    return audit_system(made, data=table, games=[], attacks=[], jobs=1)
+
+
+def by_round(message: Any, context: Any) -> bool:
+    return message.content["config"]["server-round"] > 2
+
+
+def by_state(message: Any, context: Any) -> bool:
+    seen = "seen" in context.state
+    context.state["seen"] = message.content["config"]
+    return seen
+
+
+@pytest.mark.parametrize("again", [by_round, by_state, lambda message, context: False])
+def test_noise_that_is_seeded_alike_in_a_later_round_is_not_proved(again: Any) -> None:
+    def seeding(message: Any, context: Any, call_next: Any) -> Any:
+        if again(message, context):
+            np.random.seed(7)  # noqa: NPY002
+        return call_next(message, context)
+
+    record = tried(LocalDpMod(1.0, 2.0, 0.5, 1e-5), seeding, rounds=4)
+    verdicts = [finding.verdict for finding in record.findings]
+    fresh = again not in (by_round, by_state)
+    assert (Verdict.CONSISTENT in verdicts) == fresh
+    assert any("deviates by 0 from message to message" in each for each in record.notes) != fresh
+    assert any("What a reply holds beside its arrays" in each for each in record.notes)
+
+
+@pytest.mark.parametrize("clips", [True, False])
+def test_clipping_that_a_strategy_asks_for_is_proved_if_a_mod_clips(clips: bool) -> None:
+    from flwr.clientapp.mod import fixedclipping_mod
+    from flwr.serverapp import strategy
+
+    asks = strategy.DifferentialPrivacyClientSideFixedClipping(strategy.FedAvg(), 1.5, 1.0, 10)
+    claim = Claim(epsilon=2.8, delta=1e-5, vantage="peers", horizon="round")
+    mods = [fixedclipping_mod] if clips else []
+    (finding,) = tried(*mods, strategy=asks, equal_weights=True, claim=claim).findings
+    assert (finding.verdict is Verdict.CONSISTENT) == clips
+    assert "if every client clips to 1" in finding.note or clips
 
 
 def test_the_example_refutes_the_deployed_settings(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
     [
         (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
         (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
-        (ragged, r"of shape \(\d+,\) for every user, got \(\d+,\)"),
+        (ragged, r"of shape \(\d+,\), got \(\d+,\) for a history of \d+ items\. Messages of one"),
         (texts, r"Expected numbers as 'name'"),
         (nothing, "None"),
         (Counts(), r"keeps something between calls\. Take a fourth parameter"),

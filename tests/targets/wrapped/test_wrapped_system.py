@@ -113,7 +113,7 @@ def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) 
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda model, uploads: {"item": model["item"]}, "parts and shapes"),
+        (lambda model, uploads: {"item": model["item"]}, "of shape .*, got none"),
         (lambda model, uploads: {**model, "step": np.array([np.nan])}, "finite numbers as 'step'"),
         (lambda model, uploads: uploads[99], "IndexError"),
         (lambda model, uploads: None, "numbers|arrays"),
@@ -238,3 +238,17 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
 def test_rows_that_are_none_are_refused(rows: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         trained(WrappedSystem(client=away, drops_out=True, rows=rows))
+
+
+def test_shapes_of_messages_that_nobody_sends_are_those_of_a_history_that_the_client_takes() -> (
+    None
+):
+    def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        rng.choice(np.setdiff1d(np.arange(history.n_items), history.items), 1)  # not of all items
+        return history.dense() if len(history) == 1 else None
+
+    profiles = Interactions.of(np.eye(5)[:2] + np.eye(5)[1:3])
+    system = WrappedSystem(client=client, drops_out=True)
+    sent = system.upload(profiles, None, np.random.default_rng(0)).components
+    assert sent["values"].shape == (5,)
+    assert not sent["values"].dense(np.arange(2)).any()
