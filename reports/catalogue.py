@@ -98,9 +98,10 @@ class CatalogueRow(Row):
 
     @model_validator(mode="after")
     def _accuses_nobody_of_what_is_derived(self) -> Self:
-        accused = {self.verdict, self.arithmetic} & {Verdict.VIOLATED, Arithmetic.WRONG}
+        accused = self.verdict is Verdict.VIOLATED or self.arithmetic is Arithmetic.WRONG
         if accused and self.basis is Basis.DERIVED:
-            raise ValueError(f"entry {self.number} is derived, and cannot be {min(accused)}")
+            words = f"{self.verdict or self.arithmetic}"
+            raise ValueError(f"entry {self.number} is derived, and cannot be {words}")
         return self
 
     @property

@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.document import Facts, Passage, Text
 from fedrec_auditor.reports.rows import DemonstrationRow, TrialRow
-from fedrec_auditor.reports.words import number
+from fedrec_auditor.reports.words import CLAIMED, number
 
 
 def summary(rows: Sequence[DemonstrationRow]) -> str:
-    """How many violations were shown, in one sentence."""
-    shown = sum(row.shown for row in rows)
-    return f"Demonstrations: {shown} of {len(rows)} violations shown on the target itself."
+    """How many claims were refuted, and how many derived figures exceeded, in one sentence."""
+    parts = []
+    for word, what in (("claimed", "violations shown"), ("derived", "derived figures exceeded")):
+        rows_of = [row for row in rows if CLAIMED[row.violation.claim.basis] == word]
+        if rows_of:
+            parts.append(f"{sum(row.shown for row in rows_of)} of {len(rows_of)} {what}")
+    return f"Demonstrations: {' and '.join(parts)} on the target itself."
 
 
 def outcome(row: DemonstrationRow) -> str:
@@ -35,7 +39,7 @@ def system(trial: TrialRow) -> str:
 def demonstration_part(row: DemonstrationRow) -> Passage:
     """A violation played on the target itself, and the control that must stay below its claim."""
     facts: tuple[tuple[str, Text], ...] = (
-        *_trial(row.violation, "Claimed", "Measured"),
+        *_trial(row.violation, CLAIMED[row.violation.claim.basis].capitalize(), "Measured"),
         *_trial(row.control, "Control claims", "Control gave"),
     )
     noted = (("Note", row.note),) if row.note else ()

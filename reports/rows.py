@@ -112,9 +112,10 @@ class Finding(Row):
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim has an epsilon, and speaks of the scope and delta in question."""
+        """Whether the claim has an epsilon and speaks of the scope, or of what refutes it there."""
         speaks = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
-        return speaks and not self.outside_model and math.isfinite(self.claim.epsilon)
+        speaks = (speaks and not self.outside_model) or self.verdict is Verdict.VIOLATED
+        return speaks and math.isfinite(self.claim.epsilon)
 
     def without_proof(self, why: str) -> Finding:
         """The finding judged again without its proof; ``why`` goes to its note."""

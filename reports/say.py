@@ -15,8 +15,8 @@ from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import (
     ADJACENCIES,
-    BASES,
     assumption_words,
+    basis_words,
     brief_scope_words,
     delta_words,
     number,
@@ -29,7 +29,7 @@ from fedrec_auditor.reports.words import (
 def claimed(claim: Claim) -> Said:
     """What is claimed, what for, and whose figure it is where it does not stand in the paper."""
     scope = claim.scope
-    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], BASES[claim.basis])
+    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
     if math.isinf(claim.epsilon):
         return Said("no epsilon", about[:2])
     support = (delta_words(claim.delta), *about)

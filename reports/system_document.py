@@ -40,8 +40,8 @@ from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.witness_words import witness_words
 from fedrec_auditor.reports.words import (
-    BASES,
     asked_words,
+    basis_words,
     brief,
     brief_scope_words,
     capitalized,
@@ -154,9 +154,8 @@ def claim_parts(
         papers.add(paper)
         title = "No claim"
         if promised:
-            whose = f", {BASES[claim.basis]}" if BASES[claim.basis] else ""
-            derived = claim.basis is Basis.DERIVED
-            title = f"{'Epsilon' if derived else 'Claim of epsilon'} {number(claim.epsilon)}{whose}"
+            what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
+            title = ", ".join(filter(None, (f"{what} {number(claim.epsilon)}", basis_words(claim))))
         yield Passage(title, (_facts(*facts), *parts))
 
 

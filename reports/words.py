@@ -292,6 +292,13 @@ def question_words(finding: Finding) -> str:
     return ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game, delta)))
 
 
+def basis_words(claim: Claim) -> str:
+    """Whose epsilon it is; empty where the authors print it."""
+    if claim.basis is Basis.COMPUTED and claim.delta:
+        return f"their formula at {delta_words(claim.delta)}, computed here"
+    return BASES[claim.basis]
+
+
 def delta_words(delta: float) -> str:
     """A delta, zero included."""
     return f"delta {number(delta)}"

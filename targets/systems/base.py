@@ -71,8 +71,7 @@ class ScopedClaim:
         epsilon = self.curve(delta)
         statement = f"By the formula of the claim at delta {self.claim.delta:g}, at {delta:g}."
         basis = Basis.weaker(self.claim.basis, Basis.COMPUTED)
-        said = {"epsilon": epsilon, "delta": delta, "statement": statement, "basis": basis}
-        claim = replace(self.claim, **said)
+        claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement, basis=basis)
         return replace(self, claim=claim, delta=delta)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import document_terminal, html, markdown, say
 from fedrec_auditor.reports.anchor import anchors
@@ -29,7 +30,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import SkippedRow
-from fedrec_auditor.reports.system_document import system_document
+from fedrec_auditor.reports.system_document import claim_parts, system_document
 from fedrec_auditor.reports.words import number
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
@@ -227,3 +228,19 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         for sentence in sentences(leak.row.note):
             assert flat(markdown.escape(sentence.rstrip("."))) in text
     assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))
+
+
+def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> None:
+    """Theorem 5 at delta .1 was a "claim of epsilon 1e-09", under "the authors' figure"."""
+    finding = record["dplcf-sp"].headline_finding
+    titles = {}
+    for basis in Basis:
+        claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
+        (part,) = claim_parts([(finding.model_copy(update={"claim": claim}), "")])
+        (name, said), *_ = part.blocks[0].rows
+        titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
+    assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
+    words = "their formula at delta 0.1, computed here"
+    assert titles[Basis.COMPUTED] == (f"Claim of epsilon 1e-09, {words}", "Claimed", words)
+    words = "derived here, not claimed"
+    assert titles[Basis.DERIVED] == (f"Epsilon 1e-09, {words}", "Derived", words)

@@ -136,6 +136,14 @@ def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(whole):
         run(out, ["epsilon=8"])
 
 
+def test_nothing_is_claimed_in_a_scope_that_a_claim_does_not_cover(whole):
+    """The user's row of dplcf-sp had the interaction's epsilon as its claim."""
+    swept, _ = whole
+    units = {(row.kind, row.view.partition(" / ")[0]) for row in swept.rows}
+    assert {unit for kind, unit in units if kind == "claimed"} == {"interaction"}
+    assert ("proved", "user") in units
+
+
 def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
     swept, _ = whole
     for row in swept.overall:

@@ -111,7 +111,7 @@ def test_who_protects_better_hangs_on_a_budget_that_is_not_printed() -> None:
     least, most = of("20f")
     assert least.right == pytest.approx(7_124_530 / (40 * entries))
     assert most.right == pytest.approx(7_124_530 / (60 * entries))
-    assert (least.word, most.word) == (WRONG, RIGHT)
+    assert (least.word, most.word) == (Arithmetic.UNSTATED, RIGHT)  # a reading, nobody's claim
     assert [(depth.claimed, depth.right) for depth in of("20g")] == [(1, 0), (0, 0)]
 
 

@@ -101,7 +101,8 @@ def test_steps_are_those_of_the_loop() -> None:
     assert start == len(found.values)  # who has nothing, or all, trains nothing
 
 
-def test_noise_for_one_step_is_refuted_of_ten() -> None:
+def test_noise_for_one_step_is_exceeded_by_ten() -> None:
+    """It is commented out in the release: nobody claims it, and nobody is refuted."""
     (make,) = DEMONSTRATIONS.values()
     shown = show(
         "uc-fedrec-steps",
@@ -110,7 +111,7 @@ def test_noise_for_one_step_is_refuted_of_ten() -> None:
         quick=False,
         rng=np.random.default_rng(1),
     )
-    assert [finding.verdict for finding in shown.findings] == [Verdict.VIOLATED]
+    assert [finding.verdict for finding in shown.findings] == [Verdict.NO_CLAIM]
     assert shown.row.violation.bound.epsilon > 9.0
 
 
