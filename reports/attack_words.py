@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UsersRow, UtilityRow
 from fedrec_auditor.reports.words import brief, percent
@@ -64,6 +65,15 @@ def beside_words(row: UtilityRow) -> str:
         return "none"
     difference = ends_words(row.baseline.difference)
     return f"{row.baseline.name} {brief(row.baseline.value)}, difference {difference}"
+
+
+def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
+    """The trainings that figures are of: "of this training", or "over 3 trainings"."""
+    counts = sorted({row.trainings for row in rows})
+    if counts[-1] == 1:
+        return "of this training"
+    least = f"{counts[0]} to " if len(counts) > 1 else ""
+    return f"over {least}{counts[-1]} trainings"
 
 
 def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 from fedrec_auditor.reports.anchor import anchors
-from fedrec_auditor.reports.attack_words import got_words, object_words
+from fedrec_auditor.reports.attack_words import got_words, object_words, trainings_words
 from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
@@ -257,7 +257,8 @@ class Glance:
         ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
         if row.gain is not None:
             ends += f", above guessing by {brief(row.gain.ci_low)} to {brief(row.gain.ci_high)},"
-        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence"
+        over = trainings_words([row])
+        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence, {over}"
 
     @property
     def shown(self) -> str:

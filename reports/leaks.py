@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from scipy.special import betainc, betaincinv
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
+from fedrec_auditor.reports.attack_words import trainings_words
 from fedrec_auditor.reports.rows import AttackRow, Contents
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.words import at_most, brief, percent
@@ -57,9 +58,9 @@ class Leak:
         row = self.row
         return (
             f"{row.attack} ({row.vantage}) reaches {row.metric} {brief(row.value)}, at least "
-            f"{brief(self.low)} at {percent(row.confidence)} confidence corrected for "
-            f"{self.rows:,} rows of the system, where {brief(self.baseline)} is guessed without "
-            "the uploads"
+            f"{brief(self.low)} at {percent(row.confidence)} confidence ({trainings_words([row])}; "
+            f"corrected for {self.rows:,} rows of the system), where {brief(self.baseline)} is "
+            "guessed without the uploads"
         )
 
 

@@ -17,6 +17,7 @@ from fedrec_auditor.reports.attack_words import (
     further_words,
     gain_words,
     risk_words,
+    trainings_words,
 )
 from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.document import (
@@ -236,7 +237,7 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
             Said(
                 brief(row.value),
                 _all(
-                    f"{ends_words(row)} at {percent(row.confidence)}",
+                    f"{ends_words(row)} at {percent(row.confidence)}, {trainings_words([row])}",
                     "" if row.gain is None else f"above guessing by {ends_words(row.gain)}",
                     f"at least {brief(leak.low)}, corrected",
                     further_words(row),
@@ -301,10 +302,11 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
 def _map(glance: Glance) -> Passage:
     """Every figure, beside what is guessed."""
     rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
+    over = f" {trainings_words(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
     table = Grid(
-        "With intervals, and the best guess; ↑: above guessing, ↗: little above, corrected for all "
-        "that were tried",
+        f"With intervals{over}, and the best guess; ↑: above guessing, ↗: little above, corrected "
+        "for all that were tried",
         ("Attack, who looks", "Figure", "Value", "Guessed without", "Above it by"),
         tuple(
             (
@@ -364,7 +366,7 @@ def _utility(section: Section) -> Passage:
             for row in rows
         )
         caption = (
-            f"{capitalized(protocol)}: intervals over users of one training, at "
+            f"{capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
             f"{percent(confidence)} confidence, {n:,} tested"
         )
         heads = ("Metric", "Here", "Baseline", "Random", "The paper")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtri
 
-from fedrec_auditor.reports.attack_words import ends_words
+from fedrec_auditor.reports.attack_words import ends_words, trainings_words
 from fedrec_auditor.reports.rows import Baseline, Contents, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import brief
@@ -90,7 +90,7 @@ def utility_line(section: Section, record: Contents) -> str:
     ]
     said = (
         f"{row.metric} {brief(row.value)} {ends_words(row)} "
-        f"({row.protocol}){under}, against {'; '.join(beside)}."
+        f"({row.protocol}; {trainings_words([row])}){under}, against {'; '.join(beside)}."
     )
     return f"{said} {_verdict(section)[1]}".strip()
 

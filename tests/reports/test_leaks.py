@@ -95,7 +95,7 @@ def test_the_worst_leak_is_first_and_named(record: Record) -> None:
     assert all(leak.rows == tried[leak.row.target] for leak in found)
     line = leak_line(record, 0.05)
     assert line.startswith("Worst leak: fcf: membership (server) reaches AUC 1, at least 0.9")
-    assert f"corrected for {tried['fcf']} rows of the system, where 0.5 is guessed" in line
+    assert f"corrected for {tried['fcf']} rows of the system), where 0.5 is guessed" in line
     assert "fmf-ldp" not in {leak.row.target for leak in found}
 
 

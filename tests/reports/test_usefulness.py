@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 
 from fedrec_auditor.reports import html, markdown, terminal
+from fedrec_auditor.reports.attack_words import trainings_words
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.usefulness import (
@@ -33,7 +34,8 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     noisy = utility("fmf-ldp", 0.31, 0.45).model_copy(update={"unprotected": "fcf"})
     said = of(record, noisy, plain)
     assert said == (
-        "HR@10 0.31 [0.28, 0.34] (leave one out, 99 sampled negatives), against 0.1 at random; "
+        "HR@10 0.31 [0.28, 0.34] (leave one out, 99 sampled negatives; of this training), against "
+        "0.1 at random; "
         "0.45 in the paper, under its own conditions; 0.62 without protection (fcf)."
     )
 
@@ -185,3 +187,11 @@ def test_a_record_without_baselines_is_rendered(record: Record) -> None:
     assert all(row.baseline is None for row in record.utility)
     assert not any(shortfall(record[name]) for name in ("fcf", "fmf-ldp"))
     assert 'data-label="Baseline">none</td>' in html.render(record)
+
+
+def test_figures_say_of_how_many_trainings_they_are() -> None:
+    one = utility("fcf", 0.62, 0.66)
+    three = one.model_copy(update={"trainings": 3})
+    assert trainings_words([one, one]) == "of this training"
+    assert trainings_words([three]) == "over 3 trainings"
+    assert trainings_words([one, three]) == "over 1 to 3 trainings"
