@@ -52,6 +52,13 @@ def command(
             "coin of its own.",
         ),
     ] = False,
+    repeats: Annotated[
+        bool,
+        typer.Option(
+            "--repeats",
+            help="Scores that come again are right: each is of a training (or canary) of its own.",
+        ),
+    ] = False,
     curve: Annotated[
         bool,
         typer.Option("--curve", help="Epsilon at several deltas too, all together at confidence."),
@@ -94,10 +101,11 @@ def command(
         estimator=estimator,
         one_run=one_run,
         seed=seed,
+        repeats=repeats,
     )
     shown: Curve = {}
     if curve or renyi:
-        band = CanaryScores.of(found["in_scores"], found["out_scores"]).curve(
+        band = CanaryScores.of(found["in_scores"], found["out_scores"], repeats=repeats).curve(
             confidence=confidence, seed=seed
         )
         deltas = sorted({delta, *_DELTAS}) if curve else ()

@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.games.stated import is_of_others, population_of_clai
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.tracing.prove import NAME, Proof
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
@@ -39,6 +40,7 @@ QUICK = 10
 RESOLVED = 0.1
 """A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
 SAME = "nothing that a canary does makes a difference to its messages"
+_ALPHA = 0.05  # error of a bound, to choose a rule for
 _PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
 
 
@@ -306,6 +308,7 @@ class CanaryGame(ABC):
             statistic=setting.statistic,
             pilot=pilot,
             rng=rng,
+            budget=SampleBudget(draws=2 * runs, delta=setting.scopes[scope][0], alpha=_ALPHA),
             trees=self.trees,
         )
         return worlds, f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.machine.stage import stage
-from fedrec_auditor.auditor.worlds.pilot_rule import Rule, WeightedSum, best_rule
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
+from fedrec_auditor.auditor.worlds.pilot_rule import best_rule, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]
@@ -29,6 +30,11 @@ class Simulation(Protocol):
     @property
     def messages(self) -> int:
         """Of the canary, of all others, and of copies that tell what is expected."""
+        ...
+
+    @property
+    def votes(self) -> int:
+        """How many of the last features are a rule each, and not weighed with others."""
         ...
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
@@ -125,22 +131,22 @@ class Draws:
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
+        budget: SampleBudget,
         trees: bool = False,
     ) -> Worlds:
         """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
 
         The rule is the logistic regression of the world on the features of what is ``seen``, or
-        the ``best_rule`` where ``trees`` are allowed.
+        the ``best_rule`` where ``trees`` are allowed; or one of the simulation's ``votes``, where
+        these promise more within the ``budget``.
         """
         first, second = (
             self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
         )
-        rule: Rule
-        if trees:
-            rule, how = best_rule(first, second)
-            statistic = f"{statistic}, {how}"
-        else:
-            rule = WeightedSum.fitted(first, second)
+        rule, how = rule_or_vote(
+            best_rule if trees else logistic, first, second, self.simulation.votes, budget
+        )
+        statistic = f"{statistic}, {how}" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.features(seen, world, size, stream))

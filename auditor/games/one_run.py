@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class SharedTraining:
     canaries: Canaries
     vantages: tuple[Vantage, ...]
     compute: Compute = DEFAULT
+    votes: ClassVar[int] = 0
 
     @property
     def messages(self) -> int:

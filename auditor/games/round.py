@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.draws import Features
+from fedrec_auditor.auditor.worlds.coordinate_votes import VOTES, CoordinateVotes
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
@@ -25,6 +28,8 @@ STATISTIC = (
 )
 _COPIES = 512  # of the canary's message, for its mean
 _NUMBERS = 1 << 22  # of messages made at once
+_VOTING, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 20, 10.0
+"""Messages of each world from which votes of coordinates are learnt, their numbers and seconds."""
 Read = Callable[[Mapping[str, Component]], projection.Array]
 """What is looked at of messages of which a scope asks for a part only, (n, f)."""
 
@@ -37,7 +42,8 @@ class Rounds:
     before it. Of each feature it is the sum over the rounds of a run. Messages are projected on
     ``along``, what the canary's differs by on average, a component at a time. From the server the
     canary's own messages are seen, and read as ``readings`` say; behind a shuffler all of them,
-    whose sum and largest are looked at; behind secure aggregation the sum.
+    whose sum and largest are looked at; behind secure aggregation the sum. Last come the ``votes``
+    of single coordinates: of a message by ``voters``, of a sum by ``sum_voters``.
     """
 
     target: Target
@@ -48,6 +54,8 @@ class Rounds:
     vantages: tuple[Vantage, ...]
     length: int = 1
     read: Read | None = None
+    voters: Mapping[str, CoordinateVotes] = field(default_factory=dict)
+    sum_voters: Mapping[str, CoordinateVotes] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,11 +73,11 @@ class Rounds:
         if set(vantages) - {Vantage.SERVER}:
             along = projection.directions(target, canary.profiles, broadcast, rng, _COPIES)
         readings: reading.Readings = {}
+        heard = projection.addressed(broadcast, projection.CANARY)
         if Vantage.SERVER in vantages and read is None:
-            heard = projection.addressed(broadcast, projection.CANARY)
             count = reading.copies(target, canary.profiles, heard, rng)
             readings = reading.readings(target, canary.profiles, heard, rng, count)
-        return cls(
+        made = cls(
             target=target,
             canary=canary,
             broadcast=broadcast,
@@ -79,6 +87,13 @@ class Rounds:
             length=length,
             read=read,
         )
+        # Coins of their own: what else is drawn from ``rng`` does not depend on them.
+        return made if read else made._voting(np.random.Generator(_jumped(rng)))
+
+    @property
+    def votes(self) -> int:
+        """How many of the last features are votes."""
+        return 0 if self.read else VOTES
 
     @property
     def messages(self) -> int:
@@ -92,7 +107,9 @@ class Rounds:
         mine = self._sent(self.canary.profiles.take(np.array([world])), rng, size)
         found = {}
         if Vantage.SERVER in self.vantages:
-            found[Vantage.SERVER] = [self._own(mine) if self.read is None else self.read(mine)]
+            found[Vantage.SERVER] = (
+                [self.read(mine)] if self.read else [self._own(mine), self._voted(mine, size)]
+            )
         if set(self.vantages) - {Vantage.SERVER}:
             own = self._projected(mine, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
@@ -105,16 +122,31 @@ class Rounds:
                 for part in sample.values()
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
+            totals = {name: _summed(mine[name], size) for name in self.sum_voters}
+            own = np.zeros((0, size, VOTES))
+            if Vantage.SHUFFLED in self.vantages:
+                own = self._voted(mine, size)[None]
+            shuffled = _of_all(own)
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
                 runs_of = part.stop - part.start
-                theirs = self._projected(self._sent(self.canary.crowd, rng, runs_of), runs_of)
+                others = self._sent(self.canary.crowd, rng, runs_of)
+                theirs = self._projected(others, runs_of)
+                for name, total in totals.items():
+                    total[part] += _summed(others[name], runs_of)
+                if Vantage.SHUFFLED in self.vantages and self.voters:
+                    each = self._voted(others, len(next(iter(others.values()))))
+                    each = each.reshape(-1, runs_of, VOTES)
+                    shuffled[part] = _of_all(np.concatenate([own[:, part], each]))
                 for name, values in theirs.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
-            found[Vantage.AGGREGATE] = list(sums.values())
-            found[Vantage.SHUFFLED] = [*sums.values(), *tops.values()]
+            voted = np.zeros((size, VOTES))
+            for name, voter in self.sum_voters.items():
+                voted += voter(totals[name])
+            found[Vantage.AGGREGATE] = [*sums.values(), voted]
+            found[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
         return {
             str(v): np.column_stack(found[v]).reshape(runs, self.length, -1).sum(axis=1)
             for v in self.vantages
@@ -134,6 +166,49 @@ class Rounds:
             [self.readings[name].features(part, along[name]) for name, part in sent.items()]
         )
 
+    def _voted(self, sent: Mapping[str, Component], size: int) -> projection.Array:
+        """Votes of the coordinates of ``size`` messages, (size, VOTES)."""
+        voted = np.zeros((size, VOTES))
+        for name, voter in self.voters.items():
+            step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
+            for start in range(0, size, step):
+                block = np.arange(start, min(start + step, size))
+                voted[block] += voter(_flat(sent[name], block))
+        return voted
+
+    def _voting(self, rng: np.random.Generator) -> Rounds:
+        """With votes of coordinates, learnt from messages and sums of both worlds, same coins."""
+        heard = projection.addressed(self.broadcast, projection.CANARY)
+        one = self.target.upload(self.canary.profiles.take(np.array([0])), heard, rng, 1).components
+        names = [n for n, part in one.items() if part.kind not in (Kind.REPORTS, Kind.BITS)]
+        numbers = sum(math.prod(one[name].shape) for name in names)
+        linked = {Vantage.SERVER, Vantage.SHUFFLED} & set(self.vantages)
+        voters: dict[str, CoordinateVotes] = {}
+        sum_voters: dict[str, CoordinateVotes] = {}
+        if names and linked:
+            count = self._count(numbers, 2)
+            pair = projection.twins(self.target, self.canary.profiles, heard, rng, count)
+            voters = {
+                name: CoordinateVotes.of(*(_flat(sent[name], np.arange(count)) for sent in pair))
+                for name in names
+            }
+        if names and Vantage.AGGREGATE in self.vantages:
+            users = self.canary.crowd.n_users
+            count = self._count(numbers * (users + 1) // 4, users + 2)
+            pair = projection.twins(self.target, self.canary.profiles, heard, rng, count)
+            crowd = self._sent(self.canary.crowd, rng, count) if users else {}
+            for name in names:
+                rest = _summed(crowd[name], count) if users else 0.0
+                worlds = [_summed(sent[name], count) + rest for sent in pair]
+                sum_voters[name] = CoordinateVotes.of(*worlds)
+        return replace(self, voters=voters, sum_voters=sum_voters)
+
+    def _count(self, numbers: int, messages: int) -> int:
+        """How many messages, or sums of so many ``messages``, of each world to learn from."""
+        seconds = self.target.upload_seconds * messages
+        most = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
+        return int(np.clip(most, reading.FEWEST_COPIES, _VOTING))
+
     def _projected(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
         """Every message's inner product with the direction, (size, users), by component."""
         found = {}
@@ -143,6 +218,33 @@ class Rounds:
                 each = projection.projections(part, self.along[key])
                 found[name] = each.reshape(-1, size).T
         return found
+
+
+def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
+    return np.asarray(part.dense(clients).reshape(len(clients), -1), np.float64)
+
+
+def _summed(part: Component, size: int) -> projection.Array:
+    """Sums over the users of messages in ``size`` runs, (size, d)."""
+    return _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape)).sum(axis=0)
+
+
+def _of_all(votes: projection.Array) -> projection.Array:
+    """Votes of unlinked messages (users, runs, VOTES) together: ratios by both extremes, others by
+    their sums.
+    """
+    if not len(votes):
+        return votes.sum(axis=0)
+    found = votes.sum(axis=0)
+    found[:, 0] = votes[:, :, 0].max(axis=0) + votes[:, :, 0].min(axis=0)
+    return found
+
+
+def _jumped(rng: np.random.Generator) -> np.random.BitGenerator:
+    """Bits far beyond those of ``rng``, which stays where it is."""
+    bits: Any = rng.bit_generator
+    jumped: np.random.BitGenerator = bits.jumped()
+    return jumped
 
 
 def steered(

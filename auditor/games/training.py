@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class Trainings:
     vantages: tuple[Vantage, ...]
     by: Attack | None = None
     compute: Compute = DEFAULT
+    votes: ClassVar[int] = 0
 
     @property
     def messages(self) -> int:

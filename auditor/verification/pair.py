@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.output_distribution import identity
 from fedrec_auditor.auditor.exact.steering import steered
+from fedrec_auditor.auditor.verification.budget import MOST_SAMPLES
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.sampler import Sampler, beginning_again
 
@@ -29,6 +30,7 @@ def pair_from(
     claim: Claim,
     samples: int,
     seed: np.random.SeedSequence,
+    paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MOST_SAMPLES,
 ) -> list[Any]:
     """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
 
@@ -36,39 +38,46 @@ def pair_from(
     larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
     excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
     measured, so many as take no more draws than ``samples`` of each input (8 at the least, of 100
-    draws), and no more once the allowance of ``sampler`` is used up. InputError for a strategy
-    without two different inputs.
+    draws), or than the first pair is ``paced`` to. InputError for a strategy without two different
+    inputs.
     """
     from hypothesis import strategies as st
 
     entropy = int(seed.generate_state(1)[0])
-    draws = min(_SAMPLES, max(_FEWEST, samples // _MOST_PAIRS))
-    most = min(_MOST_PAIRS, max(_FEWEST_PAIRS, samples // draws))
+    allowed: list[int] = []
     scores: dict[Hashable, float] = {}
+
+    def draws() -> int:
+        return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
+
+    def pairs_left() -> bool:
+        if not allowed:
+            return True
+        least = _FEWEST_PAIRS if allowed[0] == samples else 1
+        return len(scores) < min(_MOST_PAIRS, max(least, allowed[0] // draws()))
 
     def score(pair: tuple[Any, Any]) -> float:
         key = identity(pair[0]), identity(pair[1])
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            if len(scores) >= most or (scores and sampler.allowance.used_up):
+            if allowed and len(scores) >= min(
+                _MOST_PAIRS, max(_FEWEST_PAIRS, allowed[0] // draws())
+            ):
                 return -1.0
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.reading(pair, rng, unread=unread)
+                if not allowed:
+                    allowed.append(min(samples, paced(read, pair)))
                 worlds, delta = read.worlds(pair), claim.delta
                 bound = JointBinomial().bound(
-                    worlds, delta=delta, confidence=0.95, samples=draws, rng=rng
+                    worlds, delta=delta, confidence=0.95, samples=draws(), rng=rng
                 )
                 return bound.epsilon
 
-            try:
-                scores[key] = beginning_again(shown)
-            except InputError:
-                if not sampler.allowance.used_up:
-                    raise
-                scores[key] = -1.0 if scores else 0.0
+            scores[key] = beginning_again(shown)
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)

@@ -15,7 +15,6 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import (
     Bound,
-    Side,
     check_confidence,
     check_delta,
 )
@@ -39,7 +38,7 @@ from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verific
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
-    ONE_REPORT,
+    LEAST_TOGETHER,
     Sampler,
     beginning_again,
 )
@@ -56,12 +55,8 @@ Randomizer = Callable[..., Any]
 MOST_INPUTS = 64
 # Answers that are looked at for their form: so small a share of the draws.
 _LOOKS = 50
-# The share of the seconds in which a pair of inputs is looked for, and clocks are.
+# The share of the seconds in which a pair of inputs is looked for.
 _SEARCH = 0.2
-# The share of the seconds in which paths are run.
-_TRACE = 0.2
-# The share of the seconds after which draws are given up.
-_LATE = 1.15
 
 
 def verify_ldp(
@@ -93,16 +88,14 @@ def verify_ldp(
         one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
         streamed, so memory does not grow with them. The checks draw half as many more at most, and
         whoever looks for clocks some hundreds where a call gives many.
-    seconds : what everything may take, about; fewer than ``samples`` are drawn if they would take
-        longer. The first draws are timed and thrown away, and the number of those to come is fixed
-        by that time, before any output is looked at: it does not depend on what will be counted,
-        so a bound holds at its confidence as for a number fixed beforehand, and no error is spent
-        on looks in between. Calls that cost much whatever number they are for are made for more
-        outputs each, up to 512, and the method says so. A callable that slows down, so that they
-        are not made in time, is given up: epsilon is at least 0, INCONCLUSIVE. Its outputs may have
-        set the time, so those missing could only count as wrong guesses, which shows ln(made /
-        missing) at most. Checks that are not done by then are not run. The same seed gives the same
-        answer only where ``samples`` decide.
+    seconds : what draws may take, about; fewer than ``samples`` are drawn if they would take
+        longer. Some draws are timed and thrown away, and the number of those to come is fixed by
+        that time, before any output is looked at: it does not depend on what will be counted, so a
+        bound holds at its confidence as for a number fixed beforehand. From then on no clock is
+        looked at, and all of them are made, however long they take: load changes how many draws
+        there are, which the method says, and the same number by ``samples`` gives the same
+        answer. Calls that cost much whatever number they are for are made for more outputs each, up
+        to 512, and the method says so. Without it no clock is looked at at all.
     trace : whether to run every path of a callable's coins first, which gives its exact epsilon
         from the code; where the code is not followed, and where real draws disagree, outputs are
         sampled, and the check "proof from the code" says why.
@@ -159,7 +152,12 @@ def _verified(
         chosen = _listed(given)
     else:
         chosen = pair_from(
-            budget.within(_SEARCH, sampler), given, claim=claim, samples=draws, seed=search
+            sampler,
+            given,
+            claim=claim,
+            samples=draws,
+            seed=search,
+            paced=lambda read, pair: budget.paced(read, pair, draws, share=_SEARCH, fewest=1)[1],
         )
     traced: OutputDistribution | None = None
     if trace and not fits:
@@ -169,8 +167,8 @@ def _verified(
             chosen,
             delta=delta,
             enough=epsilon,
-            until=budget.until(_TRACE),
-            paced=lambda real, most: budget.real_draws(real, chosen, min(draws, most)),
+            until=math.inf,
+            paced=lambda real, most: (real, budget.paced(real, chosen, min(draws, most))[1]),
             seed=fit,
         )
         fits, traced = (proof.check,), proof.dist
@@ -179,10 +177,10 @@ def _verified(
         inputs=chosen,
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=look,
-        until=budget.until(),
     )
     if traced is not None and proof.bound is not None:
         bound = replace(proof.bound, tight=proof.bound.tight and whole)
+        draws = budget.paced(traced.sampler, chosen, draws)[1]
         found = bound, evidence(sampler=traced.sampler, samples=draws, dist=traced)
     elif dist is not None:
         with suppress(NoCurve):
@@ -195,25 +193,22 @@ def _verified(
         looks = draws // _LOOKS if budget.seconds is None else 0
         looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
         together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        clocks = _clocks(budget.within(_SEARCH, together), chosen, turning, draws)
-        read = together.singly() if clocks.by_call else together
-        planned, slow = draws, ""
+        read, planned, paced = together, draws, ""
         if dist is None:
-            read, planned, slow = budget.paced(read, chosen, draws)
-            if budget.samples is None:
-                width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-                planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+            read, planned, paced = budget.paced(together, chosen, draws)
+        clocks = _clocks(together, chosen, turning, planned * LEAST_TOGETHER // read.least)
+        if clocks.by_call:
+            read = together.singly()
+            if dist is None:
+                read, planned, paced = budget.paced(read, chosen, draws)
+        if dist is None and budget.samples is None:
+            width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
+            planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
         planned = min(planned, budget.most(read))
-        limited = budget.within(_LATE, read)
-        try:
-            bound = _measured(
-                limited, chosen, claim, samples=planned, confidence=confidence, seed=counting
-            )
-            bound = replace(bound, source=f"{bound.source}{slow}")
-        except InputError:
-            if not limited.allowance.used_up:
-                raise
-            bound = _nothing(limited, delta, confidence)
+        bound = _measured(
+            read, chosen, claim, samples=planned, confidence=confidence, seed=counting
+        )
+        bound = replace(bound, source=f"{bound.source}{paced}")
         if read.opaque and bound.epsilon == 0:
             bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
         return bound, evidence(
@@ -234,7 +229,7 @@ def _verified(
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> Clocks:
-    """The clocks in calls for many outputs; none where there is no column, or no time to look."""
+    """The clocks in calls for many outputs; none where there is no column."""
     with suppress(InputError):
         if sampler.sized:
             return clocks_of(sampler, inputs, seed, draws)
@@ -264,23 +259,6 @@ def _measured(
                 rng=rng,
             ).bound
     raise AssertionError("shapes are words, which have one shape")
-
-
-def _nothing(sampler: Sampler, delta: float, confidence: float) -> Bound:
-    """What holds of any randomizer: all that may be said where the planned draws were not made.
-
-    To count those that were made would be to stop at a time that they themselves may have set.
-    """
-    return Bound(
-        epsilon=0.0,
-        delta=delta,
-        side=Side.LOWER,
-        scope=ONE_REPORT,
-        source="nothing: the seconds were over before the draws that they were to allow",
-        confidence=confidence,
-        samples=int(sampler.allowance.used),
-        largest=0.0,
-    )
 
 
 def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:

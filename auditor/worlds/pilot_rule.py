@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds.estimators.parts import logistic_regression
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.parts.learned_scores import boosted
+from fedrec_auditor.auditor.worlds.estimators.parts.rule_selection import candidate_rules
+from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number
 from fedrec_auditor.auditor.worlds.rounding import rounded
 
 Rule = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -18,6 +21,12 @@ _MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
 _FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
 _FEWEST, _SURE = 100, 2.0  # pilot runs of a world of which trees can learn, and errors
 _LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
+_CLEARLY = 1.1  # times the bound that is expected of the fitted rule
+_VOTES = (
+    "by the shape of their noise",
+    "by values and grids of one world only",
+    "by numbers outside of the range of one world",
+)
 _ROUNDING = 1e-3  # deviation of a whitened feature over both worlds, less is nothing but rounding
 
 
@@ -34,6 +43,52 @@ def best_rule(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[
     if _trees_win(first, second):
         return boosted(first, second), "weighed by gradient-boosted trees"
     return WeightedSum.fitted(first, second), "weighed by a logistic regression"
+
+
+def logistic(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[Rule, str]:
+    """The logistic regression of the world on features, which needs no word."""
+    return WeightedSum.fitted(first, second), ""
+
+
+def rule_or_vote(
+    fitted: Callable[..., tuple[Rule, str]],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    votes: int,
+    budget: SampleBudget,
+) -> tuple[Rule, str]:
+    """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of them.
+
+    A vote is a rule as it is, of which nothing is fitted here. It is taken where the second half of
+    the runs promises a clearly larger bound of it than of the rule that the first half gives.
+    """
+    rest = first.shape[1] - votes
+
+    def weighed(rows: slice) -> tuple[Rule, str]:
+        rule, how = fitted(first[rows, :rest], second[rows, :rest])
+        return (lambda features: rule(features[:, :rest])), how
+
+    half = min(len(first), len(second)) // 2
+    judged = [each[half:] for each in (first, second)]
+
+    def expected(rule: Rule) -> float:
+        number = Number("vote", lambda x: x)
+        found = candidate_rules(number, rule(judged[0]), rule(judged[1]), budget)
+        return max((bound for bound, _ in found), default=0.0)
+
+    tried = [
+        (expected(_column(rest + place)), place)
+        for place in range(votes)
+        if np.ptp(np.concatenate(judged)[:, rest + place])
+    ]
+    most, place = max(tried, key=lambda each: each[0], default=(0.0, 0))
+    if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0]):
+        return weighed(slice(None))
+    return _column(rest + place), f"of which the votes of coordinates tell most, {_VOTES[place]}"
+
+
+def _column(place: int) -> Rule:
+    return lambda features: rounded(features[:, place])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -62,34 +61,15 @@ def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
 
 
 class UsedUp(InputError):
-    """No more outputs may be drawn, or the time is over: it says nothing of the randomizer."""
+    """No more outputs may be drawn: it says nothing of the randomizer."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How many more outputs may be drawn, of ``most``, and until when (``time.perf_counter``).
-
-    ``UsedUp`` once either is.
-    """
+    """How many more outputs may be drawn, of ``most``; ``UsedUp`` once none may."""
 
     most: float = math.inf
-    until: float = math.inf
     used: int = 0
-
-    @property
-    def left(self) -> float:
-        """How many more, infinitely many if nothing bounds them."""
-        return self.most - self.used
-
-    @property
-    def used_up(self) -> bool:
-        """Whether nothing is left, or no time."""
-        return self.left <= 0 or self.late
-
-    @property
-    def late(self) -> bool:
-        """Whether the time is over."""
-        return time.perf_counter() > self.until
 
     def spend(self, outputs: int) -> None:
         """Count so many more."""
@@ -99,8 +79,6 @@ class Allowance:
                 f"Expected more than the {self.most:,} draws that are its share, which is too few "
                 "for it. Raise samples, or seconds."
             )
-        if self.late:
-            raise UsedUp("Expected more time than was left of seconds. Raise them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +128,6 @@ class Sampler:
             return self._called(value, rng, size)
         answers = []
         for _ in range(size):
-            self.allowance.spend(0)  # it may be late by now
             try:
                 answers.append(self._called(value, rng))
             except UnreadForm as error:
@@ -294,9 +271,9 @@ class Sampler:
         many = self.call
         return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
 
-    def allowed(self, most: float, until: float = math.inf) -> Sampler:
-        """The same randomizer for ``most`` outputs in all, and ``until`` then."""
-        return replace(self, allowance=Allowance(most, until))
+    def allowed(self, most: float) -> Sampler:
+        """The same randomizer for ``most`` outputs in all."""
+        return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:
         """The same randomizer, of whose outputs only the shape is shown, as a word.

@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThreshold
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
 from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun, with_coins
+from fedrec_auditor.auditor.worlds.repeats import check_repeats
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 
 CANARY_USER = Scope(
@@ -85,11 +86,15 @@ class CanaryScores(_Scores):
         out_scores: ArrayLike,
         in_ids: ArrayLike | None = None,
         out_ids: ArrayLike | None = None,
+        *,
+        repeats: bool = False,
     ) -> Self:
-        """Scores from arrays or lists; see above."""
+        """Scores from arrays or lists; see above, and ``from_scores`` for ``repeats``."""
         inside = _checked(in_scores, in_ids, "the canary in", FEWEST_SAMPLES)
         outside = _checked(out_scores, out_ids, "the canary out", FEWEST_SAMPLES)
         _check_alike(inside, outside, in_ids, out_ids)
+        if not repeats:
+            check_repeats(inside, outside)
         return cls(inside=inside, outside=outside)
 
     @property
@@ -177,6 +182,8 @@ class OneRunScores(_Scores):
         included: ArrayLike,
         ids: ArrayLike | None = None,
         coin_ids: ArrayLike | None = None,
+        *,
+        repeats: bool = False,
     ) -> Self:
         """Scores, and coins in the same order; or in any order, if both come with identifiers.
 
@@ -205,6 +212,8 @@ class OneRunScores(_Scores):
                 f"Expected canaries included by fair coins, got {count} of {len(coins)} included. "
                 "Toss a fair coin for each canary."
             )
+        if not repeats and coins.any() and not coins.all():
+            check_repeats(array[coins], array[~coins])
         return cls(scores=array, included=coins)
 
     @classmethod
@@ -214,6 +223,8 @@ class OneRunScores(_Scores):
         out_scores: ArrayLike,
         in_ids: ArrayLike | None = None,
         out_ids: ArrayLike | None = None,
+        *,
+        repeats: bool = False,
     ) -> Self:
         """From the scores of included canaries, and of the others; see ``of``.
 
@@ -228,7 +239,7 @@ class OneRunScores(_Scores):
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
         coins = np.repeat([True, False], [len(inside), len(outside)])
-        return cls.of(np.concatenate([inside, outside]), coins, ids, ids)
+        return cls.of(np.concatenate([inside, outside]), coins, ids, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
         """The two histories of a canary, of which the coins chose."""
@@ -252,6 +263,7 @@ def from_scores(
     one_run: bool = False,
     scope: Scope = CANARY_USER,
     seed: int = 0,
+    repeats: bool = False,
 ) -> Bound:
     """A lower bound on epsilon from scores with a canary in, (n, *shape), and without, (m, *shape).
 
@@ -267,8 +279,12 @@ def from_scores(
     was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses",
     "trade-off" or "gaussian-trade-off".
 
-    InputError for NaN, other than numbers, too few scores, identifiers that come twice, and a delta
-    or confidence that is none.
+    Scores that come again as those of no independent trainings do are refused, see
+    ``check_repeats``: of one that was logged in several epochs. With ``repeats`` they are taken for
+    scores of trainings of their own.
+
+    InputError for NaN, other than numbers, too few scores, such repeats, identifiers that come
+    twice, and a delta or confidence that is none.
 
     >>> rng = np.random.default_rng(2)
     >>> bound = from_scores(rng.random(10_000) < 0.73, rng.random(10_000) < 0.27)
@@ -276,7 +292,7 @@ def from_scores(
     at least 0.96, and in truth 0.99
     """
     kind = OneRunScores.of_sides if one_run else CanaryScores.of
-    return kind(in_scores, out_scores, in_ids, out_ids).bound(
+    return kind(in_scores, out_scores, in_ids, out_ids, repeats=repeats).bound(
         delta=delta, confidence=confidence, estimator=estimator, scope=scope, seed=seed
     )
 

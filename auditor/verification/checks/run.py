@@ -30,7 +30,7 @@ def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     """Look for what no ratio of probabilities shows; the same names in the same order always.
 
     At most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check
-    that cannot look, or does not finish by its share of draws and of time, is "not run", whatever
+    that cannot look, or does not finish by its share of draws, is "not run", whatever
     it saw, and says why. Each accuses a randomizer that keeps its claim with probability
     ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of the values put
     out: where one tells inputs apart, the check says what epsilon that shows. Types and the

@@ -1,8 +1,7 @@
-"""What checks look at: one randomizer under one claim, and one budget of draws and of time."""
+"""What checks look at: one randomizer under one claim, and one budget of draws."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,9 +41,9 @@ class SharedEvidence:
     """A randomizer under a claim, and what checks may draw of it for each of ``inputs``.
 
     ``SHARE`` times the ``samples`` of the measurement are drawn for each input at most, of which a
-    check has its own part of ``SHARES``, and none after ``until`` (``time.perf_counter``). ``dist``
-    are the output probabilities that the randomizer claims, if it claims any. ``together`` draws
-    many outputs a call where ``sampler`` draws them singly, as they share ``clocks``.
+    check has its own part of ``SHARES``. ``dist`` are the output probabilities that the randomizer
+    claims, if it claims any. ``together`` draws many outputs a call where ``sampler`` draws them
+    singly, as they share ``clocks``.
     """
 
     sampler: Sampler
@@ -52,7 +51,6 @@ class SharedEvidence:
     claim: ClaimUnderTest
     seed: np.random.SeedSequence
     samples: int
-    until: float = math.inf
     dist: OutputDistribution | None = None
     together: Sampler | None = None
     clocks: tuple[int, ...] = ()
@@ -63,9 +61,9 @@ class SharedEvidence:
         return dict(zip(SHARES, self.seed.spawn(len(SHARES)), strict=True))
 
     def within(self, share: float, sampler: Sampler | None = None) -> Sampler:
-        """The sampler, confined to a share of the draws and to the time."""
+        """The sampler, confined to a share of the draws."""
         most = max(2, int(share * SHARE * self.samples * len(self.inputs)))
-        return (sampler or self.sampler).allowed(most, self.until)
+        return (sampler or self.sampler).allowed(most)
 
     def own(self, check: str) -> Sampler:
         """The sampler, confined to what a check may draw for itself."""

@@ -32,7 +32,9 @@ from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, openi
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
+from fedrec_auditor.auditor.worlds.coordinate_votes import VOTES
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.pilot_rule import WeightedSum
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
@@ -65,7 +67,13 @@ def bound(
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = Draws(simulation=simulation, name="test", chunk=20, store=store or Memory()).worlds(
-        ("in", "out"), USER, seen=str(seen), statistic="a rule", pilot=20, rng=first
+        ("in", "out"),
+        USER,
+        seen=str(seen),
+        statistic="a rule",
+        pilot=20,
+        rng=first,
+        budget=SampleBudget(draws=2 * runs, delta=delta, alpha=0.05),
     )
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
@@ -288,7 +296,8 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = Rounds.of(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
-    assert features["shuffled"].shape == (7, 1)
+    assert features["shuffled"].shape == (7, 1 + VOTES)
+    assert not features["shuffled"][:, 1:].any()
     assert features["server"].shape[1] > 1  # whose reports these are is seen
 
 
@@ -305,13 +314,15 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     read = rounds.readings["gradient"]
     own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.apart / read.variance)
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
-    np.testing.assert_allclose(features["aggregate"], np.full((2, 1), values.sum()))
+    np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2
-    np.testing.assert_allclose(features["shuffled"], both)
+    np.testing.assert_allclose(features["shuffled"][:, :2], both)
 
 
 class _Counted:
     """A simulation that counts its runs."""
+
+    votes = 0
 
     def __init__(self) -> None:
         self.runs = 0

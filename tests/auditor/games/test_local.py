@@ -32,6 +32,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -322,6 +323,8 @@ def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
 class _Ring:
     """Two features of either world: inside a ring, or outside, which no weighted sum tells."""
 
+    votes = 0
+
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         rng = np.random.default_rng(seed)
         angle = rng.uniform(0, 2 * np.pi, size)
@@ -331,6 +334,8 @@ class _Ring:
 
 class _Shifted:
     """Normal features, one of them shifted: which a weighted sum tells best."""
+
+    votes = 0
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         values = np.random.default_rng(seed).normal(0, 1, (size, 5))
@@ -347,6 +352,7 @@ def test_trees_are_taken_where_they_tell_more(simulation: Any, trees: bool) -> N
         statistic="numbers",
         pilot=400,
         rng=np.random.default_rng(0),
+        budget=SampleBudget(draws=2_000, delta=0.0, alpha=0.05),
         trees=True,
     )
     assert ("trees" in worlds.statistic) is trees

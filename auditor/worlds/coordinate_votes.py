@@ -1,0 +1,233 @@
+"""Votes of single coordinates for one of two worlds: by the shape of noise, and by values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+VOTES = 3
+"""Numbers of votes: a log-likelihood ratio, values of one world only, and numbers beyond a range.
+"""
+# Coordinates whose noise is looked at, and residuals that tell its shape.
+_MOST, _RESIDUALS = 1024, 1 << 18
+# Errors beyond which a difference between two worlds is not by chance.
+_SURE = 4.5
+# Differences below this share of a number's size are rounding: of doubles, and of single floats.
+_ROUNDING, _SINGLE = 1e-9, 2.0**-22
+# The share of messages that give a value which is an atom, at least so many; messages that show a
+# grid, and how far from it, in steps, numbers may lie.
+_ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
+# How much rarer an atom of one world must be in the other.
+_RARER = 8
+# A range ends as far beyond the last value as the value so many before it lies from the last.
+_BEFORE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseShape:
+    """The logarithm of a density, (k,) at increasing ``points``, linear between, from ``low`` to
+    ``high``; ``floor`` elsewhere.
+    """
+
+    points: Matrix
+    logs: Matrix
+    low: float
+    high: float
+    floor: float
+
+    @classmethod
+    def of(cls, residuals: Matrix) -> NoiseShape:
+        """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
+        ordered = np.sort(residuals)
+        n, low, high = len(ordered), float(ordered[0]), float(ordered[-1])
+        tail = np.geomspace(1, max(2, n / 16), 16, endpoint=False)
+        half = np.concatenate([[0], tail, np.linspace(n / 16, n / 2, 12)[:-1]]).astype(int)
+        ranks = np.unique(np.concatenate([half, n - 1 - half]).clip(0, n - 1))
+        edges, first = np.unique(ordered[ranks], return_index=True)
+        widths = np.maximum(np.diff(edges), 1e-300)
+        counts = np.diff(ranks[first])
+        floor = -np.log(n + 1.0) - np.log(max(high - low, 1e-300))
+        logs = np.maximum(np.log(np.maximum(counts, 0.5) / (n * widths)), floor)
+        return cls((edges[1:] + edges[:-1]) / 2, logs, low, high, floor)
+
+    def log(self, z: Matrix) -> Matrix:
+        """The logarithm of the density at ``z``."""
+        inside = (z >= self.low) & (z <= self.high)
+        return np.where(inside, np.interp(z, self.points, self.logs), self.floor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateVotes:
+    """What single coordinates of a message say for the first of two worlds and against the second.
+
+    Learnt from messages of both, not from those that are judged. ``noisy`` (k,) are the coordinates
+    whose noise has one ``shape`` around ``centers`` (2, k) in units of ``scales`` (2, k), and stays
+    within ``low`` and ``high`` (2, k). ``atoms`` (2, 2, d) are values that come again and again in
+    a world, NaN for none; on a grid of ``steps`` (2, d), 0 for none, numbers lie at ``phases``.
+    """
+
+    noisy: NDArray[np.intp]
+    centers: Matrix
+    scales: Matrix
+    low: Matrix
+    high: Matrix
+    shape: NoiseShape | None
+    atoms: Matrix
+    steps: Matrix
+    phases: Matrix
+
+    @classmethod
+    def of(cls, first: Matrix, second: Matrix) -> CoordinateVotes:
+        """From messages (n, d) of either world, from the same coins if they can be.
+
+        Coins that do the same in both worlds cancel in the difference of the centers. What differs
+        by no more than chance makes differ between two halves is left out.
+        """
+        worlds = np.stack([first, second])
+        halves = worlds[:, 0::2], worlds[:, 1::2]
+        size = np.abs(worlds).max(axis=(0, 1)) + 1e-300
+        spread = worlds.std(axis=1)
+        varies = (spread > _ROUNDING * size).all(axis=0)
+        unit = np.where(varies, spread.mean(axis=0), np.inf)
+        tried = [[_center(kind, part) for part in halves] for kind in range(3)]
+        errors = [_root_mean((one - other) / unit) for one, other in tried]
+        kind = int(np.argmin(errors))
+        one, other = tried[kind]
+        centers = _center(kind, worlds)
+        apart = (centers[0] - centers[1]) / unit
+        chance = _root_mean(((one[0] - one[1]) - (other[0] - other[1])) / unit) / 2
+        logs = [np.log(np.maximum(part.std(axis=1), 1e-300)) for part in (*halves, worlds)]
+        ratios = [each[0] - each[1] for each in logs]
+        wider = np.abs(ratios[2]) > _SURE * _root_mean(ratios[0][varies] - ratios[1][varies]) / 2
+        wider &= varies & (np.abs(ratios[2]) > _ROUNDING)
+        differs = varies & (np.abs(apart) > _SURE * chance + _ROUNDING * size / unit)
+        strength = np.where(differs | wider, np.abs(apart) + wider * np.abs(ratios[2]), 0.0)
+        noisy = np.sort(np.argsort(-strength, kind="stable")[:_MOST])
+        noisy = noisy[strength[noisy] > 0]
+        pooled = np.sqrt((spread**2).mean(axis=0))
+        scales = np.where(wider, spread, pooled)[:, noisy]
+        # Centers of one half, residuals of the other: so the shape is blurred as centers err.
+        crossed = [
+            (part[:, :, noisy] - center[:, None, noisy]) / scales[:, None]
+            for part, center in zip(halves, (other, one), strict=True)
+        ]
+        residuals = np.concatenate([each.ravel() for each in crossed])
+        residuals = residuals[:: max(1, len(residuals) // _RESIDUALS)]
+        low, high = _ends(worlds[:, :, noisy])
+        steps, phases = _grids(worlds, size)
+        return cls(
+            noisy=noisy,
+            centers=centers[:, noisy],
+            scales=scales,
+            low=low,
+            high=high,
+            shape=NoiseShape.of(residuals) if len(noisy) else None,
+            atoms=_atoms(worlds, size),
+            steps=steps,
+            phases=phases,
+        )
+
+    def __call__(self, messages: Matrix) -> Matrix:
+        """Votes (n, ``VOTES``) of ``messages`` (n, d): see there."""
+        out = np.zeros((len(messages), VOTES))
+        if self.shape is not None:
+            x = messages[:, self.noisy]
+            densities = [
+                self.shape.log((x - center) / scale) - np.log(scale)
+                for center, scale in zip(self.centers, self.scales, strict=True)
+            ]
+            out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
+            beyond = [((x < low) | (x > high)).sum(axis=1) for low, high in self._ranges]
+            out[:, 2] = beyond[1] - beyond[0]
+        for sign, atoms in zip((1.0, -1.0), self.atoms, strict=True):
+            for atom in atoms:
+                alone = np.flatnonzero(~np.isnan(atom))
+                out[:, 1] += sign * _near(messages[:, alone], atom[alone]).sum(axis=1)
+        on = [self._on_grid(world, messages) for world in (0, 1)]
+        out[:, 1] += on[0] - on[1]
+        return out
+
+    @property
+    def _ranges(self) -> list[tuple[Matrix, Matrix]]:
+        return list(zip(self.low, self.high, strict=True))
+
+    def _on_grid(self, world: int, messages: Matrix) -> Matrix:
+        """How many coordinates lie on the world's grid, of those where the other has another."""
+        (step, other), (phase, others) = (
+            (each[world], each[1 - world]) for each in (self.steps, self.phases)
+        )
+        finest = np.minimum(step, np.where(other > 0, other, np.inf))
+        moved = np.abs(_off(phase - others, np.maximum(finest, 1e-300))) > 4 * _NEAR
+        own = np.flatnonzero((step > 0) & ((other == 0) | moved | (step > 1.5 * other)))
+        off = _off(messages[:, own] - phase[own], step[own])
+        return np.asarray((np.abs(off) < _NEAR).sum(axis=1), float)
+
+
+def _center(kind: int, worlds: Matrix) -> Matrix:
+    """Mean, median or middle of the range of messages (worlds, n, d), (worlds, d)."""
+    if kind == 2:
+        return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
+    return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
+
+
+def _root_mean(values: Matrix) -> float:
+    return float(np.sqrt((values**2).mean())) if values.size else 0.0
+
+
+def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
+    """Where numbers of messages (2, n, k) end in either world, (2, k) each."""
+    k = min(_BEFORE, worlds.shape[1] // 2)
+    rows = np.partition(
+        worlds, sorted({0, k, worlds.shape[1] - k - 1, worlds.shape[1] - 1}), axis=1
+    )
+    slack = _ROUNDING * np.abs(worlds).max(axis=1)
+    return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
+
+
+def _near(x: Matrix, value: Matrix) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(x - value) <= _ROUNDING * np.abs(value) + 1e-300)
+
+
+def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
+    """The least and the largest value that comes again and again, (2, 2, d), NaN where none does.
+
+    And hardly ever in the other world: one that does by chance speaks for neither.
+    """
+    ordered = np.sort(worlds, axis=1)
+    n = worlds.shape[1]
+    often = max(_FEWEST, round(_ATOM * n))
+    if n < often:
+        return np.full((2, 2, worlds.shape[2]), np.nan)
+    start = ordered[:, : n - often + 1]
+    atom = ordered[:, often - 1 :] - start <= _ROUNDING * size
+    ends = atom.argmax(axis=1), start.shape[1] - 1 - atom[:, ::-1].argmax(axis=1)
+    found = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
+    both = np.where(atom.any(axis=1)[:, None], np.stack(found, axis=1), np.nan)
+    times = np.stack(
+        [_near(worlds[::-1], each[:, None]).sum(axis=1) for each in both.swapaxes(0, 1)]
+    )
+    return np.where(times.swapaxes(0, 1) * _RARER > often, np.nan, both)
+
+
+def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:
+    """Steps of the grids on which coordinates lie in either world, and a point of each, (2, d)."""
+    unit = size * _SINGLE
+    base = worlds[:, :1]
+    whole = np.rint((worlds[:, :_GRIDDED] - base) / unit)
+    gaps = np.diff(np.sort(whole, axis=1), axis=1)
+    least = np.where(gaps > 0, gaps, np.inf).min(axis=1)
+    reach = whole.max(axis=1) - whole.min(axis=1)
+    count = np.rint(reach / least)
+    step = np.where(count > 0, reach / np.maximum(count, 1), np.inf) * unit
+    off = _off(worlds - base, step[:, None])
+    fits = (np.abs(off) < _NEAR).all(axis=1) & (least > 2 / _NEAR) & np.isfinite(step)
+    return np.where(fits, step, 0.0), base[:, 0]
+
+
+def _off(x: Matrix, step: Matrix) -> Matrix:
+    """How far ``x`` is from a multiple of ``step``, in steps; 0 of infinite ones."""
+    steps = x / step
+    return np.asarray(steps - np.rint(steps))
