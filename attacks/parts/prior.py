@@ -20,6 +20,7 @@ from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
 _HALVINGS = 16  # down to the share of one user in 60,000
+_STEPS, _TURNS, _LEAST = 20, 5, 1e-3
 _WEIGHT = 0.5  # observations of the overall share
 
 
@@ -52,13 +53,39 @@ def prior(
     items, activity = evidence.items if known is None else known, evidence.activity
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -SURE, SURE).astype(np.float32)
-        overall = _share(ratio.reshape(1, -1), 0.5)
         if items is None:
+            overall = _share(ratio.reshape(1, -1), 0.5)
             items = logit(_share(ratio.T, overall[0]))
         if activity is None:
-            own = _share(ratio, overall[0])
-            activity = np.log(own / own.mean())
+            activity = _activity(ratio, items, population=known is not None)
     return items, activity
+
+
+def _activity(
+    ratio: NDArray[np.float32], items: NDArray[np.float64], *, population: bool
+) -> NDArray[np.float64]:
+    """What each user's activity adds to the log-odds of ``items`` (M,): (n,).
+
+    Normal over users, of a mean and variance that all evidence tells: a user of whom little is told
+    is like others. Expectation maximisation; what evidence leaves open is counted as by Louis 1982.
+    """
+    activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
+    for _ in range(_STEPS):
+        prior = (items + activity[:, None]).astype(np.float32)
+        before, after = expit(prior), expit(prior + ratio)
+        curve = np.sum(before * (1 - before), axis=1, dtype=np.float64)
+        gain = np.sum(after - before, axis=1, dtype=np.float64)
+        open_ = np.sum(after * (1 - after), axis=1, dtype=np.float64)
+        step = (gain - (activity - mean) / variance) / (curve + 1 / variance)
+        activity += step.clip(-1, 1)
+        mean = -variance / 2 if population else float(activity.mean())
+        doubt = 1 / (np.maximum(curve - open_, 0) + 1 / variance)
+        variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_LEAST, 1))
+    for _ in range(_TURNS if population else 0):  # no more items are met than is known
+        after = expit((items + activity[:, None]).astype(np.float32) + ratio)
+        most = (1 + len(ratio) ** -0.5) * len(ratio) * float(expit(items).sum())
+        activity -= max(float(np.log(after.sum(dtype=np.float64) / most)), 0.0)
+    return activity
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
+from scipy.special import betainc, expit
 
 from fedrec_auditor.attacks.parts.model_messages import ModelMessages
 
@@ -21,7 +21,7 @@ _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a
 _STEPS = 30
 LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
 _CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
-_TINY = 1e-30
+_LEAST, _TINY = 1e-3, 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ def places(
     common: NDArray[np.int64],
     users: NDArray[np.int64],
     vectors: Floats | None = None,
+    popular: Floats | None = None,
 ) -> Places | None:
     """Of ``common`` and of other ``users`` (ascending), by what ``common`` ones tell together.
 
@@ -58,13 +59,17 @@ def places(
     """
     asked = np.union1d(common, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
+    shared = _shared(rounds, common, popular)
+    turns = np.zeros((*shared.shape, width), dtype=np.float32)
+    for place in np.ndindex(shared.shape[:2]):
+        turns[place] = _rotation(shared[place], shared[0, place[1]])
     grams = np.zeros((len(asked), 2, width, width), dtype=np.float32)
     counts = np.zeros(len(asked))
-    for sent in rounds:
+    for sent, turn in zip(rounds, turns, strict=True):
         for whose, change, _ in sent.changes_of(asked):
             rows = scored(change)
             for half in (0, 1):
-                part = rows[:, half::2]
+                part = rows[:, half::2] @ turn[half]
                 grams[whose, half] += part.transpose(0, 2, 1) @ part
             counts[whose] += change.any(axis=(1, 2))
     told = np.isin(asked, common) & (counts > 0)
@@ -81,7 +86,7 @@ def places(
     for half, other in ((0, 1), (1, 0)):  # of half of the rows, by the others
         mean = pooled[other] / sizes[other] / noise
         common_ways, along[:, half] = _directions(
-            grams[:, other].astype(np.float64), counts * sizes[other], mean, told
+            grams[:, other].astype(np.float64), counts * sizes[other], mean, told, shared[0, other]
         )
         signed &= common_ways
     along[:, 1] *= _sign(np.einsum("nd,nd->n", along[:, 0], along[:, 1]))[:, None]
@@ -89,11 +94,74 @@ def places(
         both = along.sum(axis=1)
         main = np.linalg.eigh(both.T @ both)[1][:, -1]
         along *= _sign(both @ main)[:, None, None]
-    ends = None if vectors is None else _ends(along.sum(axis=1), vectors, signed)
+    mean = np.einsum("rhde,nhe->nd", turns[:, ::-1], along)
+    ends = None if vectors is None else _ends(mean, vectors, signed)
     if ends is not None:
         along *= ends[:, None, None]
-    found = _placed(rounds, asked, along / np.sqrt(noise), told)
+    found = _placed(rounds, turns, asked, along / np.sqrt(noise), told)
     return None if found is None else Places(*found, signed, ends is not None)
+
+
+def _shared(
+    rounds: Sequence[ModelMessages], users: NDArray[np.int64], items: Floats | None
+) -> Floats:
+    """The direction in which own items of all users go, (R, 2, d), as even and odd rows show it.
+
+    A model that learns turns it: as many consecutive rounds as bring a message per user have one.
+    It is in the span of the eigenvectors of the mean Gram matrix that noise does not reach. The
+    mean row of an item grows with the share of users who met it, so that regression on the known
+    shares gives the direction; without them it is the strongest eigenvector. Length 0 if there is
+    none.
+    """
+    count, width = rounds[0].component.shape
+    first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
+    groups = np.unique(first, return_inverse=True)[1] * (items is not None)
+    grams = np.zeros((groups[-1] + 1, 2, width, width))
+    sums, sizes = np.zeros((groups[-1] + 1, count, width)), np.zeros(groups[-1] + 1)
+    for group, sent in zip(groups, rounds, strict=True):
+        for _, change, _ in sent.changes_of(users):
+            rows = scored(change)
+            sums[group] += rows.sum(axis=0)
+            sizes[group] += np.count_nonzero(change.any(axis=(1, 2)))
+            for half in (0, 1):
+                part = rows[:, half::2].reshape(-1, width)
+                grams[group, half] += part.T @ part
+    if len(grams) > 1:  # and of all rounds together
+        grams, sums, sizes = (np.concatenate([x, x.sum(axis=0, keepdims=True)]) for x in (grams, sums, sizes))
+    ways, doubts = np.zeros((len(grams), 2, width)), np.zeros((len(grams), 2))
+    for group, half in np.ndindex(ways.shape[:2]):
+        rows = max(sizes[group], 1) * len(sums[group, half::2])
+        values, basis = np.linalg.eigh(grams[group, half] / rows)
+        noise = max(float(np.median(values)), _TINY)
+        kept = values > noise * _edge(np.array(width / rows), np.array(rows))
+        profile = sums[group, half::2] @ basis / max(sizes[group], 1)
+        profile -= profile.mean(axis=0)
+        if items is None:
+            slope = np.eye(width)[-1]
+        else:
+            shares = expit(items[half::2])
+            shares -= shares.mean()
+            total = max(float(shares @ shares), _TINY)
+            slope = shares @ profile / total
+            error = np.mean((profile - shares[:, None] * slope) ** 2, axis=0) / total
+            doubts[group, half] = np.sqrt(error @ kept / max(float(slope**2 @ kept), _TINY))
+            slope *= np.maximum(1 - error / np.maximum(slope**2, _TINY), 0)
+            slope = slope if (slope * kept).any() else np.eye(width)[-1]
+        ways[group, half] = basis @ (slope * kept)
+        ways[group, half] /= max(np.linalg.norm(ways[group, half]), _TINY)
+    away = np.linalg.norm(ways - ways[-1], axis=2)
+    turned = away > LUCK * (doubts + doubts[-1])
+    return np.where(turned[..., None], ways, ways[-1])[groups]
+
+
+def _rotation(way: Floats, to: Floats) -> Floats:
+    """The rotation (d, d) that takes rows along the unit vector ``way`` to those along ``to``."""
+    both = way + to
+    if not way.any() or not to.any():
+        return np.eye(len(way))
+    if both @ both < _TINY:
+        return -np.eye(len(way))
+    return np.eye(len(way)) - 2 * np.outer(both, both) / (both @ both) + 2 * np.outer(way, to)
 
 
 def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
@@ -114,16 +182,17 @@ def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
 
 def _placed(
     rounds: Sequence[ModelMessages],
+    turns: NDArray[np.float32],
     asked: NDArray[np.int64],
     along: Floats,
     told: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
     owners, parts = [], []
-    for sent in rounds:
+    for sent, turn in zip(rounds, turns, strict=True):
         for whose, change, _ in sent.changes_of(asked):
             rows, moved = scored(change), change.any(axis=(1, 2))
             place = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
-            ways = along[whose].astype(np.float32)
+            ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
             for half in (0, 1):
                 for column in (0, 1):
                     place[column, :, half::2] = (
@@ -148,7 +217,7 @@ def _together(place: NDArray[np.float32]) -> bool:
 
 
 def _directions(
-    grams: Floats, rows: Floats, mean: Floats, told: NDArray[np.bool_]
+    grams: Floats, rows: Floats, mean: Floats, told: NDArray[np.bool_], shared: Floats
 ) -> tuple[bool, Floats]:
     """Directions of length 1 or 0, (n, d), by Gram matrices of so many ``rows``, of noise 1.
 
@@ -159,26 +228,49 @@ def _directions(
     kept = values > _edge(np.array(width / rows[told].sum()), rows[told].sum())
     own = grams - (basis * kept) @ basis.T @ grams  # outside of what users have in common
     own = own - own @ ((basis * kept) @ basis.T)
-    ratio = np.maximum(width - kept.sum(), 1) / np.maximum(rows[told], 1)
-    top = np.linalg.eigvalsh(own[told])[:, -1] / np.maximum(rows[told], 1)
-    above = top - 1 - ratio
-    strength = (above + np.sqrt(np.maximum(above**2 - 4 * ratio, 0))) / 2
-    single = np.where(top > _edge(ratio, rows[told]), strength, 0).mean() / width
+    single = _strengths(own[told], rows[told], width - int(kept.sum())).mean() / width
     variances = np.where(kept, values - 1, 0) + single
     if not variances.any():
         variances[-1] = _TINY
     turned = basis.T @ grams @ basis
-    if kept.any():
-        vectors = np.tile(np.sqrt(variances) * kept, (len(grams), 1))
+    middle = shared @ basis
+    common = bool(shared.any())
+    strength = _strengths(grams, rows, width)[:, None] if common else 1.0
+    if common:
+        far = np.einsum("d,nde,e->n", middle, turned, middle)
+        squared = np.maximum(far / np.maximum(rows, 1) - 1, _LEAST)
+        lengths = np.sqrt(squared)[:, None]
+        vectors = lengths * middle
+        variances = variances / squared[told].mean()
     else:
-        vectors = np.linalg.eigh(turned)[1][:, :, -1]
+        lengths, vectors = np.ones((len(grams), 1)), np.linalg.eigh(turned)[1][:, :, -1]
     for _ in range(_STEPS):
         size = 1 + np.einsum("nd,nd->n", vectors, vectors)[:, None]
         seen = np.einsum("nde,ne->nd", turned, vectors) / size
         squares = rows[:, None] / size + np.einsum("nd,nd->n", vectors, seen)[:, None] / size
-        vectors = variances * seen / (squares * variances + 1)
+        spread = np.maximum(lengths**2, strength) * variances
+        vectors = (spread * seen + lengths * middle) / (squares * spread + 1)
+        if common:
+            doubt = spread / (squares * spread + 1)
+            lengths = np.maximum(seen @ middle[:, None] / np.maximum(squares, _TINY), _LEAST)
+            weight = np.sum(lengths[told] ** 2)
+            middle = np.sum((lengths * vectors)[told], axis=0) / weight
+            middle /= np.linalg.norm(middle)
+            away = (vectors - lengths * middle) ** 2 + doubt
+            variances = np.sum(away[told], axis=0) / weight
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return bool(kept.any()), (vectors / np.maximum(lengths, _TINY)) @ basis.T
+    if common and float(variances.sum()) > 1:  # users share less than they differ by
+        return _directions(grams, rows, mean, told, np.zeros(width))
+    return common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
+
+
+def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
+    """Squared lengths (n,) of directions, 0 where noise in ``width`` columns reaches as far."""
+    ratio = np.maximum(width, 1) / np.maximum(rows, 1)
+    top = np.linalg.eigvalsh(grams)[:, -1] / np.maximum(rows, 1)
+    above = top - 1 - ratio
+    strength = (above + np.sqrt(np.maximum(above**2 - 4 * ratio, 0))) / 2
+    return np.where(top > _edge(ratio, rows), strength, 0)
 
 
 def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:

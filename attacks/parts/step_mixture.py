@@ -47,6 +47,7 @@ class StepMixture:
     counts: float
     items: NDArray[np.float64]
     tilts: NDArray[np.float64]
+    reach: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def learned(
     ``items`` (M,) are the log-odds that a user met each, where they are known.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    alike = (True, False) if negatives > 1 and places.signed else (False,)
+    alike = (negatives > 1 and places.signed,)
     firsts = [_first(places, negatives, *way, items) for way in product(ends, alike)]
     fit = partial(fitted, places, negatives, learning=True, known=items is not None)
     likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)
@@ -112,6 +113,7 @@ def _first(
         counts=_COUNTS,
         items=items,
         tilts=np.zeros(len(items)),
+        reach=np.arange(_MOST + 1.0),
     )
 
 
@@ -145,7 +147,7 @@ def fitted(
     items = place.shape[1]
     for turn in range(turns + 1):
         rate = negatives * shares / (1 - shares)
-        own, others = _densities(place, steps, rate[whose] if negatives else None, mixture.tilts)
+        own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
         mine, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(mine / rest), first, axis=0)
         prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
@@ -155,18 +157,24 @@ def fitted(
         met = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
         tilted, level = np.zeros(items), np.full(items, _LEVEL)
+        gone = np.full((_MOST + 1, 2), _LEAST)
         long = steps.astype(np.float32)
         for parts, given in ((own, met[whose] / mine), (others, (1 - met)[whose] / rest)):
             for times, density in parts.items():
                 if times:
                     chance = given * density
-                    far = _farther(times, mixture.tilts)
-                    weight += times**2 * np.einsum("tm,m->t", chance, far**2)
-                    sums = times**2 * np.einsum("t,tm->m", long**2, chance)
+                    far = _farther(times, mixture)
+                    weight += np.einsum("tm,m->t", chance, far**2)
+                    sums = np.einsum("t,tm->m", long**2, chance)
                     chance *= place
-                    moved += times * np.einsum("tm,m->t", chance, far)
-                    level += sums
-                    tilted += np.sign(times) * (times * np.einsum("t,tm->m", long, chance) - sums)
+                    moved += np.einsum("tm,m->t", chance, far)
+                    along = np.einsum("t,tm->m", long, chance)
+                    size, way = mixture.reach[abs(times)], np.sign(times)
+                    level += size**2 * sums
+                    tilted += way * size * (along - way * size * sums)
+                    if times < 0:
+                        straight = (1 - mixture.tilts)
+                        gone[-times] = [-(straight @ along), straight**2 @ sums]
         held = met.sum(axis=1, dtype=np.float64)
         share = float(held.mean()) / items if learning and not known else mixture.share
         step, variance, counts = mixture.step, mixture.variance, mixture.counts
@@ -184,8 +192,11 @@ def fitted(
                 doubt = np.mean(met * (1 - met), axis=1) / (share * (1 - share))
                 worth = counts + items * np.clip(1 - doubt, 0, 1)
                 apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
-                counts = max(share * (1 - share) / float(apart) - 1, 0.5)
+                counts = max(share * (1 - share) / float(apart) - 1, 1 / share)
         if learning and negatives:
+            if turn >= _ALIKE:
+                reach = (gone[:, 0] / gone[:, 1]).clip(np.arange(_MOST + 1) > 0, np.arange(_MOST + 1))
+                mixture = replace(mixture, reach=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, tilts=tilts)
         if learning:
@@ -204,7 +215,7 @@ def _densities(
     place: NDArray[np.float32],
     steps: NDArray[np.float64],
     rate: NDArray[np.float64] | None,
-    tilts: NDArray[np.float64],
+    mixture: StepMixture,
 ) -> tuple[Parts, Parts]:
     """Of own items and of others, by how many steps up they went, each (T, M), times its chance.
 
@@ -212,20 +223,21 @@ def _densities(
     """
 
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
-        middle, height = (times * steps).astype(np.float32), np.asarray(chance, dtype=np.float32)
-        away = place - middle[:, None] * _farther(times, tilts)
+        height = np.asarray(chance, dtype=np.float32)
+        away = place - steps.astype(np.float32)[:, None] * _farther(times, mixture)
         return np.exp(-(away**2) / 2) * height.reshape(-1, 1)
 
     if rate is None:
         return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
-    drawn = np.stack([rate**k / factorial(k) for k in range(_MOST + 1)])
-    drawn /= drawn.sum(axis=0)
+    drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MOST)]
+    drawn.append(1 - np.sum(drawn, axis=0))
     return {1: normal(1, 1.0)}, {-k: normal(-k, chance) for k, chance in enumerate(drawn)}
 
 
-def _farther(times: int, tilts: NDArray[np.float64]) -> NDArray[np.float32]:
-    """By how much more than a step a row goes, (M,), that goes ``times`` of them up."""
-    return np.asarray(1 + np.sign(times) * tilts, dtype=np.float32)
+def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
+    """By how many steps a row goes up, (M,), that goes up ``times``: of rows that go down fewer."""
+    far = np.sign(times) * mixture.reach[abs(times)] * (1 + np.sign(times) * mixture.tilts)
+    return np.asarray(far, dtype=np.float32)
 
 
 def _total(parts: Parts) -> NDArray[np.float32]:

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.model_messages import item_messages
@@ -80,17 +79,15 @@ class NoisyRows(MessageReader):
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, asked)) if negatives == 1 else None
-        found = places(rounds, sample, asked, vectors)
+        found = places(rounds, sample, asked, vectors, item_odds(view))
         if found is None:
             return Evidence(users=users, log_ratio=ratio)
         common = step_mixture.learned(found.of(sample), negatives, item_odds(view))
-        activity = np.zeros(len(users))
         for some in np.array_split(asked, -(-count // _NUMBERS)):
             told = step_mixture.fitted(found.of(some), negatives, common)
             mine = np.searchsorted(users, told.users)
             ratio[mine] = np.clip(told.ratio, -SURE, SURE)
-            activity[mine] = logit(told.shares) - logit(common.share)
-        return Evidence(users=users, log_ratio=ratio, items=common.items, activity=activity)
+        return Evidence(users=users, log_ratio=ratio, items=common.items)
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
