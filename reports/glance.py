@@ -236,7 +236,7 @@ class Glance:
             said += f"; {self.unseen}"
             tested = "hardly tested: " if self.leak.gap else ""
             if not self.little:
-                return f"{tested}no attack beat guessing ({said})"
+                return f"{tested}none of the attacks tried beat guessing ({said})"
             told = got_words(self.little[0].row)
             return f"{tested}little more than is guessed: {told} ({said})"
         return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"

@@ -224,8 +224,10 @@ def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     figures = map(_Figure.against_guessing, rows)
     most = max((one.high_of(count) - one.guessed for one in figures), default=0.0)
     if most <= 0.0:
-        return "none has an advantage"
-    return f"an advantage of up to {at_most(most)} is not ruled out"
+        return "none of these attacks has an advantage; others may have one"
+    return (
+        f"of these attacks, not of others, an advantage of up to {at_most(most)} is not ruled out"
+    )
 
 
 def leak_line(record: Contents, margin: float) -> str:

@@ -49,15 +49,15 @@ def calibrated(
     some = counts.any(axis=1)
     counts, odds, nothing = counts[some], items[known[some], None], np.zeros_like(stated)
     least = _likelihood(counts, odds, nothing)
+    if _likelihood(counts, odds, stated) >= least - _CLEAR:
+        return evidence
+    if tell is not None:
+        tell("Evidence is weakened to what popularity allows, which refutes more.")
     fitted = stated
     for _ in range(_STEPS):
         met = counts * expit(odds + fitted)
         one, zero = (part.sum(axis=0) + _LEAST for part in (met, counts - met))
         fitted = np.log(one / one.sum()) - np.log(zero / zero.sum())
-    if _likelihood(counts, odds, stated) >= _likelihood(counts, odds, fitted) - _CLEAR - _BINS:
-        return evidence
-    if tell is not None:
-        tell("Evidence is weakened to what popularity allows, which refutes more.")
     law = IsotonicRegression(out_of_bounds="clip")
     law.fit(stated, fitted, sample_weight=counts.sum(axis=0))
 

@@ -20,8 +20,10 @@ from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
 _HALVINGS = 16  # down to the share of one user in 60,000
-_STEPS, _TURNS, _LEAST = 20, 5, 1e-3
+_STEPS, _LEAST, _TINY = 20, 1e-3, 1e-12
 _WEIGHT = 0.5  # observations of the overall share
+
+Numbers = NDArray[np.floating[Any]]
 
 
 def posterior(
@@ -53,22 +55,34 @@ def prior(
     items, activity = evidence.items if known is None else known, evidence.activity
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -SURE, SURE).astype(np.float32)
+        overall = _share(ratio.reshape(1, -1), 0.5)
         if items is None:
-            overall = _share(ratio.reshape(1, -1), 0.5)
             items = logit(_share(ratio.T, overall[0]))
         if activity is None:
-            activity = _activity(ratio, items, population=known is not None)
+            own = _share(ratio, overall[0])
+            activity = np.log(own / own.mean())
     return items, activity
 
 
-def _activity(
-    ratio: NDArray[np.float32], items: NDArray[np.float64], *, population: bool
-) -> NDArray[np.float64]:
-    """What each user's activity adds to the log-odds of ``items`` (M,): (n,).
+def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
+    """What each user's activity adds to log-odds, (n,), as far as the user's items are settled.
 
-    Normal over users, of a mean and variance that all evidence tells: a user of whom little is told
-    is like others. Expectation maximisation; what evidence leaves open is counted as by Louis 1982.
+    For evidence that may be too large or too small for all items of a user alike.
     """
+    chance = posterior(evidence).astype(np.float64)
+    open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
+    return np.asarray((1 - open_) * prior(evidence)[1])
+
+
+def settled_activity(ratio: Numbers, items: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Activity of each user (n,), which is added to the log-odds of ``items`` (M,).
+
+    It is normal over users, of a mean and variance that all evidence fits best: a user with little
+    evidence is like the others. For ``ratio`` (n, M) of a channel that is known exactly, because
+    errors of other ratios would be read as activity. Expectation maximisation, with the missing
+    information of Louis 1982.
+    """
+    ratio = np.clip(ratio, -SURE, SURE).astype(np.float32)
     activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
     for _ in range(_STEPS):
         prior = (items + activity[:, None]).astype(np.float32)
@@ -78,13 +92,9 @@ def _activity(
         open_ = np.sum(after * (1 - after), axis=1, dtype=np.float64)
         step = (gain - (activity - mean) / variance) / (curve + 1 / variance)
         activity += step.clip(-1, 1)
-        mean = -variance / 2 if population else float(activity.mean())
+        mean = float(activity.mean())
         doubt = 1 / (np.maximum(curve - open_, 0) + 1 / variance)
         variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_LEAST, 1))
-    for _ in range(_TURNS if population else 0):  # no more items are met than is known
-        after = expit((items + activity[:, None]).astype(np.float32) + ratio)
-        most = (1 + len(ratio) ** -0.5) * len(ratio) * float(expit(items).sum())
-        activity -= max(float(np.log(after.sum(dtype=np.float64) / most)), 0.0)
     return activity
 
 

@@ -127,7 +127,9 @@ def _shared(
                 part = rows[:, half::2].reshape(-1, width)
                 grams[group, half] += part.T @ part
     if len(grams) > 1:  # and of all rounds together
-        grams, sums, sizes = (np.concatenate([x, x.sum(axis=0, keepdims=True)]) for x in (grams, sums, sizes))
+        grams, sums, sizes = (
+            np.concatenate([x, x.sum(axis=0, keepdims=True)]) for x in (grams, sums, sizes)
+        )
     ways, doubts = np.zeros((len(grams), 2, width)), np.zeros((len(grams), 2))
     for group, half in np.ndindex(ways.shape[:2]):
         rows = max(sizes[group], 1) * len(sums[group, half::2])
@@ -150,7 +152,7 @@ def _shared(
         ways[group, half] = basis @ (slope * kept)
         ways[group, half] /= max(np.linalg.norm(ways[group, half]), _TINY)
     away = np.linalg.norm(ways - ways[-1], axis=2)
-    turned = away > LUCK * (doubts + doubts[-1])
+    turned = away > 1.5 * (doubts + doubts[-1])
     return np.where(turned[..., None], ways, ways[-1])[groups]
 
 

@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.parts.item_features import (
     marked,
 )
 from fedrec_auditor.attacks.parts.marks import Marks
-from fedrec_auditor.attacks.parts.prior import posterior, prior
+from fedrec_auditor.attacks.parts.prior import posterior, shrunk_activity
 from fedrec_auditor.attacks.parts.row_order import DEVIATIONS, fitted, in_standard_units, support
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
@@ -104,18 +104,7 @@ class ShadowReader:
             return known
         view.tell(f"Learns on users made up, by the devices' code.{left_out}")
         found = replace(known, log_ratio=learned.ratio(users), items=None, activity=None)
-        return replace(found, activity=_activity(found))
-
-
-def _activity(found: Evidence) -> Numbers:
-    """What users' activity adds to log-odds, (n,), as far as their items are settled.
-
-    Pairs are learned from as many of which were met as not: that all of a user's are likelier than
-    others' says nothing.
-    """
-    chance = posterior(found).astype(np.float64)
-    open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
-    return np.asarray((1 - open_) * prior(found)[1])
+        return replace(found, activity=shrunk_activity(found))
 
 
 def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordered | None, str]:

@@ -36,7 +36,8 @@ class StepMixture:
     normal, of mean ``step`` and ``variance``; shares of own items beta-distributed, of mean
     ``share`` and worth ``counts`` items. ``items`` (M,) are log-odds that a user of mean share met
     each, and ``tilts`` (M,), from -1 to 1, how much farther its own items go than negatives: a
-    model that knows an item to be popular leaves little to learn of who met it.
+    model that knows an item to be popular leaves little to learn of who met it. ``reach`` (4,) are
+    the steps that a negative goes which is drawn 0, 1, 2, and more times: at most as many.
     """
 
     end: float
@@ -173,7 +174,7 @@ def fitted(
                     level += size**2 * sums
                     tilted += way * size * (along - way * size * sums)
                     if times < 0:
-                        straight = (1 - mixture.tilts)
+                        straight = 1 - mixture.tilts
                         gone[-times] = [-(straight @ along), straight**2 @ sums]
         held = met.sum(axis=1, dtype=np.float64)
         share = float(held.mean()) / items if learning and not known else mixture.share
@@ -192,10 +193,12 @@ def fitted(
                 doubt = np.mean(met * (1 - met), axis=1) / (share * (1 - share))
                 worth = counts + items * np.clip(1 - doubt, 0, 1)
                 apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
-                counts = max(share * (1 - share) / float(apart) - 1, 1 / share)
+                counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
         if learning and negatives:
             if turn >= _ALIKE:
-                reach = (gone[:, 0] / gone[:, 1]).clip(np.arange(_MOST + 1) > 0, np.arange(_MOST + 1))
+                reach = (gone[:, 0] / gone[:, 1]).clip(
+                    np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
+                )
                 mixture = replace(mixture, reach=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, tilts=tilts)

@@ -5,18 +5,20 @@ and reports random coordinates (i, f) as one sign, + with probability (1 + kappa
 kappa = tanh(epsilon / 2). One user's few reports do not show x, all users' reports together show a
 typical one:
 
-1. the mean estimate over users is H = E[s_i x] - V E[x x^T]; what V cannot explain of it,
-   (I - V V^+) H, is close to rank one, E[s_i] x^T: its right singular vector is the direction of
-   the typical x, and E[s_i] >= 0, large for few items, fixes its sign;
+1. the mean estimate over users is H = E[s_i x] - V E[x x^T]. If the share of users who touched each
+   item is known, regression of H on V and these shares gives the direction of the typical x, which
+   is shrunk as far as noise may have made it (James and Stein 1961). Otherwise what V cannot
+   explain of H, (I - V V^+) H, is close to rank one, E[s_i] x^T: its right singular vector is the
+   direction, and E[s_i] >= 0, large for few items, fixes its sign;
 2. for each length t of x the model predicts g1 at touched and g0 at untouched items, and
    H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i: the length
    with the least squared error is taken;
 3. a user's reports on item i then have a log-likelihood ratio of touched against untouched, to
    which the log-odds of pi_i are added.
 
-If the singular value of step 1 is within the noise, nothing can be learned this way and every pair
-scores 0. x differs between users and the broadcast between rounds; their means stand for them,
-which makes the score weaker than the best one.
+If the slope, or without known shares the singular value, of step 1 is within the noise, nothing can
+be learned this way and every pair scores 0. x differs between users and the broadcast between
+rounds; their means stand for them, which makes the score weaker than the best one.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = np.geomspace(0.05, 20.0, 40)
-_UNSURE = 1 - 1e-12
+_UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
 class CoordinateReports(MessageReader):
@@ -62,7 +64,7 @@ class CoordinateReports(MessageReader):
         mean = sum(sent.component.total() for sent in rounds) / senders
         unit = items.size / kappa / settings["reports"]
         noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
-        typical = _typical(np.asarray(mean), items, alpha, noise)
+        typical = _typical(np.asarray(mean), items, alpha, noise, view.public.popularity)
         if typical is None:
             return Evidence(users=users, log_ratio=ratio)
         touched, untouched, share = typical
@@ -89,15 +91,33 @@ def _gradients(
 
 
 def _typical(
-    mean: NDArray[np.float64], items: NDArray[np.float64], alpha: float, noise: float
+    mean: NDArray[np.float64],
+    items: NDArray[np.float64],
+    alpha: float,
+    noise: float,
+    known: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """Typical gradients at touched and untouched items (M, F) and the items' shares (M,)."""
-    rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]
-    _, values, right = np.linalg.svd(rest, full_matrices=False)
-    edge = np.sqrt(noise) * (np.sqrt(items.shape[0]) + np.sqrt(items.shape[1]))
-    if values[0] <= 1.1 * edge:
-        return None
-    direction = right[0] * np.sign(np.sum((rest @ right[0]) ** 3))
+    """Typical gradients at touched and untouched items (M, F) and the items' shares (M,).
+
+    ``known`` (M,) are the shares if they are public; None if reports do not show any.
+    """
+    if known is None:
+        rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]
+        _, values, right = np.linalg.svd(rest, full_matrices=False)
+        edge = np.sqrt(noise) * (np.sqrt(items.shape[0]) + np.sqrt(items.shape[1]))
+        if values[0] <= 1.1 * edge:
+            return None
+        direction = right[0] * np.sign(np.sum((rest @ right[0]) ** 3))
+    else:
+        left = known - items @ np.linalg.lstsq(items, known, rcond=None)[0]
+        size = float(left @ left)
+        direction = left @ mean / max(size, _TINY)
+        squared = float(direction @ direction)
+        # James and Stein: as far as the slope is longer than noise makes it.
+        shrunk = 1 - len(direction) * noise / max(size, _TINY) / max(squared, _TINY)
+        if shrunk <= 0:
+            return None
+        direction = direction / np.sqrt(squared)
     best, least = None, np.inf
     for length in _LENGTHS:
         touched, untouched = _gradients(length * direction, items, alpha)
@@ -110,4 +130,8 @@ def _typical(
             least, best = error, (touched, untouched, 0.9 * share + 0.1 * share.mean())
     if best is None or not 0 < best[2].mean() < 1:
         return None
+    if known is not None:  # an uncertain direction says less of each report
+        touched, untouched, shares = best
+        middle, half = (touched + untouched) / 2, shrunk * (touched - untouched) / 2
+        return middle + half, middle - half, shares
     return best

@@ -2,10 +2,9 @@
 
 A bit b in {0, 1} is reported as 1 with probability p if b = 1 and q if b = 0; each report y adds
 ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of the same bit add up. The share
-pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item, the
-share rho_u of items that user u has from the mean report of the user; the prior odds of (u, i) are
-those of pi_i times rho_u over its mean. Gao et al., SIGIR 2020, describe the channel; the decoding
-is Bayes' rule.
+pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item; the
+prior log-odds of (u, i) are those of pi_i plus the activity of u, normal over users. Gao et
+al., SIGIR 2020, describe the channel; the decoding is Bayes' rule.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from fedrec_auditor.attacks.parts.uploads import entries_of, kept, of_kind
+from fedrec_auditor.attacks.parts.prior import settled_activity
+from fedrec_auditor.attacks.parts.uploads import entries_of, item_odds, kept, of_kind
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -54,13 +54,10 @@ class FlippedBits(MessageReader):
         log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
         items = _shares(total, np.full(shape[1], senders), p, q)
-        own = _shares(ones.sum(axis=1), reports * shape[1], p, q)
-        return Evidence(
-            users=users,
-            log_ratio=log_ratio,
-            items=logit(items),
-            activity=np.log(own / own.mean()),
-        )
+        known = item_odds(view)
+        odds = logit(items) if known is None else known
+        activity = settled_activity(log_ratio, odds)
+        return Evidence(users=users, log_ratio=log_ratio, items=logit(items), activity=activity)
 
 
 def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:

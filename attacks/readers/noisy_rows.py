@@ -11,11 +11,14 @@ One message says little of its direction and of the sizes of steps; all messages
    mean Gram matrix of all senders is s^2 (C + I): s^2 is its median eigenvalue, and C has the
    eigenvalues that noise alone does not reach (the edge of Marchenko and Pastur 1967). Directions
    that users have for themselves are as likely anywhere, as strong as they show in single Gram
-   matrices (Baik, Ben Arous and Peche 2005). Each w is the likeliest by its user's messages of all
-   rounds (expectation maximisation of probabilistic principal components). That of even rows is
-   fitted to the odd ones, and that of odd rows to the even: noise has variance 1 along it.
-3. The place z of a row along w is (1 + t) a for an own item and -k (1 - t) a for one drawn k times
-   as a negative, k of a Poisson distribution; the step a is a message's own, drawn from a normal
+   matrices (Baik, Ben Arous and Peche 2005). If users share a direction, C is that of what they add
+   to it, in units of each user's own length. If popularity is known, regression of items' mean rows
+   on it gives that direction for each round, and rows are rotated to a common one. Each w is
+   the likeliest by its user's messages of all rounds (expectation maximisation of probabilistic
+   principal components). That of even rows is fitted to the odd ones, and that of odd rows to the
+   even: noise has variance 1 along it.
+3. The place z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for one drawn k
+   times as a negative, g_k from 1 to k, k of a Poisson distribution; the step a is a message's own, drawn from a normal
    distribution that all messages together tell, as they tell the tilt t of each item, by what the
    model has learnt of it, and how often it is met, where that is not known.
 4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
@@ -30,11 +33,14 @@ in common, nothing is told: every ratio is 0. Source: derived here; the score te
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.prior import shrunk_activity
 from fedrec_auditor.attacks.parts.row_places import places
 from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
@@ -87,7 +93,8 @@ class NoisyRows(MessageReader):
             told = step_mixture.fitted(found.of(some), negatives, common)
             mine = np.searchsorted(users, told.users)
             ratio[mine] = np.clip(told.ratio, -SURE, SURE)
-        return Evidence(users=users, log_ratio=ratio, items=common.items)
+        evidence = Evidence(users=users, log_ratio=ratio, items=common.items)
+        return replace(evidence, activity=shrunk_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:

@@ -159,7 +159,9 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
         assert len(found) == count
     (leak,) = leaks(record.model_copy(update={"attacks": (one,)}))
     assert leak.low == pytest.approx(0.79)
-    assert left_open([same]) == "an advantage of up to 0.01 is not ruled out"
+    assert left_open([same]) == (
+        "of these attacks, not of others, an advantage of up to 0.01 is not ruled out"
+    )
 
 
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])

@@ -160,7 +160,10 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     rows = [won(record, 0.3).model_copy(update={"ci_low": 0.51}) for _ in range(300)]
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
-    told = "no attack beat guessing (0 of 300 figures; an advantage of up to 0.15 is not ruled out)"
+    told = (
+        "none of the attacks tried beat guessing (0 of 300 figures; of these attacks, not of "
+        "others, an advantage of up to 0.15 is not ruled out)"
+    )
     assert glance.got == told  # the interval ends at the figure, .65
     assert told[3:] in glance.line
 
@@ -171,7 +174,10 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     wide = {"value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "baseline": 0.5}
     sure, open_ = (won(record, 0.0).model_copy(update=row) for row in (low, wide))
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
-    assert "(0 of 1 figure; none has an advantage)" in by["sure"].got
+    assert (
+        "(0 of 1 figure; none of these attacks has an advantage; others may have one)"
+        in by["sure"].got
+    )
     most = corrected_high(won(record, 0.0).model_copy(update=wide), 2) - 0.5
     assert f"up to {at_most(most)} is" in by["open"].got
     assert by["open"].unseen == left_open([sure, open_])
@@ -185,10 +191,10 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.unplayed == ("linkage",)
-    assert glance.got.startswith("hardly tested: no attack")
+    assert glance.got.startswith("hardly tested: none of the attacks tried")
     second = row.model_copy(update={"attack": "interaction-reconstruction"})
     glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.got == (
-        "no attack beat guessing (0 of 2 figures; 1 attack could not run; an advantage of up to "
-        "0.15 is not ruled out)"
+        "none of the attacks tried beat guessing (0 of 2 figures; 1 attack could not run; of these "
+        "attacks, not of others, an advantage of up to 0.15 is not ruled out)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -42,3 +43,24 @@ def test_evidence_is_what_each_report_says_of_its_item(monkeypatch: pytest.Monke
         touched, untouched = 1 + sign * typical[:, item, factor]
         expected[user, item] += np.log(touched / untouched)
     np.testing.assert_allclose(told(view)[1], expected, atol=1e-12)
+
+
+def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -> None:
+    gains = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        truth = rng.random((120, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
+        view = reported(truth, rng, epsilon=2.5, reports=200)
+        assert not told(view)[1].any()
+        public = replace(view.public, popularity=truth.mean(axis=0))
+        found = told(replace(view, public=public))[1]
+        gains += [auc(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
+    assert np.mean(gains) > 5 * np.std(gains) / np.sqrt(len(gains))
+
+
+def test_known_popularity_gives_nothing_where_reports_are_coins() -> None:
+    rng = np.random.default_rng(4)
+    truth = rng.random((60, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
+    view = reported(truth, rng, epsilon=1e-3, reports=300)
+    public = replace(view.public, popularity=truth.mean(axis=0))
+    assert np.abs(told(replace(view, public=public))[1]).max() < 0.1

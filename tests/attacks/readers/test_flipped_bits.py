@@ -62,3 +62,12 @@ def test_a_channel_that_says_nothing_leaves_the_prior() -> None:
     assert not found.log_ratio.any()
     assert not found.items.any()
     assert not found.activity.any()
+
+
+def test_activity_is_nearer_to_the_truth_than_that_of_the_mean_user() -> None:
+    """Estimates of each user alone are farther away."""
+    rng = np.random.default_rng(2)
+    share = 0.05 * np.exp(rng.normal(0, 1, 400) - 0.5)
+    found = evidence(flipped(rng.random((400, 300)) < share[:, None], rng, p=0.73, q=0.27))
+    error = np.log(share) - found.activity
+    assert np.var(error) < np.var(np.log(share))

@@ -132,3 +132,23 @@ def test_which_end_is_up_is_told_by_the_vectors_that_users_send(alike: float, do
         found[known] = np.array([auc(ratio[user], met[user]) for user in range(USERS)])
     assert found[True].min() > 0.95
     assert alike or 0.3 < found[False].mean() < 0.7
+
+
+def test_a_shared_direction_that_turns_is_followed_by_known_popularity() -> None:
+    rng = np.random.default_rng(11)
+    share = rng.permutation(0.6 / (1 + np.arange(ITEMS)) ** 0.5)
+    met = rng.random((USERS, ITEMS)) < share
+    rate = NEGATIVES * met.sum(axis=1, keepdims=True) / (~met).sum(axis=1, keepdims=True)
+    rounds = []
+    for angle in (0.0, 1.0, 2.0, 3.0):
+        way = np.zeros(WIDTH)
+        way[:2] = np.cos(angle), np.sin(angle)
+        far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape))
+        moved = far[:, :, None] * way + rng.normal(size=(*met.shape, WIDTH))
+        part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+        rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
+    settings = {"negatives": float(NEGATIVES)}
+    view = view_of(
+        *rounds, users=USERS, items=ITEMS, settings=settings, popularity=met.mean(axis=0)
+    )
+    assert auc(told(view)[1].ravel(), met.ravel()) > 0.85
