@@ -13,7 +13,7 @@ from fedrec_auditor.reports.rows import Contents
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GateOutcome:
     """The exit ``code`` of a gate, the systems that fail it and those not assessed for it.
 
     ``compared`` is the record against the baseline, where there is one. ``leak`` is the line of a

@@ -9,7 +9,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import store, templating
 from fedrec_auditor.reports.flat import flat
-from fedrec_auditor.reports.gate import Outcome
+from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances, hidden_words, shares, summary
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
@@ -68,7 +68,7 @@ class Record(Contents):
 
         With a ``baseline``, an earlier record, 1 is for what got worse since then.
         """
-        return Outcome.of(self, gate, baseline).code
+        return GateOutcome.of(self, gate, baseline).code
 
     @property
     def violated(self) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
 from fedrec_auditor.reports import demonstrations, document_terminal
 from fedrec_auditor.reports.change import Trend
 from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.gate import Outcome
+from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
@@ -77,7 +77,7 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
     document_terminal.write(system_document(record, glance), console)
 
 
-def render_gate(outcome: Outcome, gate: Gate, console: Console) -> None:
+def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
     if outcome.leak:
         print_hanging(console, outcome.leak)

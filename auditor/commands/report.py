@@ -31,7 +31,7 @@ def command(
     from rich.console import Console
 
     from fedrec_auditor.reports import picture_files, store, table_files, terminal
-    from fedrec_auditor.reports.gate import Outcome
+    from fedrec_auditor.reports.gate import GateOutcome
     from fedrec_auditor.reports.record import Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
@@ -39,7 +39,7 @@ def command(
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
-    outcome = Outcome.of(record, gate, before)
+    outcome = GateOutcome.of(record, gate, before)
     if before is None:  # rendered, whatever the gate says
         outcome = replace(outcome, code=0)
     record.save(directory, gate)

@@ -82,9 +82,9 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
     from fedrec_auditor.reports import store, terminal
-    from fedrec_auditor.reports.gate import Outcome
+    from fedrec_auditor.reports.gate import GateOutcome
 
-    outcome = Outcome.of(record, gate, baseline)
+    outcome = GateOutcome.of(record, gate, baseline)
     if record.errors:
         tell(
             f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "

@@ -14,9 +14,8 @@ from fedrec_auditor.accountants.statements.bound import check_epsilon
 from fedrec_auditor.auditor.spending.noise import RESPONSE
 from fedrec_auditor.auditor.spending.stated import Stated
 
-# Noise and rates are found to so many significant digits, on the side that keeps the target: to
-# three where that is as near.
-_DIGITS = 3, 5
+# Significant digits of noise and rates, on the side that keeps the target; three where as near.
+_DIGITS = 5
 _MOST_ROUNDS = 10**7
 # Logarithms: of a factor between what keeps the target and what does not, and of the largest one
 # between an epsilon and the target that is told from others.
@@ -67,10 +66,9 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
     """``good``, rounded to its digits on the side that keeps the target, if it then keeps it."""
-    for digits in _DIGITS:
-        unit = 10.0 ** (math.floor(math.log10(good)) + 1 - digits)
-        count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
-        rounded = float(f"{count * unit:.{digits}g}")
+    unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
+    count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
+    for rounded in (float(f"{good:.3g}"), float(f"{count * unit:.{_DIGITS}g}")):
         if abs(rounded / good - 1.0) < 2e-4 and keeps(rounded) >= 0.0:
             return rounded
     return good

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
 from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.gate import Outcome
+from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import MessagesRow, SkippedRow
@@ -110,7 +110,7 @@ def test_low_is_said_where_it_was_assessed(record: Record) -> None:
 
 def told(record: Record, gate: Gate) -> str:
     console = Console(file=StringIO(), width=200)
-    terminal.render_gate(Outcome.of(record, gate), gate, console)
+    terminal.render_gate(GateOutcome.of(record, gate), gate, console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().strip()
 

@@ -35,7 +35,6 @@ from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
-    leaves,
 )
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 
@@ -52,9 +51,17 @@ Losses = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Privacy losses of so many independent outputs, drawn from the first of two distributions."""
 
 
+def _parts(event: Any) -> Iterator[DpEvent]:
+    """The event and all events in it, senseless ones too."""
+    yield event
+    inner = getattr(event, "events", None) or [getattr(event, "event", None)]
+    for part in filter(None, inner):
+        yield from _parts(part)
+
+
 def scope_of(event: DpEvent) -> Scope:
-    """The scope in which the sampling of its leaves speaks; any pair where there is none."""
-    kinds = {type(leaf) for leaf, _ in leaves(event)}
+    """The scope in which the sampling in it speaks; any pair where there is none."""
+    kinds = {type(part) for part in _parts(event)}
     if kinds & {PoissonSampledDpEvent, MixtureOfGaussiansDpEvent}:
         return PRESENCE
     replaced = {SampledWithoutReplacementDpEvent, ReplacedSamplingDpEvent}

@@ -38,7 +38,7 @@ learner = {name = "mf", dimension = 2}
 protection = {name = "laplace", epsilon = 2.0}
 """
 COMMAND = [sys.executable, "-m", "fedrec_auditor"]
-PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far, (.+)")
+PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far")
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +125,11 @@ def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
     assert exact.value > 0.99
 
 
-def test_progress_is_plain_lines_and_time_left(done: Path) -> None:
+def test_progress_is_plain_lines(done: Path) -> None:
     lines = (done / "stderr").read_text().splitlines()
     said = [found for line in lines if (found := PROGRESS.fullmatch(line))]
     # A line where nothing ends for long repeats the number.
     assert list(dict.fromkeys(int(f[1]) for f in said)) == list(range(1, int(said[0][2]) + 1))
-    assert any(found[3].endswith(" left") for found in said)
-    assert said[-1][3] == "done"
     assert "\x1b" not in (done / "stderr").read_text()
     assert "\x1b" not in (done / "stdout").read_text()
 
