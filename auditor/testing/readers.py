@@ -18,7 +18,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import View
 
-_ERRORS = 3.3  # standard errors, below which a mean of gains is no luck
+_ERRORS = 5.0  # standard errors over users, below which a mean of gains may be chance
 
 
 @dataclass(frozen=True, eq=False)
