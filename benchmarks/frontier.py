@@ -50,7 +50,6 @@ from fedrec_auditor.reports.sweep_rows import AT_DELTA, BEYOND, OverTrainingsRow
 ATTACKS = (
     "attribute-bayes",
     "attribute-logistic",
-    "gradient-inversion",
     "interaction-membership",
     "interaction-reconstruction",
 )

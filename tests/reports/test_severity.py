@@ -187,7 +187,7 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.unplayed == ("linkage",)
-    other = skipped[0].model_copy(update={"attack": "gradient-inversion"})
+    other = skipped[0].model_copy(update={"attack": "interaction-reconstruction"})
     assert seen(record, claimed, row, skipped=(*skipped, other)).got.startswith(
         "hardly tested: none"
     )
