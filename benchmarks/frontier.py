@@ -51,7 +51,6 @@ from fedrec_auditor.targets.systems.base import Population
 ATTACKS = (
     "attribute-bayes",
     "attribute-logistic",
-    "gradient-inversion",
     "interaction-membership",
     "interaction-reconstruction",
 )

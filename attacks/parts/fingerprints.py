@@ -93,13 +93,14 @@ def likeness(
 ) -> dict[str, NDArray[np.float32]]:
     """By fingerprint, how like each message is to what each candidate sent before: (n, candidates).
 
-    A candidate's fingerprint is the mean over these rounds.
+    A candidate's fingerprint is the mean over those of these rounds that have it.
     """
     cosines = {}
     for name, part in sent.items():
         profile = np.zeros((candidates, part.shape[1]), dtype=np.float32)
         for whose, prints in before:
-            np.add.at(profile, whose, prints[name])
+            if name in prints:  # a round may have a message that others have not
+                np.add.at(profile, whose, prints[name])
         cosines[name] = part @ _lengthened(profile).T
     return cosines
 

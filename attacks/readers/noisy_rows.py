@@ -18,9 +18,9 @@ One message says little of its direction and of the sizes of steps; all messages
    principal components). That of even rows is fitted to the odd ones, and that of odd rows to the
    even: noise has variance 1 along it.
 3. The place z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for one drawn k
-   times as a negative, g_k from 1 to k, k of a Poisson distribution; the step a is a message's own, drawn from a normal
-   distribution that all messages together tell, as they tell the tilt t of each item, by what the
-   model has learnt of it, and how often it is met, where that is not known.
+   times as a negative, g_k from 1 to k, k of a Poisson distribution; the step a is a message's own,
+   drawn from a normal distribution that all messages together tell, as they tell the tilt t of each
+   item, by what the model has learnt of it, and how often it is met, where that is not known.
 4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
    the direction that is likelier, of all users or with those turned who surely go the other way;
    with as many negatives as own items, by the user's vector, if it is sent. Without negatives own

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.transcript import View
 
 _LAST_DIGIT = 2e-7  # twice the precision of float32
 _ALIKE = 0.01  # of a log-ratio: rounding moves one by 2e-4 at most in all targets
-_ERRORS = 3.3  # standard errors, below which a mean of gains is no luck
+_ERRORS = 5.0  # standard errors over users, below which a mean of gains may be chance
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ import pytest
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeMlp
 from fedrec_auditor.attacks.base import Attack, AttackFamily
-from fedrec_auditor.attacks.gradient_inversion import GradientInversion
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.auditor.testing.attacks import (
@@ -49,8 +48,8 @@ LEARNERS = [
     if make(name).family is AttackFamily.ATTRIBUTE and make(name).needs_known
 ]
 QUICKER = ("attribute-knn",)
-# The first two read few of the targets, the third asks every reader that there is.
-EVERYWHERE = ("gradient-inversion", "attribute-rows", "interaction-membership")
+# The first reads few of the targets, the second asks every reader that there is.
+EVERYWHERE = ("attribute-rows", "interaction-membership")
 
 
 # Who reads anything where no message is linked to its sender, and where all are.
@@ -64,8 +63,6 @@ IN_TURN = ("gradient-inversion",)
 def quick(name: str) -> Attack:
     """The attack, a perceptron with a tenth of its epochs: `make calibrate` plays the whole."""
     attack: Attack = make(name)
-    if isinstance(attack, GradientInversion):
-        return replace(attack, most=2)
     return replace(attack, epochs=20) if isinstance(attack, AttributeMlp) else attack
 
 

@@ -31,7 +31,6 @@ from tests.targets.recorded.test_hostile import declared
 ATTACKS = (
     "attribute-rows",
     "attribute-svc",
-    "gradient-inversion",
     "interaction-membership",
     "interaction-reconstruction",
     "linkage",
