@@ -27,8 +27,8 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     k values are seen in multiples of r with a chance of at most (2r)^(-(k-1)/2), about that of so
     many Poisson counts at their likeliest. Or numbers of many digits that come again on their own
     side and not on the other: of a continuous distribution as many are as near as that to each
-    other, and a little farther. Whole numbers, short decimals, short binary numbers and fractions of a small
-    denominator may come again. Numbers that are equal but for rounding to single precision are one.
+    other, and a little farther. Whole numbers, short decimals, short binary numbers and fractions
+    of a small denominator may come again. Equal but for rounding to single precision is equal.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     codes = _codes(np.concatenate(sides))
