@@ -39,7 +39,7 @@ def command(
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="A name of `auditor list estimators`, by default joint-binomial (clopper-pearson "
+            help="A name of `auditor list estimators`, by default joint-binomial (all-thresholds "
             "of fewer than 200 scores beside many); with --one-run auto, guesses, trade-off or "
             "gaussian-trade-off, by default auto."
         ),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 _BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
@@ -32,11 +32,6 @@ class Halved(Estimator):
 
     estimator: Estimator
     claimed: float
-
-    @property
-    def conditional(self) -> Assumption:
-        """What the estimator's are."""
-        return self.estimator.conditional
 
     @property
     def reference(self) -> str:

@@ -77,7 +77,7 @@ def wrap_system(
         shared between devices, or amplification by sampling or shuffling. Games of what only a
         crowd hides are played with so many. By default claims are taken to hold for any number.
     upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
-        minutes of one core suffice for, by this number and never by a clock.
+        minutes of one core suffice for, by this number; far slower ones are timed, once.
     drops_out : whether the client may return None: its device sends nothing in that round, and the
         server knows who did.
     rows : ``rows(items)``, an array: the rows in which items stand in what is sent, or their codes,

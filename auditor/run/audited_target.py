@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -28,7 +27,7 @@ from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.auditor.machine.stage import TRAINING, stage
 from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.run.clock import BUDGET, Clock, in_time
+from fedrec_auditor.auditor.run.paced_runs import BUDGET, paced
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
     QUICK_ROUNDS,
@@ -42,7 +41,7 @@ from fedrec_auditor.auditor.run.tasks import (
 )
 from fedrec_auditor.auditor.run.workload import check_halves
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.reports.attack_words import BROKEN
@@ -315,31 +314,28 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             continue
         runs, most = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
         free = plan.runs or game.own_estimator or not origin_of(target).others
-        clock = Clock.of(math.inf if free else BUDGET / (QUICK if plan.quick else 1))
+        if not free:
+            made, each = paced(setting.simulation, runs, BUDGET / (QUICK if plan.quick else 1))
+            if made < runs:
+                left_out.append(
+                    f"[{', '.join(map(str, setting.scopes))}]: {made:,} of {runs:,} runs of each "
+                    f"world, for one took {each:.2g} seconds here. Say what a message takes "
+                    "(upload_seconds), or how many runs to make, for as many on every machine."
+                )
+            runs = made
         for scope, delta in setting.bounds:
-            if delta == 0.0 and estimator.conditional is Assumption.GAUSSIAN:
-                left_out.append(f"No claim in [{scope}] has a delta, which {plan.estimator} needs.")
-                continue
-            playing = partial(
-                game.play,
+            result = game.play(
                 setting,
                 scope,
                 delta,
                 estimator,
+                runs=runs,
                 confidence=audit.confidence,
-                store=store,
                 accountants=accountants,
+                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
+                parallel=parallel,
+                store=store,
             )
-            rng = partial(audit.rng, f"{task} {next(iter(setting.scopes))}")
-            result, made = in_time(playing, rng, runs, parallel, clock)
-            if made < runs:
-                left_out.append(
-                    f"[{scope}]: stopped after {clock.seconds:,.0f} seconds, with {made:,} of "
-                    f"{runs:,} runs of each world. Say what a message takes (upload_seconds), or "
-                    "how many runs to make, for as many on every machine."
-                )
-            if result is None:
-                continue
             measurements.append(Measurement(target=target.name, bound=result.measured.bound))
             findings += [
                 _noted(
@@ -347,7 +343,7 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                     "note",
                     _canaries_needed(finding)
                     if isinstance(result.estimator, OneRun)
-                    else draws_needed(finding, result.estimator, made, most),
+                    else draws_needed(finding, result.estimator, runs, most),
                 )
                 for finding in result.findings
             ]

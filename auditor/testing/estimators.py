@@ -23,7 +23,7 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.auditor.testing.parts.checks import Contract, check_refused
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator, RuleAndLimit
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, RuleAndLimit
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
 
@@ -91,30 +91,17 @@ def worlds_of(a: Draw, b: Draw) -> Worlds:
     )
 
 
-def holds_for(estimator: Estimator) -> dict[str, World]:
-    """Those of ``WORLDS`` of which the estimator's assumption is true."""
-    if estimator.conditional is Assumption.GAUSSIAN:
-        return {name: WORLDS[name] for name in (NOTHING, "gaussian 1")}
-    return WORLDS
-
-
-def least_delta(estimator: Estimator) -> float:
-    """0, or a small delta for an estimator that has no answer at 0."""
-    return 0.01 if estimator.conditional is Assumption.GAUSSIAN else 0.0
-
-
 def estimate(
     estimator: Estimator,
     worlds: Worlds,
     *,
-    delta: float | None = None,
+    delta: float = 0.0,
     confidence: float = 0.95,
     samples: int = 1_000,
     seed: int | np.random.SeedSequence | np.random.Generator = 0,
 ) -> Bound:
     """One bound, with a generator of its own, by default at the least delta it has an answer at."""
     rng = np.random.default_rng(seed)
-    delta = least_delta(estimator) if delta is None else delta
     return estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rng)
 
 
@@ -137,8 +124,8 @@ def estimates(
 
 def check_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
-    for name, world in holds_for(estimator).items():
-        for delta, runs in ((least_delta(estimator), RUNS), (0.3, RUNS // 2)):
+    for name, world in WORLDS.items():
+        for delta, runs in ((0.0, RUNS), (0.3, RUNS // 2)):
             truth = world.truth(delta)
             if math.isinf(truth):
                 continue
@@ -156,15 +143,13 @@ def check_calibration(estimator: Estimator) -> None:
 
 def check_power(estimator: Estimator) -> None:
     """With 20,000 scores a world, half of a leak of 1 is found, whichever world shows it."""
-    leaks = [world for name, world in holds_for(estimator).items() if name != NOTHING]
+    leaks = [world for name, world in WORLDS.items() if name != NOTHING]
     for world in leaks:
         delta = 0.01 if math.isinf(world.truth(0.0)) else 0.0
         for one, other in ((world.a, world.b), (world.b, world.a)):
             worlds = worlds_of(one, other)
             found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
             assert found >= 0.5 * world.truth(delta), f"{found} of {world.truth(delta)}"
-    if estimator.conditional is Assumption.GAUSSIAN:
-        return
     # An output of one world only: infinite in that direction, ln 2 in the other.
     for one, other in ((coin(1.0), coin(0.5)), (coin(0.5), coin(1.0))):
         found = estimate(estimator, worlds_of(one, other), samples=20_000).epsilon
@@ -175,8 +160,6 @@ def check_edges(estimator: Estimator) -> None:
     """Ties show nothing, and infinite scores are ordered."""
     flat = coin(0.0)
     assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
-    if estimator.conditional is Assumption.GAUSSIAN:
-        return
     found = estimate(estimator, _sure(math.inf)).epsilon
     assert found > 1.0, "infinite scores are not ordered"
 
@@ -186,7 +169,6 @@ def check_largest(estimator: Estimator) -> None:
     if math.isinf(estimator.largest(100, delta=0.1, confidence=0.9)):
         return
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
-        delta = max(delta, least_delta(estimator))
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
         largest = estimator.largest(samples, **asked)
         shown = estimate(estimator, _sure(1.0), samples=samples, **asked).epsilon
@@ -236,7 +218,7 @@ def check_confidences(estimator: Estimator) -> None:
     """Bounds at several confidences come from the same draws, and less error shows less."""
     leak = gaussian(1.0)
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
-    delta = max(least_delta(estimator), 0.01)
+    delta = 0.01
     asked: dict[str, Any] = {"delta": delta, "samples": 2_000}
     found = estimator.bounds(worlds, confidences=(0.9, 0.999), rng=rng, **asked)
     assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
@@ -289,9 +271,6 @@ def check_statement(estimator: Estimator) -> None:
     assert bound.confidence == 0.9, f"a bound at confidence {bound.confidence} for 0.9"
     assert bound.samples == 800, f"{bound.samples} samples of 800"
     assert bound.source, "the bound has no source"
-    assert bool(bound.assumptions) == (estimator.conditional is not Assumption.NONE), (
-        f"{estimator.conditional} is assumed, and {bound.assumptions} told"
-    )
     assert estimator.reference, "the estimator has no reference"
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import check_delta
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
-    Assumption,
     Limit,
     Rates,
     RuleAndLimit,
@@ -68,13 +68,8 @@ class OneRun(Checked, RuleAndLimit):
     source = "guesses of who was in one training"
 
     @property
-    def conditional(self) -> Assumption:
-        """A Gaussian trade-off, where that is the theorem."""
-        return Assumption.GAUSSIAN if self.method == GAUSSIAN else Assumption.NONE
-
-    @property
     def assumptions(self) -> tuple[str, ...]:
-        """The same in words."""
+        """A Gaussian trade-off, where that is the theorem."""
         said = "the training has the trade-off curve of two Gaussians of one deviation"
         return (said,) if self.method == GAUSSIAN else ()
 
@@ -132,6 +127,14 @@ class OneRun(Checked, RuleAndLimit):
         guesses = round(right[k] + wrong[k])
         found = OneRunGuesses(canaries=m, guesses=guesses, right=min(guesses, round(right[k])))
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
+
+    def _at(self, delta: float) -> float:
+        if check_delta(delta) == 0 and self.method == GAUSSIAN:
+            raise InputError(
+                "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: "
+                "give the delta of the claim."
+            )
+        return delta
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
         """The one that is asked for, or of the first two the one that shows more."""

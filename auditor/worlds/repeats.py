@@ -14,9 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 _SAME = 2.0**-22
 # Numbers of so few significant digits, bits, or denominators are of a discrete distribution.
 _DIGITS, _BITS, _DENOMINATORS = 5, 12, 1_000
-# Scores that may come again, at least and as a share of a side, beside as many times those that
-# both sides share, which come again by resolution alone.
-_FEW, _SHARE, _TIMES = 2, 0.01, 4.0
+# Scores that may come again, at least and as a share of a side, beside so many times those that do
+# by chance, by the numbers that are up to so many times as far from each other.
+_FEW, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
 _CHANCE = 1e-9  # of equal counts by chance
 
 
@@ -26,9 +26,9 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     Each value equally often, or r, 2r, 3r times: of independent draws of any discrete distribution
     k values are seen in multiples of r with a chance of at most (2r)^(-(k-1)/2), about that of so
     many Poisson counts at their likeliest. Or numbers of many digits that come again on their own
-    side and not on the other: of a continuous distribution as many as come again are shared by
-    both sides. Whole numbers, short decimals, short binary numbers and fractions of a small
-    denominator may come again. Numbers that are equal but for rounding to single precision are one.
+    side and not on the other: of a continuous distribution as many are as near as that to each
+    other, and a little farther. Whole numbers, short decimals, short binary numbers and fractions
+    of a small denominator may come again. Equal but for rounding to single precision is equal.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     codes = _codes(np.concatenate(sides))
@@ -38,19 +38,18 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
             for part in np.split(codes, [len(inside)])
         ]
     )
-    shared = int((counts > 0).all(axis=0).sum())
     continuous = _continuous(np.concatenate(sides))
-    for own, other, where in zip(counts, counts[::-1], ("in", "out"), strict=True):
-        seen, n, m = own[own > 0], int(own.sum()), int(other.sum())
+    names = ("in", "out")
+    for own, other, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
+        seen, n = own[own > 0], len(rows)
         again = int((own - 1)[(own > 0) & (other == 0)].sum())
         times = int(np.gcd.reduce(seen))
         chance = -(len(seen) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
-        natural = _TIMES * shared * n / (2 * m)
         why = ""
         if chance < math.log(_CHANCE):
             why = f"each {times} times or a multiple of it, as no independent draws come"
-        elif continuous and again > max(_FEW, _SHARE * n) + natural:
-            why = f"of so many digits that they do not come again by chance; {shared} on both sides"
+        elif continuous and again > max(_FEW, _SHARE * n) + _TIMES * _by_chance(rows):
+            why = f"{again:,} of them again, of more digits than come again by chance"
         if why:
             raise InputError(
                 f"Expected a score of each training (or canary), once, got {len(seen):,} different "
@@ -69,6 +68,16 @@ def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
         columns.append((np.cumsum(new) - 1)[place.ravel()])
     codes = np.stack(columns, axis=1)
     return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].reshape(len(rows)), np.intp)
+
+
+def _by_chance(rows: NDArray[Any]) -> float:
+    """How many of ``rows`` (n, d) come as near another as equal ones, of a continuous density."""
+    found = []
+    for column in rows.T.astype(np.float64):
+        values = np.unique(column[np.isfinite(column)])
+        gaps = np.diff(values) / (_SAME * np.maximum(np.abs(values[1:]), 1e-300))
+        found.append(np.count_nonzero((gaps > 1) & (gaps <= 1 + _FARTHER)) / _FARTHER)
+    return min(found)
 
 
 def _continuous(rows: NDArray[Any]) -> bool:

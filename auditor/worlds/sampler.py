@@ -71,6 +71,11 @@ class Allowance:
     most: float = math.inf
     used: int = 0
 
+    @property
+    def left(self) -> float:
+        """How many more, infinitely many if nothing bounds them."""
+        return self.most - self.used
+
     def spend(self, outputs: int) -> None:
         """Count so many more."""
         self.used += outputs

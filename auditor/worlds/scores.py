@@ -106,7 +106,10 @@ class CanaryScores(_Scores):
     def estimator(self) -> str:
         """The default: the one that shows most of so many scores, whatever they are."""
         if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
-            return "clopper-pearson" if self.inside.ndim == 1 else "likelihood-ratio"
+            if self.inside.ndim > 1:
+                return "likelihood-ratio"
+            binary = all(np.isin(side, (0, 1)).all() for side in (self.inside, self.outside))
+            return "clopper-pearson" if binary else "all-thresholds"
         return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
@@ -270,7 +273,7 @@ def from_scores(
     Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
     are independent, and says nothing of what was not scored. ``estimator`` is a name of ``auditor
     list estimators``, by default "joint-binomial"; of fewer than 200 scores beside more than four
-    times as many "clopper-pearson", or "likelihood-ratio" if a score is an array. ``scope`` is what
+    times as many "all-thresholds" ("clopper-pearson" of zeros and ones), or "likelihood-ratio" if a score is an array. ``scope`` is what
     the canary stands for, by default a user added to a training of which the model is released.
     ``in_ids`` and ``out_ids`` name the canaries. ``seed`` splits the scores into those that choose
     and those that count.

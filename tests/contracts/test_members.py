@@ -37,7 +37,7 @@ from tests.contracts.datasets import CASES as DATASETS
 from tests.contracts.mechanisms import CASES as MECHANISMS
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
-SLOW = ("anytime", "bayesian", "likelihood-ratio")
+SLOW = ("anytime", "likelihood-ratio")
 # Those that simulate trainings for seconds.
 LONG = ("hfl-counted-steps", "hfl-divisor", "fedgnn-numbers")
 

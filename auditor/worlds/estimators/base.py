@@ -6,7 +6,6 @@ import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -29,26 +28,12 @@ FEWEST_SAMPLES = 10
 _MOST_SAMPLES = 1 << 50
 
 
-class Assumption(StrEnum):
-    """What a bound is conditional on, beyond its confidence."""
-
-    NONE = "nothing"
-    PRIOR = "a prior, over which its confidence is an average"
-    GAUSSIAN = "worlds that are as apart as two Gaussians of one deviation, at delta above 0"
-
-
 class Estimator(Protocol):
     """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
     Members inherit from this class, for ``bound`` and ``needed``, or from ``RuleAndLimit``, for
-    ``bounds`` as well. One whose bound is ``conditional`` names that in the assumptions of every
-    bound.
+    ``bounds`` as well. One whose bound holds under an assumption alone names it in every bound.
     """
-
-    @property
-    def conditional(self) -> Assumption:
-        """What its bounds rest on beside their confidence."""
-        return Assumption.NONE
 
     @property
     def reference(self) -> str:
@@ -142,7 +127,7 @@ class Seen(NamedTuple):
 class RuleAndLimit(Estimator, ABC):
     """An estimator of which a member says what it looks at, and the limit that follows.
 
-    ``source`` names its way, ``assumptions`` what a ``conditional`` one assumes, in words.
+    ``source`` names its way, ``assumptions`` what a bound assumes, in words.
     """
 
     @property
@@ -205,12 +190,8 @@ class RuleAndLimit(Estimator, ABC):
         return self.most(check_samples(samples), delta=self._at(delta), alpha=alpha)
 
     def _at(self, delta: float) -> float:
-        if check_delta(delta) == 0 and self.conditional is Assumption.GAUSSIAN:
-            raise InputError(
-                "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: "
-                "give the delta of the claim."
-            )
-        return delta
+        """``delta``, if a bound at it there is; InputError otherwise."""
+        return check_delta(delta)
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:

@@ -35,13 +35,6 @@ def test_a_claim_is_judged(scores: str) -> None:
         assert (code, out.split(":")[0]) == (expected, verdict)
 
 
-def test_a_bound_under_an_assumption_refutes_nothing(scores: str) -> None:
-    words = ("--delta", "1e-5", "--epsilon", "2", "--estimator", "gaussian")
-    code, out, _ = cli("estimate", scores, *words)
-    assert (code, out.split(":")[0]) == (0, "Unproved")
-    assert "if scores are Gaussian" in out
-
-
 def test_few_scores_are_inconclusive(tmp_path: Path) -> None:
     path = tmp_path / "few.npz"
     np.savez(path, in_scores=np.ones(30), out_scores=np.zeros(30))

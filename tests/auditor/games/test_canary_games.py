@@ -498,23 +498,6 @@ def test_a_plan_refuses_games_that_there_are_not(wrong: dict[str, Any]) -> None:
         make_plan({"targets": ("fcf",), **wrong})
 
 
-def test_an_estimator_that_needs_a_delta_leaves_out_scopes_without_one() -> None:
-    record = audit(
-        "fmf-ldp",
-        data="synthetic",
-        games=("round",),
-        runs=40,
-        population=(6, 8),
-        estimator="gaussian",
-        settings={"fmf-ldp": {"reports": 2}},
-        jobs=1,
-    )
-    assert not record.errors
-    assert ["server" in row.reason for row in record.skipped] == [True]
-    scopes = [row.bound.scope for row in record.measurements if row.bound.samples]
-    assert {scope.vantage for scope in scopes} == {Vantage.SHUFFLED}
-
-
 @pytest.mark.calibration
 def test_what_an_attack_shows_is_below_what_is_proved() -> None:
     """An adversary who guesses by an attack: bits at epsilon 1, clear bits, and nothing at all."""

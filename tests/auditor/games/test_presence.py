@@ -8,8 +8,6 @@ import pytest
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.games.presence import Halved
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption
-from fedrec_auditor.auditor.worlds.estimators.gaussian import GaussianEstimator
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -33,8 +31,3 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
     assert found.delta == delta
     largest = estimator.largest(20_000, delta=delta, confidence=0.99)
     assert found.epsilon <= largest == pytest.approx(found.largest)
-
-
-def test_it_assumes_what_its_estimator_does() -> None:
-    assert Halved(estimator=JointBinomial(), claimed=1.0).conditional is Assumption.NONE
-    assert Halved(estimator=GaussianEstimator(), claimed=1.0).conditional is Assumption.GAUSSIAN

@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements.scope import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.games import local
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
-from fedrec_auditor.auditor.run import clock as module
+from fedrec_auditor.auditor.run import paced_runs as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
@@ -311,29 +311,29 @@ def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one == other
 
 
-def test_a_game_that_is_stopped_says_so_and_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever the clock is looked at, so many seconds went by."""
+def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whenever the clock is looked at, so many seconds went by: the numbers are those of a plan."""
     monkeypatch.setattr(local, "UPLOAD_RUNS", 8_000)  # of which a quick audit makes a tenth
 
     def remembering(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
         return in_clear(history, model, rng)  # what has a state is not traced, which takes longest
 
-    def timed(step: int) -> Record:
+    def timed(step: float) -> Record:
         seconds = itertools.count(step=step)
-        clock = SimpleNamespace(monotonic=lambda: next(seconds))
+        clock = SimpleNamespace(perf_counter=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
         return audited(remembering, ROUND, quick=True)
 
-    def stopped(record: Record) -> list[str]:
-        return [row.reason for row in record.skipped if "stopped after" in row.reason]
+    def paced(record: Record) -> list[str]:
+        return [row.reason for row in record.skipped if "seconds here" in row.reason]
 
-    none, few, whole = timed(1000), timed(5), timed(0)
-    assert [len(stopped(each)) for each in (none, few, whole)] == [1, 1, 0]
-    assert "stopped after 120 seconds, with 0 of 800 runs" in stopped(none)[0]
-    assert {finding.verdict for finding in none.findings} == {Verdict.INCONCLUSIVE}
-    assert "with 80 of 800 runs" in stopped(few)[0]
-    planned = audited(remembering, ROUND, quick=True, runs=80)
-    assert few.findings == planned.findings
+    fewest, few, whole = timed(1000), timed(0.6), timed(0)
+    assert [len(paced(each)) for each in (fewest, few, whole)] == [1, 1, 0]
+    assert "40 of 800 runs of each world, for one took 1e+03 seconds here" in paced(fewest)[0]
+    for record, runs in ((fewest, 40), (few, 80), (whole, 800)):
+        assert record.findings == audited(remembering, ROUND, quick=True, runs=runs).findings
 
 
 def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.estimators import coin, estimate, response, worlds_of
 from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption, Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -46,14 +46,7 @@ def measured(
     )
 
 
-UNCONDITIONAL = [
-    name
-    for name in FAMILIES["estimators"].names()
-    if FAMILIES["estimators"].member(name)().conditional is Assumption.NONE
-]
-
-
-@pytest.fixture(params=UNCONDITIONAL)
+@pytest.fixture(params=FAMILIES["estimators"].names())
 def estimator(request: pytest.FixtureRequest) -> Estimator:
     made: Estimator = FAMILIES["estimators"].member(request.param)()
     return made

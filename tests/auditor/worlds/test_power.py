@@ -29,7 +29,6 @@ from fedrec_auditor.auditor.testing.estimators import (
     response,
     worlds_of,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -48,12 +47,11 @@ def _gaussian(epsilon: float) -> World:
 
 
 def _members() -> Iterator[Any]:
-    """Who assumes nothing; all but the default one wait for `make calibrate`."""
+    """All estimators; all but the default one wait for `make calibrate`."""
     for name in FAMILIES["estimators"].names():
         member = FAMILIES["estimators"].member(name)()
-        if member.conditional is Assumption.NONE:
-            marks = () if name == "joint-binomial" else pytest.mark.calibration
-            yield pytest.param(member, marks=marks, id=name)
+        marks = () if name == "joint-binomial" else pytest.mark.calibration
+        yield pytest.param(member, marks=marks, id=name)
     yield pytest.param(OneRun(), marks=pytest.mark.calibration, id="one-run")
 
 

@@ -47,6 +47,7 @@ DISCRETE: dict[str, Callable[[np.random.Generator], Sides]] = {
         np.float32(rng.normal(1, 1, 20_000)),
         np.float32(rng.normal(0, 1, 20_000)),
     ),
+    "far apart": lambda rng: (rng.normal(9, 1, 50_000), rng.normal(0, 1, 50_000)),
     "leaves of a tree": lambda rng: (rng.choice(_LEAVES, 900), rng.choice(_LEAVES, 400)),
     "all members are told": lambda rng: (np.ones(50), np.zeros(50)),
     "rare ones": lambda rng: (np.ones(10), rng.random(100_000) < 0.018),

@@ -37,6 +37,17 @@ def test_ten_scores_beside_many_show_what_they_can() -> None:
     assert vectors.epsilon > 2.5
 
 
+def test_few_scores_beside_many_are_looked_at_at_all_thresholds() -> None:
+    """Which shows more of numbers than one threshold does that some of them choose."""
+    shown: dict[str, list[float]] = {"clopper-pearson": [], "all-thresholds": []}
+    for rng in np.random.default_rng(2).spawn(8):
+        scores = CanaryScores.of(rng.normal(1, 1, 100), rng.normal(0, 1, 1_000))
+        assert scores.estimator == "all-thresholds"
+        for name, bounds in shown.items():
+            bounds.append(scores.bound(estimator=name).epsilon)
+    assert np.mean(shown["all-thresholds"]) > np.mean(shown["clopper-pearson"])
+
+
 @pytest.mark.parametrize(
     "runs", [10, pytest.param(1_000, marks=pytest.mark.calibration, id="many")]
 )

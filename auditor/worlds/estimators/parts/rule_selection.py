@@ -86,9 +86,8 @@ def candidate_rules(
     for option in options:
         if option.likely > chosen.likely * (1 + SIMPLER):
             chosen = option
-    kept = [chosen]
+    kept = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
-        kept += [option for option in options if option is not chosen]
         kept += by_surest(halves, budget)
     if own is not None:
         for option in kept:
