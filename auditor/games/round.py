@@ -123,10 +123,10 @@ class Rounds:
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
             totals = {name: _summed(mine[name], size) for name in self.sum_voters}
-            own = np.zeros((0, size, VOTES))
+            alone = np.zeros((0, size, VOTES))
             if Vantage.SHUFFLED in self.vantages:
-                own = self._voted(mine, size)[None]
-            shuffled = _of_all(own)
+                alone = self._voted(mine, size)[None]
+            shuffled = _of_all(alone)
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
                 runs_of = part.stop - part.start
@@ -137,7 +137,7 @@ class Rounds:
                 if Vantage.SHUFFLED in self.vantages and self.voters:
                     each = self._voted(others, len(next(iter(others.values()))))
                     each = each.reshape(-1, runs_of, VOTES)
-                    shuffled[part] = _of_all(np.concatenate([own[:, part], each]))
+                    shuffled[part] = _of_all(np.concatenate([alone[:, part], each]))
                 for name, values in theirs.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
@@ -226,17 +226,17 @@ def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
 
 def _summed(part: Component, size: int) -> projection.Array:
     """Sums over the users of messages in ``size`` runs, (size, d)."""
-    return _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape)).sum(axis=0)
+    sent = _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
+    return np.asarray(sent.sum(axis=0))
 
 
 def _of_all(votes: projection.Array) -> projection.Array:
     """Votes of unlinked messages (users, runs, VOTES) together: ratios by both extremes, others by
     their sums.
     """
-    if not len(votes):
-        return votes.sum(axis=0)
-    found = votes.sum(axis=0)
-    found[:, 0] = votes[:, :, 0].max(axis=0) + votes[:, :, 0].min(axis=0)
+    found = np.asarray(votes.sum(axis=0))
+    if len(votes):
+        found[:, 0] = votes[:, :, 0].max(axis=0) + votes[:, :, 0].min(axis=0)
     return found
 
 

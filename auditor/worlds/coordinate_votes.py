@@ -202,14 +202,15 @@ def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
     if n < often:
         return np.full((2, 2, worlds.shape[2]), np.nan)
     start = ordered[:, : n - often + 1]
-    atom = ordered[:, often - 1 :] - start <= _ROUNDING * size
+    atom = np.less_equal(ordered[:, often - 1 :] - start, _ROUNDING * size)
     ends = atom.argmax(axis=1), start.shape[1] - 1 - atom[:, ::-1].argmax(axis=1)
     found = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
-    both = np.where(atom.any(axis=1)[:, None], np.stack(found, axis=1), np.nan)
+    some = np.asarray(atom.any(axis=1))
+    both = np.where(some[:, None], np.stack(found, axis=1), np.nan)
     times = np.stack(
-        [_near(worlds[::-1], each[:, None]).sum(axis=1) for each in both.swapaxes(0, 1)]
+        [_near(worlds[::-1], each[:, None]).sum(axis=1) for each in np.moveaxis(both, 1, 0)]
     )
-    return np.where(times.swapaxes(0, 1) * _RARER > often, np.nan, both)
+    return np.where(np.moveaxis(times, 0, 1) * _RARER > often, np.nan, both)
 
 
 def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:

@@ -273,8 +273,9 @@ def from_scores(
     Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
     are independent, and says nothing of what was not scored. ``estimator`` is a name of ``auditor
     list estimators``, by default "joint-binomial"; of fewer than 200 scores beside more than four
-    times as many "all-thresholds" ("clopper-pearson" of zeros and ones), or "likelihood-ratio" if a score is an array. ``scope`` is what
-    the canary stands for, by default a user added to a training of which the model is released.
+    times as many "all-thresholds" ("clopper-pearson" of zeros and ones), or "likelihood-ratio" if a
+    score is an array. ``scope`` is what the canary stands for, by default a user added to a
+    training of which the model is released.
     ``in_ids`` and ``out_ids`` name the canaries. ``seed`` splits the scores into those that choose
     and those that count.
 

@@ -88,6 +88,40 @@ def in_clear(history: Any, model: Any, rng: np.random.Generator) -> Any:
 ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("round", "training"))
 
 
+def _clipped(history: Any) -> Any:
+    """Directions of all items, of length 1 together."""
+    found = np.array([np.sin(3.1 * (item + 1) + np.arange(8)) for item in history.items])
+    total = found.reshape(-1, 8).sum(axis=0)
+    return total / max(1.0, float(np.linalg.norm(total)))
+
+
+NOISES: dict[str, tuple[bool, Callable[..., Any]]] = {
+    "uniform": (False, lambda rng: 3.0 * 12**0.5 * (rng.random(8) - 0.5)),
+    "on a grid": (False, lambda rng: np.round(rng.normal(0, 3.0, 8), 2)),
+    "normal": (True, lambda rng: rng.normal(0, 3.0, 8)),
+    "Laplace": (True, lambda rng: rng.laplace(0, 6.0, 8)),
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("route", ["server", "aggregate"])
+def test_noise_of_the_wrong_form_refutes_the_claim_and_honest_noise_does_not(
+    name: str, route: str
+) -> None:
+    """A sum hides a range, for its noise is nearly normal; a grid tells of any sum."""
+    honest, noise = NOISES[name]
+
+    def client(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
+        return _clipped(history) + noise(rng)  # what has a state is not traced
+
+    claim = Claim(epsilon=2.8, delta=1e-3, vantage=route, horizon="round")
+    game = "local" if route == "server" else "round"
+    record = audited(client, claim, games=[game], runs=1_000, population=(4, 8))
+    verdicts = {finding.verdict for finding in record.findings if finding.measured}
+    wrong = not honest and (route == "server" or name == "on a grid")
+    assert verdicts == {Verdict.VIOLATED if wrong else Verdict.UNSUBSTANTIATED}
+
+
 @pytest.mark.parametrize(
     "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
 )
