@@ -20,13 +20,14 @@ def paced(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float
     """``runs`` of each world, or as many as take so many ``seconds``; and those of one run.
 
     By the time of a few that do not count, before any that do; no clock is looked at afterwards.
-    So load changes at most how many runs are made, which is said, and never stops a game.
+    In seconds of the processor, so that other load on the machine hardly changes how many runs are
+    made; they are said, and nothing stops a game.
     """
     each = math.inf
     for seed in np.random.SeedSequence(0).spawn(_TIMED):
-        started = time.perf_counter()
+        started = time.process_time()
         simulation(0, 1, seed)
-        each = min(each, time.perf_counter() - started)
+        each = min(each, time.process_time() - started)
         if _EACH * runs * each <= seconds:
             return runs, each
     return min(runs, max(FEWEST_RUNS, int(seconds / (_EACH * each)))), each

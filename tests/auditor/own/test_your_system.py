@@ -356,7 +356,7 @@ def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
 
     def timed(step: float) -> Record:
         seconds = itertools.count(step=step)
-        clock = SimpleNamespace(perf_counter=lambda: next(seconds))
+        clock = SimpleNamespace(process_time=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
         return audited(remembering, ROUND, quick=True)
 
