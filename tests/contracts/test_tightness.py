@@ -17,7 +17,6 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.accountants import _drawn
 from fedrec_auditor.auditor.testing.estimators import estimate, response, worlds_of
 from fedrec_auditor.auditor.testing.parts.events import SAMPLED, USES
-from fedrec_auditor.auditor.worlds.estimators.base import Assumption
 
 # By how much of the truth a bound may exceed it, at delta 0 and above.
 SLACK = {
@@ -28,11 +27,7 @@ SLACK = {
     "shuffle": (1e-6, 1e-4),
 }
 BOUNDED = ("fixed size", "responses of fixed size")  # by a pair that no data set has
-UNCONDITIONAL = [
-    name
-    for name in FAMILIES["estimators"].names()
-    if FAMILIES["estimators"].member(name)().conditional is Assumption.NONE
-]
+SAMPLING = FAMILIES["estimators"].names()
 
 
 def made(family: str, name: str) -> Any:
@@ -74,7 +69,7 @@ def test_the_pld_accountant_is_near_what_draws_of_losses_show(name: str) -> None
     assert found <= 1.03 * truth
 
 
-@pytest.mark.parametrize("name", UNCONDITIONAL)
+@pytest.mark.parametrize("name", SAMPLING)
 def test_lower_bounds_show_most_of_what_randomized_response_spends(name: str) -> None:
     """Four thousand draws of each world, epsilon 2: by six standard errors at least 1.4."""
     world = response(2.0)

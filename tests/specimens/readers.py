@@ -37,7 +37,7 @@ class Popularity(FlippedBits):
         assert ratio is not None
         shares = ratio.mean(axis=0)
         return Evidence(
-            users=users, log_ratio=np.tile(3 * (shares - shares.mean()), (len(users), 1))
+            users=users, log_ratio=np.tile(6 * (shares - shares.mean()), (len(users), 1))
         )
 
 
