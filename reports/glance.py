@@ -295,10 +295,11 @@ class Glance:
 
     @property
     def exposed(self) -> str:
-        """How bad the leak is and what it rests on: what an attacker got, or the epsilon shown."""
+        """How bad it is and by what: the claim, what an attacker got, or the epsilon shown."""
         largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
         shown = "" if largest is None else f"; epsilon shown: {_shown(largest)}"
-        return f"{self.section.target}: leak {self.learned}; {self.got}{shown}"
+        severity = f"{self.assessment.words}; claim {self.verdict}; leak {self.learned}"
+        return f"{self.section.target}: {severity}; {self.got}{shown}"
 
     @property
     def _largest(self) -> Bound | None:

@@ -124,7 +124,9 @@ def test_the_line_names_the_system_the_reason_and_the_way_out(record: Record) ->
         suite = junit.render(open_, Gate(level)).decode()
         assert 'type="NOT ASSESSED"' in suite
         assert "<error" not in junit.render(open_, Gate(level, (NOT_ASSESSED,))).decode()
-    assert told(open_, Gate(FailOn.MEDIUM)).startswith("fails: it: ")
+    assert told(open_, Gate(FailOn.MEDIUM)).startswith(
+        "fails: it: Medium or worse; claim unproved; leak not assessed; "
+    )
     assert "Exit 3" not in told(audited(record, Verdict.VIOLATED, assessed=False), Gate("leak"))
 
 

@@ -237,7 +237,7 @@ def is_rounded(word: bytes) -> bool:
 
 def lost_digits(place: str, what: str, got: str) -> InputError:
     """The error for identifiers that went through floating point."""
-    expected = f"a {what} with all its digits"
+    expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
