@@ -350,17 +350,21 @@ def _slow(plan: Plan) -> tuple[str, ...]:
 
 
 def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
-    """What a quick audit does less of, in numbers."""
-    if not plan.quick or LOCAL not in plan.games:
+    """A note on what is done less of than an audit can, in numbers."""
+    if LOCAL not in plan.games:
         return ()
-    cut = [
-        f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
-        for target in targets
-        if (target.sizes.rounds or 0) > QUICK_ROUNDS
-    ]
-    sampled = any(map(_is_at_hand, targets))
-    drawn = [f"games make 1 of {QUICK} runs"] if sampled and plan.runs is None else []
-    return (f"{'; '.join(drawn + cut)}.",) if drawn or cut else ()
+    less = []
+    if plan.quick and plan.runs is None and any(map(_is_at_hand, targets)):
+        less.append(f"games make 1 in {QUICK} of their usual runs")
+    if plan.trainings == 1:
+        less.append("attacks and utility are measured on one training of each system")
+    if plan.quick:
+        less += [
+            f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
+            for target in targets
+            if (target.sizes.rounds or 0) > QUICK_ROUNDS
+        ]
+    return (f"{'; '.join(less)}.",) if less else ()
 
 
 def guesser(name: str | None) -> Attack | None:

@@ -203,7 +203,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     left = ("accountant", "attack", "dataset")
     *notes, slow, repeated, quick = record.notes
     assert repeated.startswith("Rows of a user and an item that another row of t.csv has: ")
-    assert quick.startswith("games make 1 of 10 runs")
+    assert quick.startswith("games make 1 in 10 of their usual runs")
     assert slow.startswith("Slow, and not played: ")
     for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note
