@@ -144,12 +144,12 @@ LEAK_MARGIN = 0.05
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 """What a caller allows so that an INCONCLUSIVE verdict is no failure."""
 NOT_ASSESSED = "not-assessed"
-"""What a caller allows so that a leak or a severity that was not assessed is no failure."""
+"""Name by which a caller allows a leak or a severity that was not assessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What makes a command or a test fail; ``allow`` may name "inconclusive" and "not-assessed".
+    """Rule by which a command or a test fails; ``allow`` may name "inconclusive", "not-assessed".
 
     ``leak_margin`` is by how much an attack must beat guessing to be a leak.
 

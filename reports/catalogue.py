@@ -106,7 +106,7 @@ class CatalogueRow(Row):
 
     @property
     def whose(self) -> Basis:
-        """Who states its figure: of a claim that is read in another scope, whoever made it."""
+        """Basis of its figure: that of the claim, where it is read in another scope."""
         return self.basis if self.finding is None else self.finding.claim.basis
 
     @property

@@ -63,7 +63,7 @@ _DERIVED = {
     Arithmetic.UNSTATED: "Nobody states this: it was derived here, to be measured, and does not "
     "come out.",
 }
-"""The same of numbers that the audit derived."""
+"""Sentences on numbers that the audit derived."""
 
 
 def judgement_words(row: CatalogueRow) -> str:
@@ -87,7 +87,7 @@ def claimed_words(row: CatalogueRow) -> str:
 
 
 def figure_words(row: CatalogueRow) -> str:
-    """The same where no label beside it says whose figure it is."""
+    """The claimed figure with its basis, where no label beside it says whose it is."""
     return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
 
 

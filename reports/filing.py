@@ -78,7 +78,7 @@ def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
 
 
 def _subject(record: Contents, glance: Glance) -> Iterator[str]:
-    """What was audited and how, and how bad it is: what no number may be read without."""
+    """Facts without which no number may be read: what was audited, how, and how bad it is."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."

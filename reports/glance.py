@@ -128,12 +128,12 @@ class Glance:
 
     @property
     def gap_line(self) -> str:
-        """What was not assessed of the system, and why."""
+        """Parts of the system that were not assessed, and why."""
         return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
 
     @property
     def unknown(self) -> str:
-        """What was not assessed, and what an attacker got all the same."""
+        """Line on parts that were not assessed, and on what an attacker got all the same."""
         return f"Not assessed: {self.gap_line}; {self.got}"
 
     @property
@@ -267,7 +267,7 @@ class Glance:
 
     @property
     def todo(self) -> str:
-        """What to do, as specific as the record is: what is wrong first."""
+        """Advice, as specific as the record is: what is wrong first."""
         much = [x.row for x in self.leaking if x.share >= SOME and x.row.family not in MILD]
         alarms, told = [], ", ".join(dict.fromkeys(map(object_words, much)))
         if most_won(self.leaking) >= MUCH:

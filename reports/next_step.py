@@ -1,4 +1,4 @@
-"""What to do about a system, as specific as the record is: what is wrong first, then the remedy."""
+"""Advice on a system, as specific as the record is: what is wrong first, then the remedy."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _shorter(held: Finding, refuted: Finding) -> bool:
 
 
 def _ways(section: Section, finding: Finding) -> Iterator[str]:
-    """What may be done so that the claim holds, or be claimed instead, the most useful first."""
+    """Repairs with which the claim holds, and claims instead of it, the most useful first."""
     for held in section.findings:
         if _shorter(held, finding):
             yield f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved"
@@ -166,7 +166,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
 
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
-    """What the claim does not speak of, and must not be read as: the widest leak there."""
+    """Scope of which the claim does not speak, with the widest leak there."""
     reach = section.reach
     if reach is None or reach is finding or not (reach.shown or reach.accounted):
         return

@@ -64,7 +64,7 @@ class Record(Contents):
         return Path(directory)
 
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
-        """What ``auditor run`` exits with: 0, 1 for what ``gate`` fails, 3 for what is not known.
+        """Exit code of ``auditor run``: 0, 1 for what ``gate`` fails, 3 for what is not known.
 
         With a ``baseline``, an earlier record, 1 is for what got worse since then.
         """

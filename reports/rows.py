@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refute
 
 _DEEPEST = 32
 SCHEMA_VERSION: Literal[4] = 4
-"""It grows when a field goes, is renamed, or means something else; others are refused."""
+"""Version of the schema: it grows when a field goes, is renamed, or means something else."""
 
 
 class Row(BaseModel):

@@ -27,7 +27,7 @@ from fedrec_auditor.reports.words import (
 
 
 def claimed(claim: Claim) -> Said:
-    """What is claimed, what for, and whose figure it is where it does not stand in the paper."""
+    """Claimed epsilon, its scope, and whose figure it is if the paper does not print it."""
     scope = claim.scope
     about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
     if math.isinf(claim.epsilon):
@@ -48,14 +48,14 @@ def proved(finding: Finding) -> Said:
 
 
 def measured(finding: Finding) -> Said:
-    """What is shown in the scope of a finding."""
+    """Lower bound in the scope of a finding."""
     bounds = (finding.claim, finding.accounted)
     beside = [bound.epsilon for bound in bounds if bound is not None]
     return shown(finding.measured, finding.scope, beside)
 
 
 def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:
-    """What a lower bound shows; its own scope is said where it is not the ``scope`` in question.
+    """Lower bound; its own scope is said where it is not the ``scope`` in question.
 
     One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.
     """

@@ -55,7 +55,7 @@ class Assessment:
 
     @property
     def gap(self) -> str:
-        """What is unknown, unless nothing is worse."""
+        """Unknown parts, unless nothing is worse."""
         return "" if self.level is Severity.CRITICAL else self.unknown
 
     @property

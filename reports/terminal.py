@@ -121,7 +121,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 
 
 def rule(compared: Comparison) -> str:
-    """What counts as a change."""
+    """Rule for a change."""
     return (
         "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
         "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "

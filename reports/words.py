@@ -105,7 +105,7 @@ BASES = {
 }
 """Whose an epsilon or a number is, where it does not stand in the paper itself."""
 CLAIMED = {Basis.PRINTED: "claimed", Basis.COMPUTED: "claimed", Basis.DERIVED: "derived"}
-"""What was done with an epsilon that others are held against, in a word."""
+"""Word for an epsilon that others are held against: claimed or derived."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 

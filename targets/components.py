@@ -191,7 +191,7 @@ class SomeRows(Component):
         return self.whole.sent(clients)[:, self.rows]
 
     def largest(self) -> float:
-        """That of whole messages."""
+        """Votes on whole messages."""
         return self.whole.largest()
 
     def total(self) -> NDArray[Any]:

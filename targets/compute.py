@@ -40,7 +40,7 @@ class Compute(Checked):
 
 DEFAULT = Compute()
 SHARE = 1 / 4
-"""Of the memory that all workers have, what their messages may take of it."""
+"""Share of the memory of all workers that messages may take."""
 
 
 def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""Which paths are tables: files that are no archives, and folders of the parts of one table."""
+"""Paths that are tables: files that are no archives, and folders of the parts of one table."""
 
 from __future__ import annotations
 

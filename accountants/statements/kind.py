@@ -1,4 +1,4 @@
-"""What a statement is about, and whether its authors make it."""
+"""Kinds of statements, and whether their authors make them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Who says the statement, from its authors to nobody; what is derived cannot be false of them.
+    """Authorship of a statement, from its authors to nobody; a derived one cannot be false of them.
 
     >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>

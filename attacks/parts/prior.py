@@ -65,7 +65,7 @@ def prior(
 
 
 def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """What each user's activity adds to log-odds, (n,), as far as the user's items are settled.
+    """Log-odds added by each user's activity, (n,), as far as the user's items are settled.
 
     For evidence that may be too large or too small for all items of a user alike.
     """

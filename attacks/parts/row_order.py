@@ -48,7 +48,7 @@ def support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
 
 
 def _of_users(agreement: Floats) -> float:
-    """The same of evidence of each user (n,) on the items of each (n,), added: (n, n)."""
+    """Agreement of each user's evidence (n,) with the items of each user (n,), added: (n, n)."""
     rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
     rest += agreement.mean()
     spread = np.sqrt((rest**2).sum() / (len(rest) - 1))

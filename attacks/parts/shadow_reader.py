@@ -253,7 +253,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Ordered:
-    """What readers that know the form tell, where the rows are not in the items' ``order`` (M,)."""
+    """Evidence of readers that know the form, of rows that stand in another ``order`` (M,)."""
 
     known: _Known
     order: NDArray[np.int64]

@@ -171,7 +171,7 @@ def _named(recording: Recording, items: Ints, order: Ints, rows: int) -> Recordi
 def _assumed(
     names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
-    """What is assumed of the rows, and why."""
+    """Sentence on what is assumed of the rows, and why."""
     by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
     first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
     special = rows - np.count_nonzero(order >= 0)
@@ -184,7 +184,7 @@ def _assumed(
 
 
 def _doubt(most: float, declared: bool, place: Path) -> str:
-    """Why attacks without success prove nothing."""
+    """Sentence on why attacks without success prove nothing."""
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do they agree with what their "

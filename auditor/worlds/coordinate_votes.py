@@ -61,7 +61,7 @@ class NoiseShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateVotes:
-    """What single coordinates of a message say for the first of two worlds and against the second.
+    """Votes of single coordinates of a message for the first of two worlds, against the second.
 
     Learnt from messages of both, not from those that are judged. ``noisy`` (k,) are the coordinates
     whose noise has one ``shape`` around ``centers`` (2, k) in units of ``scales`` (2, k), and stays
@@ -178,7 +178,7 @@ def _root_mean(values: Matrix) -> float:
 
 
 def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
-    """Where numbers of messages (2, n, k) end in either world, (2, k) each."""
+    """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.partition(
         worlds, sorted({0, k, worlds.shape[1] - k - 1, worlds.shape[1] - 1}), axis=1

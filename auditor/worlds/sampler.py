@@ -277,7 +277,7 @@ class Sampler:
         return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
 
     def allowed(self, most: float) -> Sampler:
-        """The same randomizer for ``most`` outputs in all."""
+        """A copy for at most ``most`` outputs in all."""
         return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:

@@ -41,7 +41,7 @@ ROW = (
     "if these are names, say --column header=yes. A file of a published data set is read by its "
     "folder."
 )
-"""What to do about a first line that is no line of names."""
+"""Remedy for a first line that does not hold names."""
 ZEROS = ("missing", "rating")
 LEAST = np.finfo(np.float32).tiny
 """What stands for a rating of 0, since none is stored of those who did not meet."""

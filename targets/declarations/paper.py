@@ -144,7 +144,7 @@ class Paper:
         )
 
     def scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
-        """What an entry says of its first system; InputError if nothing.
+        """Scoped claim of an entry on its first system; InputError if it makes none.
 
         In a scope that its claim does not cover it is another's claim, and stays on its basis.
         """

@@ -1,4 +1,4 @@
-"""What a training takes: what an audit refuses follows from this."""
+"""Cost of a training, from which it follows what an audit refuses."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _ALONE = 300  # seconds that a call in a fresh process may take
 
 Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
 Repeated = Callable[[int], Iterator[tuple[int, list[Message]]]]
-"""Of so many rounds: each round's number, from 1, and what devices of one history send in it."""
+"""Messages by round: each round's number, from 1, and what devices of one history send in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def probe(
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """What devices of the first history send in all rounds, and of others in two.
+    """Messages of devices of the first history in all rounds, and of others in two.
 
     Each from seeds of its own and with the state that it keeps, at the first model.
     """

@@ -178,7 +178,7 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """That no more is sent than the caller's proof says."""
+        """The assumption that no more is sent than the caller's proof says."""
         return (RELEASED,) if self.proof else ()
 
     @property

@@ -52,7 +52,7 @@ QUICKER = ("attribute-knn",)
 EVERYWHERE = ("attribute-rows", "interaction-membership")
 
 
-# Who reads anything where no message is linked to its sender, and where all are.
+# Attacks that read anything: where no message is linked to its sender, and where all are.
 UNLINKED = ("activity", "interaction-membership", "interaction-reconstruction", "linkage")
 UNLINKED += ("user-membership",)
 LINKED = tuple(name for name in ATTACKS if name != "user-membership")

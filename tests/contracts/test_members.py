@@ -74,7 +74,7 @@ FURTHER = {
 OF_MANY_DRAWS = (check_frequencies, check_curve, check_event)
 
 
-# What a mechanism's case must have for there to be anything to hold.
+# Parts that a mechanism's case must have for there to be anything to hold.
 APPLIES: dict[Any, Callable[[Any], bool]] = {
     check_probabilities: lambda case: case.outputs is not None,
     check_density: lambda case: case.cdf is not None,

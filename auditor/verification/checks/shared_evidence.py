@@ -1,4 +1,4 @@
-"""What checks look at: one randomizer under one claim, and one budget of draws."""
+"""Evidence that checks share: one randomizer under one claim, and one budget of draws."""
 
 from __future__ import annotations
 

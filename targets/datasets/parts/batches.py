@@ -33,7 +33,7 @@ from fedrec_auditor.targets.datasets.parts.moments import Moments
 ROWS = 2**17
 """Rows of a batch."""
 Reader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-"""What gives the schema, and the batches of the named columns."""
+"""Reader of the schema, and of batches of the named columns."""
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 """Whole numbers from which on each type skips some."""
 
@@ -71,7 +71,7 @@ class Batches:
             raise broken(self.place, "at least one row", "an empty table")
 
     def line(self, row: int) -> str:
-        """Where row ``row`` stands."""
+        """Place of row ``row`` in words."""
         return f"{self.place}, row {row + 1}"
 
     def _block(

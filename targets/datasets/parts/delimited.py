@@ -96,7 +96,7 @@ class Delimited:
             row += block.size
 
     def line(self, row: int) -> str:
-        """Where row ``row`` stands."""
+        """Place of row ``row`` in words."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
     def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:

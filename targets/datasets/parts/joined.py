@@ -63,7 +63,7 @@ class Genres:
     others: Mapping[str, str | None] = field(default_factory=dict)
 
     def flags(self, text: str) -> list[bool]:
-        """Which genres a cell has, (genres,); KeyError at a word that is none."""
+        """Genres of a cell, (genres,); KeyError at a word that is none."""
         words = {**{name: name for name in self.names}, **self.others}
         met = {words[word] for word in text.split(self.separator) if word}
         return [name in met for name in self.names]

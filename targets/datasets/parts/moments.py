@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column, Pattern
 
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 FROM = 1e11, 1e14, 1e17
-"""Where numbers of each unit but the first begin: in seconds the year 5138."""
+"""First number of each unit but the first: in seconds the year 5138."""
 FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
 """Days that numbers may be written as; the last in Unix seconds."""
 

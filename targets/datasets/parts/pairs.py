@@ -106,7 +106,7 @@ def latest(
     n_items: int,
     times: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64] | slice:
-    """Which entries stay, in the order of rows and columns: of equals the latest, then the last."""
+    """Entries to keep, in the order of rows and columns: of equals the latest, then the last."""
     key = row * np.int64(n_items) + column
     if (key[1:] > key[:-1]).all():
         return slice(None)

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.tables import is_table, parts
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
 USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
 SAID = ("separator", "header", "quotes")
-"""What may be said of a file of text beside its columns."""
+"""Options for a file of text beside its columns."""
 ANSWERS = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _OTHERS = {

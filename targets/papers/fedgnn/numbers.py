@@ -31,7 +31,7 @@ def pseudo_items() -> Iterator[Pair]:
 
 
 def moved() -> Iterator[Pair]:
-    """What is left of ratings 1 to 5 in the released training, in its labels and its predictions.
+    """Ratings 1 to 5 as the released training has them, in its labels and its predictions.
 
     A prediction is best h.v with h = A m, m the mean of a user's items, A the identity at first.
     All steps together are ``path`` long at most, so h moves by |m| path + (1 + path) path / sqrt(n)

@@ -50,7 +50,7 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def unproved(self) -> str:
-        """That for which promises of the app are not proved, if it makes any."""
+        """Reasons for which promises of the app are not proved, if it makes any."""
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
         return lacking if self.promises else super().unproved
 
