@@ -39,7 +39,7 @@ STATED = (
 )
 
 
-# Attacks that ask for messages of users by themselves, or for any; who sends none, or only parties'.
+# Attacks that ask for messages of users, or for any; those that send none, or only parties'.
 OF_USERS = (
     targets.check_exact_bounds_are_of_what_is_sent,
     targets.check_a_batch_of_clients_uploads_what_they_would_one_by_one,
