@@ -28,8 +28,9 @@ STATISTIC = (
 )
 _COPIES = 512  # of the canary's message, for its mean
 _NUMBERS = 1 << 22  # of messages made at once
-_VOTING, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 20, 10.0
-"""Messages of each world from which votes of coordinates are learnt, their numbers and seconds."""
+_VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
+"""Messages, or sums, of each world from which votes of coordinates are learnt; and the most
+messages behind them, their numbers and seconds."""
 Read = Callable[[Mapping[str, Component]], projection.Array]
 """What is looked at of messages of which a scope asks for a part only, (n, f)."""
 
@@ -207,6 +208,7 @@ class Rounds:
         """How many messages, or sums of so many ``messages``, of each world to learn from."""
         seconds = self.target.upload_seconds * messages
         most = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
+        most = min(most, _VOTING_MESSAGES / messages)
         return int(np.clip(most, reading.FEWEST_COPIES, _VOTING))
 
     def _projected(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
