@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 RUNS, AT_ONCE = 400, 12
-"""Of 500 such runs five aborted while threads were given memory of Python."""
+"""Number of runs, of which 1% aborted while threads were given memory of Python."""
 PROGRAM = f"""
 import os, sys
 from pathlib import Path

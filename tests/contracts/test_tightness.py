@@ -1,4 +1,4 @@
-"""What is bounded is bounded closely: upper bounds from above, lower bounds from below.
+"""Tightness of bounds: upper bounds from above, lower bounds from below.
 
 The contracts hold members to soundness; a member that is sound and useless fails here.
 """

@@ -1,4 +1,4 @@
-"""What was not assessed never passes a gate, and no output calls it low."""
+"""Gates and outputs where something was not assessed: it never passes, and is never called low."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLAIM = {
 }
 """How bad a claim is: 0 low, 1 medium, 2 high, 3 critical."""
 WON = (0.0, 0.15, 0.3, 0.7)
-"""What an attack wins that makes a leak low, medium, high and critical."""
+"""Shares that an attack wins for a leak to be low, medium, high and critical."""
 BARS = {FailOn.MEDIUM: 1, FailOn.HIGH: 2, FailOn.CRITICAL: 3}
 REFUTED = {FailOn.VIOLATED, FailOn.LEAK, FailOn.UNSUBSTANTIATED, FailOn.NO_CLAIM}
 VERDICTS = {

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.worlds.pilot_rule import logistic, rule_or_vote
 Matrix = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Matrix]
 SHIFT = 0.0234 * np.random.default_rng(5).choice([-1.0, 1.0], 100)
-"""What the messages of two worlds differ by, in deviations of the noise."""
+"""Distance of the messages of two worlds, in deviations of the noise."""
 PLACES = np.arange(100)
 TELLING: dict[str, Noise] = {
     "uniform": lambda rng, shape: (rng.random(shape) - 0.5) * 12**0.5,
