@@ -4,15 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit claims test suite test-extras test-kernels test-newest lint bench frontier calibrate docs clean
+.PHONY: setup audit test suite test-extras test-kernels test-newest lint bench frontier calibrate docs clean
 
 setup: $(VENV)/.ready
 
 audit: $(VENV)/.ready
 	$(BIN)/auditor run --quick --data ml-100k --out $(OUT) --fail-on never
-
-claims: $(VENV)/.ready
-	$(BIN)/auditor run --only claims --out claims --fail-on never
 
 # Types are checked while the suite runs, for they keep one core busy.
 test: $(VENV)/.ready

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import sections
 
-TAKEN = ("content", "at-a-glance", "who-learns", "systems", "demonstrations", "method", "glossary")
+TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
 """Places of the page that no system can take."""
 
 

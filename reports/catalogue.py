@@ -61,8 +61,7 @@ class CatalogueRow(Row):
     numbers are of. ``repeats`` is the entry of the same statement, which counts once. ``repaired``
     is the same claim evaluated on the target with ``repaired_settings`` over its own. ``target``,
     ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ...
-    --users ... --items ...` asks it again. ``demonstration_target`` is the system that
-    ``demonstration`` runs on, if it is another one.
+    --users ... --items ...` asks it again.
     """
 
     number: str
@@ -93,8 +92,6 @@ class CatalogueRow(Row):
     figures: tuple[Figure, ...]
     repaired_settings: dict[str, Setting | dict[str, Setting]] | None
     repaired: Finding | None
-    demonstration: str | None
-    demonstration_target: str | None = None
 
     @model_validator(mode="after")
     def _accuses_nobody_of_what_is_derived(self) -> Self:
@@ -108,11 +105,6 @@ class CatalogueRow(Row):
     def whose(self) -> Basis:
         """Basis of its figure: that of the claim, where it is read in another scope."""
         return self.basis if self.finding is None else self.finding.claim.basis
-
-    @property
-    def shown_by(self) -> str:
-        """The command that runs the demonstration."""
-        return f"auditor run {self.demonstration_target or self.target} --only claims"
 
     @property
     def symbols(self) -> dict[str, str]:

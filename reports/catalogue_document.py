@@ -183,6 +183,4 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Assumed", assumed_words(row)
     if row.finding is not None:
         yield "Verdict", row.finding.reason
-    if row.demonstration is not None:
-        yield "Watch it", f"{row.shown_by} (demonstration {row.demonstration})"
     yield "Ask again", command_words(row)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.reports import plots, templating, words
 from fedrec_auditor.reports.anchor import anchors
-from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.plan_text import plan_text
@@ -30,7 +29,6 @@ def render(record: Contents) -> str:
             if glance.section.findings
         ],
         lookers=[words.LOOKERS[vantage] for vantage in Vantage],
-        demonstrated=[demonstration_part(row) for row in record.demonstrations],
         parts=[
             (glance, system_document(record, glance, places[glance.section.target]))
             for glance in seen

@@ -25,7 +25,6 @@ _TABLES = (
     "skipped",
     "utility",
     "messages",
-    "demonstrations",
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from fedrec_auditor.reports import demonstrations
 from fedrec_auditor.reports.document import Block, Facts, Grid, Paragraph, Passage
 from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.leaks import comparable
@@ -48,10 +47,6 @@ def report_document(record: Contents) -> Passage:
             for g in seen
         )
         blocks.append(Grid("", HEADS, rows))
-    if record.demonstrations:
-        count = Paragraph(demonstrations.summary(record.demonstrations))
-        parts = map(demonstrations.demonstration_part, record.demonstrations)
-        blocks.append(Passage("Demonstrations", (count, *parts)))
     blocks += (system_document(record, glance, alone=False) for glance in seen)
     blocks += [_map(record, seen), _assumed(seen)] if record.attacks else []
     blocks += [_unplayed(seen)] if record.skipped else []

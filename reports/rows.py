@@ -16,10 +16,10 @@ from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Scope, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge, refutes
+from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge
 
 _DEEPEST = 32
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 """Version of the schema: it grows when a field goes, is renamed, or means something else."""
 
 
@@ -315,47 +315,6 @@ class ReproducedRow(Row):
     note: str = ""
 
 
-class TrialRow(Row):
-    """What one side of a demonstration gave: a claim, and the lower bound that was found.
-
-    ``settings`` are those of the system's that differ from its paper's. ``worlds`` are the two
-    neighbouring ones that were run.
-    """
-
-    target: str
-    settings: dict[str, bool | int | float | str]
-    claim: Claim
-    worlds: tuple[str, str]
-    statistic: str
-    bound: Bound
-
-    @property
-    def exceeds(self) -> bool:
-        """Whether the bound refutes the claim."""
-        return refutes(self.bound, self.claim)
-
-
-class DemonstrationRow(Row):
-    """A violated claim shown on the target itself, beside a control that must stay below its own.
-
-    ``entries`` are the numbers of the catalogue's entries that it shows. ``shown`` if the violation
-    exceeds its claim, on fresh draws too where it was sampled, and the control does not.
-    """
-
-    name: str
-    entries: tuple[str, ...]
-    target: str
-    violation: TrialRow
-    control: TrialRow
-    shown: bool
-    note: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """``shown`` made again from the two trials."""
-        return self.violation.exceeds and not self.control.exceeds
-
-
 class CheckRow(Row):
     """Something looked at beside claims, and how it ended; ``failed`` is None where it was not."""
 
@@ -407,7 +366,7 @@ class Contents(Row):
     ``reports.record.Record`` is this with what users do with it.
     """
 
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5] = SCHEMA_VERSION
     plan: Annotated[dict[str, Any], AfterValidator(_shallow)]
     provenance: Provenance
     findings: tuple[Finding, ...]
@@ -416,7 +375,6 @@ class Contents(Row):
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...]
     messages: tuple[MessagesRow, ...] = ()
-    demonstrations: tuple[DemonstrationRow, ...] = ()
     own: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

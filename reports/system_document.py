@@ -19,7 +19,6 @@ from fedrec_auditor.reports.attack_words import (
     risk_words,
     trainings_words,
 )
-from fedrec_auditor.reports.demonstrations import demonstration_part
 from fedrec_auditor.reports.document import (
     Block,
     Cell,
@@ -74,7 +73,7 @@ def system_document(
     """All that the record says of a system.
 
     A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
-    Not ``alone``, it lacks what a report tells of all systems together: demonstrations, what is
+    Not ``alone``, it lacks what a report tells of all systems together: what is
     assumed of attackers, the count of figures by attack, what could not run.
     """
     section, page = glance.section, anchor is not None
@@ -101,8 +100,6 @@ def system_document(
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
-    demonstrated = record.demonstrations if alone else ()
-    blocks += (demonstration_part(row) for row in demonstrated if row.target == section.target)
     if section.attacks:
         roc = _pictures(p for p, curve in zip(pictures, apart, strict=True) if curve)
         blocks.append(_attacks(record, glance, roc, page=page, alone=alone))

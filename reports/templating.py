@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
-from fedrec_auditor.reports import demonstrations, words
+from fedrec_auditor.reports import words
 from fedrec_auditor.reports.severity import SEVERITY_RULE
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ def _environment() -> Environment:
     environment.globals.update(
         assumption_words=words.assumption_words,
         at_once=AT_ONCE,
-        demonstrations=demonstrations,
         margin=LEAK_MARGIN,
         over=words.OVER,
         plain=words.WORDS,

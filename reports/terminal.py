@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
-from fedrec_auditor.reports import demonstrations, document_terminal
+from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.change import Trend
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.gate import GateOutcome
@@ -60,10 +60,6 @@ def render(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.unplayed) for section in sections(record)}
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
-    parts = map(demonstrations.demonstration_part, record.demonstrations)
-    document_terminal.write_parts(parts, console)
-    if record.demonstrations:
-        print_hanging(console, demonstrations.summary(record.demonstrations))
     for note in record.notes:
         print_hanging(console, note, "note:", style="yellow")
     for error in record.errors:

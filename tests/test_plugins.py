@@ -120,7 +120,6 @@ def test_its_paper_is_one_folder(tmp_path: Path) -> None:
     for kind, name in (
         ("papers", "my-paper"),
         ("targets", "my-fmf"),
-        ("demonstrations", "my-zeros"),
         ("reproductions", "my-paper"),
     ):
         code, out, _ = cli("list", kind)

@@ -13,7 +13,6 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.plan.demonstrations import demonstrated
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
 from fedrec_auditor.auditor.plan.setting_names import LEARNS
 from fedrec_auditor.reports.flat import leaves
@@ -27,7 +26,7 @@ _PAGES = {
     "reproductions": "docs/reproductions.md",
 }
 _PARTS = {name: f"one of `auditor list {name}s`" for name in ("learner", "protection", "route")}
-_KINDS = (*FAMILIES, "demonstrations", "reproductions")
+_KINDS = (*FAMILIES, "reproductions")
 
 
 def command(
@@ -38,9 +37,7 @@ def command(
             help=f"One of: {', '.join(_KINDS)}; all if left out. Or a target, for its settings.",
         ),
     ] = None,
-    paper: Annotated[
-        str | None, typer.Option(help="Targets, or demonstrations, of this paper only.")
-    ] = None,
+    paper: Annotated[str | None, typer.Option(help="Targets of this paper only.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
@@ -50,12 +47,10 @@ def command(
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
     }
-    shown = {name: each.demonstrations[name] for name, each in sorted(demonstrated().items())}
-    listed["demonstrations"] = shown.keys, shown.__getitem__
     listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
     if paper is not None:
-        listed = {name: listed[name] for name in ("targets", "demonstrations")}
-        listed = {name: (partial(_of, paper, name, n), s) for name, (n, s) in listed.items()}
+        of_paper = partial(_of, paper, FAMILIES["targets"].names)
+        listed = {"targets": (of_paper, FAMILIES["targets"].summary)}
     width = columns() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
         names = () if paper else FAMILIES["targets"].names()
@@ -84,14 +79,11 @@ def command(
             print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
 
 
-def _of(paper: str, kind: str, names: Callable[[], Iterable[str]]) -> list[str]:
-    """The targets or demonstrations of a paper; InputError with near names if there is none."""
+def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
+    """The targets of a paper; InputError with near names if there is none."""
     FAMILIES["papers"].check(paper)
-    found = papers()[paper]
-    if kind == "demonstrations":
-        return sorted(found.demonstrations)
-    place = FAMILIES[kind].module
-    return [name for name in names() if place(name).startswith(f"{found.package}.")]
+    package, place = papers()[paper].package, FAMILIES["targets"].module
+    return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:

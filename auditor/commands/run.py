@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
     Allow,
@@ -25,7 +24,7 @@ from fedrec_auditor.auditor.commands.options import (
     resumable,
 )
 from fedrec_auditor.auditor.machine.output import spare_output, tell
-from fedrec_auditor.auditor.plan.plan import DATA, Plan, option_of
+from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record import Record
@@ -56,11 +55,6 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    if "only" in said and (given := [option_of(name) for name in DATA if name in said]):
-        raise InputError(
-            f"Expected no {', '.join(given)} with --only {said['only']}, which reads no data. "
-            "Leave it out."
-        )
     chosen = plan_of(plan, said)
 
     from fedrec_auditor.auditor.run.resources import make_resources

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 if TYPE_CHECKING:
     from fedrec_auditor.reports.sweep_record import Sweep
 
-_FIELDS = tuple(name for name in Plan.model_fields if name not in ("settings", "only"))
+_FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
 
 @planned(*_FIELDS)

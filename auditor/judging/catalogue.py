@@ -14,7 +14,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.auditor.machine.workers import results
-from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.catalogue import (
@@ -140,8 +139,6 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         figures=figures,
         repaired_settings=None if entry.repaired is None else dict(entry.repaired),
         repaired=repaired,
-        demonstration=entry.demonstration,
-        demonstration_target=_shown_on(entry),
     )
 
 
@@ -171,14 +168,6 @@ def _ask(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | N
         exact=exact_bounds(target, population, scoped),
         accountants=all_accountants(),
     )
-
-
-def _shown_on(entry: Entry) -> str | None:
-    """The system that the entry's demonstration runs on, if it is another than the entry's."""
-    if entry.demonstration is None:
-        return None
-    target = demonstration(entry.demonstration).target
-    return None if target == entry.system[0] else target
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:

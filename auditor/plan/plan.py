@@ -141,9 +141,7 @@ class Plan(BaseModel):
     Attacks and utility are measured on several ``trainings``, whose seeds follow ``seed``: their
     intervals are over users and trainings; None is 3, or 1 of a quick audit.
     ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
-    proved is of all rounds. ``only`` "claims" plays the demonstrations on these targets, on all
-    that have one if none is named, and nothing else: they bring their own settings and need no
-    data.
+    proved is of all rounds.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -278,18 +276,12 @@ class Plan(BaseModel):
             reads=lambda path: read_claims(Path(path)),
         ),
     ] = ()
-    only: Annotated[
-        Literal["claims"] | None,
-        PlanOption("claims: show each violated claim on its target; needs no data."),
-    ] = None
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
         """The plan with all targets, attacks and settings named; PlanError on an unknown name.
 
         Names of targets that are ``given``, or places of objects, are not looked up.
         """
-        if self.only == "claims":
-            return self._demonstrated()
         targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
         attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
@@ -324,28 +316,6 @@ class Plan(BaseModel):
             "trainings": self.trainings or (1 if self.quick else 3),
         }
         return self.model_copy(update=change)
-
-    def _demonstrated(self) -> Plan:
-        """The plan with the targets that have a demonstration, among those named."""
-        from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
-
-        asked = () if ALL in self.targets else self.targets
-        _check("targets", asked, "targets")
-        if self.settings:
-            raise PlanError(
-                "Expected no settings where only claims are demonstrated, got settings for "
-                f"{', '.join(self.settings)}. Drop them: each demonstration brings its own.",
-                "settings",
-            )
-        able = tuple(sorted({demonstration(name).target for name in names()}))
-        chosen = tuple(name for name in able if not asked or name in asked)
-        if not chosen:
-            raise PlanError(
-                f"Expected a target with a demonstration ({', '.join(able)}), got "
-                f"{', '.join(self.targets)}. Name one of them, or none for all.",
-                "targets",
-            )
-        return self.model_copy(update={"targets": chosen, "attacks": ()})
 
     def digest(self) -> str:
         """SHA-256 of the plan in canonical form."""
@@ -442,7 +412,7 @@ def check_plan(plan: Plan, *, given: bool = False) -> None:
     Systems of one's own are left to be loaded, and data that are ``given``.
     """
     plan.resolved()
-    if plan.only is None and not given:
+    if not given:
         check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
         if OBJECT not in name:

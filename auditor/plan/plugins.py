@@ -83,8 +83,6 @@ def load_paper(plugin: Plugin) -> Paper | str:
         return plugin.fault
     try:
         importlib.import_module(f"{plugin.value}.systems")
-        if importlib.util.find_spec(f"{plugin.value}.demonstrations") is not None:
-            importlib.import_module(f"{plugin.value}.demonstrations")
         return Paper.of(plugin.value)
     except KeyboardInterrupt:
         raise

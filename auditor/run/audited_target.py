@@ -23,9 +23,7 @@ from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, Halves
 from fedrec_auditor.auditor.games.informative import Informative, informative
 from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.judging.demonstrations import show
 from fedrec_auditor.auditor.machine.stage import TRAINING, stage
-from fedrec_auditor.auditor.plan.demonstrations import demonstration
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.paced_runs import BUDGET, paced
 from fedrec_auditor.auditor.run.tasks import (
@@ -88,8 +86,6 @@ class AuditedTarget:
     def run(self, step: str) -> TaskResult:
         """Run one step. It draws only from the seeds of its own name and of the training."""
         audit, task = self._audit, Task(self.name, step)
-        if audit.interactions is None:
-            return _demonstrated(task, audit)
         if step == BOUNDS:
             return _bounds(audit.targets[self.name], audit.interactions)
         if step == LOCAL:
@@ -122,7 +118,6 @@ class AuditedTarget:
             return self._given
         audit = self._audit
         target = as_trained(audit.targets[self.name], audit.plan)
-        assert audit.interactions is not None
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
         stage(TRAINING, 0, target.sizes.rounds or 1)
@@ -291,7 +286,6 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
     All scopes of a setting are seen of the same runs, which are simulated once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
-    assert audit.interactions is not None
     estimator = game.own_estimator or FAMILIES["estimators"].member(plan.estimator)()
     accountants = accounting.all_accountants()
     by = guesser(plan.by) if game.guessable else None
@@ -382,18 +376,6 @@ def _untold(
             told += [f"As {vantage}: {new}"] if why not in told else []
     reason = " ".join(told)
     return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
-
-
-def _demonstrated(task: Task, audit: Audit) -> TaskResult:
-    """A violated claim shown on its target."""
-    shown = show(
-        task.step,
-        demonstration(task.step),
-        confidence=audit.plan.confidence,
-        quick=audit.plan.quick,
-        rng=audit.rng(str(task)),
-    )
-    return TaskResult(findings=shown.findings, demonstrations=(shown.row,), errors=shown.errors)
 
 
 def draws_needed(finding: Finding, estimator: Estimator, samples: int, most: int) -> str:

@@ -50,7 +50,7 @@ class Checkpoints:
                 f"Expected a folder of finished tasks or nothing at {folder}, got {kind}. Remove "
                 "it, or give another directory with --out."
             )
-        data = "" if audit.interactions is None else audit.interactions.digest()
+        data = audit.interactions.digest()
         own = [identity(t) for t in audit.targets.values() if not is_ours(t)]
         text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions()), *own])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])

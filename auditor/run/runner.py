@@ -279,8 +279,6 @@ def _keep(
 
 def _shared(audit: Audit, jobs: Iterable[Sequence[Task]]) -> tuple[str, ...]:
     """The targets whose training several jobs need, which is made before."""
-    if audit.interactions is None:
-        return ()
     times = Counter(job[0].target for job in jobs if _trains(job))
     return tuple(target for target, count in times.items() if count > 1)
 
@@ -391,7 +389,7 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
         provenance=Provenance(
             versions=versions(),
             seed=audit.plan.seed,
-            data=None if audit.interactions is None else _data(audit.interactions),
+            data=_data(audit.interactions),
             timing={
                 **{str(task): result.seconds for task, result in results.items()},
                 "wall": round(time.perf_counter() - started, 3),
@@ -412,7 +410,6 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
         skipped=tuple(row for result in ordered for row in result.skipped),
         utility=tuple(row for result in ordered for row in result.utility),
         messages=tuple(dict.fromkeys(row for result in ordered for row in result.messages)),
-        demonstrations=tuple(row for result in ordered for row in result.demonstrations),
         own=tuple(of_others),
         notes=audit.notes,
         errors=tuple(dict.fromkeys(error for result in ordered for error in result.errors)),

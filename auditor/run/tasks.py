@@ -17,7 +17,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.games.canary_game import QUICK, Ground
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
-from fedrec_auditor.auditor.plan.demonstrations import demonstration, names, runs
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned
@@ -25,7 +24,6 @@ from fedrec_auditor.auditor.plan.setting_texts import OBJECT
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,
-    DemonstrationRow,
     Finding,
     Measurement,
     MessagesRow,
@@ -52,10 +50,7 @@ NO_LOCAL = "No attack was run and no utility measured: both go with the local ga
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One step on one target: ``bounds``, ``utility``, or the name of an attack or of a game.
-
-    Of a plan of claims only, the name of a demonstration.
-    """
+    """One step on one target: ``bounds``, ``utility``, or the name of an attack or of a game."""
 
     target: str
     step: str
@@ -78,7 +73,6 @@ class TaskResult(Row):
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     messages: tuple[MessagesRow, ...] = ()
-    demonstrations: tuple[DemonstrationRow, ...] = ()
     reproduced: tuple[ReproducedRow, ...] = ()
     errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
@@ -88,7 +82,7 @@ class TaskResult(Row):
 class Audit:
     """A plan made ready: its data, its targets and what all its tasks share, each made once.
 
-    ``interactions`` are None where only claims are demonstrated. ``confidence`` is that of each
+    ``confidence`` is that of each
     sampled bound, such that all of the audit's hold together at the plan's: the error is divided
     by their number (Bonferroni), so that an audit of many targets accuses an honest one no more
     often than an audit of one. ``notes`` say what is left out. ``label`` tells an audit that is one
@@ -98,7 +92,7 @@ class Audit:
 
     plan: Plan
     targets: Mapping[str, Target]
-    interactions: Interactions | None
+    interactions: Interactions
     attacks: Mapping[str, Attack]
     games: tuple[str, ...]
     confidence: float
@@ -128,7 +122,7 @@ class Audit:
         """This audit, then one per further training of the targets that can be trained again."""
         count = self.plan.trainings or 1
         able = {name: each for name, each in self.targets.items() if _is_at_hand(each)}
-        if self.plan.only is not None or LOCAL not in self.plan.games or not able:
+        if LOCAL not in self.plan.games or not able:
             return (self,)
         more = (
             replace(
@@ -174,34 +168,31 @@ class Audit:
         guesser(plan.by)
         named = (plan.attacks or ()) if LOCAL in plan.games else ()
         attacks = {name: FAMILIES["attacks"].member(name)() for name in named}
-        games: tuple[str, ...] = ()
         targets: dict[str, Target] = {}
-        bounds = 0
-        if plan.only is None:
-            if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
-                raise InputError(
-                    f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
-                    f"{', '.join(plan.targets)}. Leave the claims out."
-                )
-            made = [own.get(name) or make_target(name, plan) for name in plan.targets]
-            if interactions is None:
-                interactions = load_planned(plan)
-            notes += interactions.notes
-            interactions = mapped(interactions)
-            for target in made:
-                tried, said = tried_on(target, interactions)
-                targets[tried.name] = tried
-                notes += said
-            notes += _shortened(plan, list(targets.values()))
-            for target in targets.values():
-                if LOCAL in plan.games:
-                    check_workload(as_trained(target, plan), interactions, compute, memory)
-                if ONE_RUN.name in plan.games:
-                    trained = ONE_RUN.largest(ground(target, interactions, plan, compute))
-                    check_workload(*trained, compute, memory)
-            at_hand = any(map(_is_at_hand, targets.values()))
-            games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
-            bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
+        if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
+            raise InputError(
+                f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
+                f"{', '.join(plan.targets)}. Leave the claims out."
+            )
+        made = [own.get(name) or make_target(name, plan) for name in plan.targets]
+        if interactions is None:
+            interactions = load_planned(plan)
+        notes += interactions.notes
+        interactions = mapped(interactions)
+        for target in made:
+            tried, said = tried_on(target, interactions)
+            targets[tried.name] = tried
+            notes += said
+        notes += _shortened(plan, list(targets.values()))
+        for target in targets.values():
+            if LOCAL in plan.games:
+                check_workload(as_trained(target, plan), interactions, compute, memory)
+            if ONE_RUN.name in plan.games:
+                trained = ONE_RUN.largest(ground(target, interactions, plan, compute))
+                check_workload(*trained, compute, memory)
+        at_hand = any(map(_is_at_hand, targets.values()))
+        games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
+        bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
         audit = cls(
             plan=plan,
             targets=targets,
@@ -223,9 +214,6 @@ class Audit:
 
     def tasks(self) -> tuple[Task, ...]:
         """All tasks, in the order of the record: verdicts first, then target by target."""
-        if self.plan.only == "claims":
-            played = names(self.plan.targets)
-            return tuple(Task(demonstration(name).target, name) for name in played)
         alone = [game for game in self.games if not CANARY_GAMES[game].wide]
         judged = [Task(target, step) for step in (BOUNDS, *alone) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
@@ -243,18 +231,14 @@ class Audit:
 
         Tasks of one target share a job, and so its training; with fewer targets than ``workers``
         they are dealt to several, which share one that is made before. The longest jobs come first,
-        so that no worker is left alone with one (Graham 1969); demonstrations by their runs.
+        so that no worker is left alone with one (Graham 1969).
         """
-        if self.plan.only == "claims":
-            longest = sorted(tasks, key=lambda each: -runs(each.step))
-            return {(task,): float(runs(task.step)) for task in longest}
         alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
         trained = [task for task in tasks if (task,) not in alone and not task.wide]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]
         data = self.interactions
-        assert data is not None, "there are none of claims only"
 
         def seconds(job: tuple[Task, ...]) -> float:
             cost = cost_of(as_trained(self.targets[job[0].target], self.plan), data)
@@ -268,8 +252,6 @@ class Audit:
 
     def workers(self, most: int, memory: float) -> int:
         """How many of ``most`` workers may train at once within ``memory`` bytes together."""
-        if self.interactions is None:
-            return most
         trained = (as_trained(target, self.plan) for target in self.targets.values())
         largest = max(
             Workload.of(target, self.interactions).held(self.compute) for target in trained
@@ -321,13 +303,11 @@ def left_out(plan: Plan) -> tuple[str, ...]:
     asked = {
         "accountants": True,
         "targets": ALL in plan.targets,
-        "attacks": plan.attacks is None and plan.only is None,
-        "datasets": plan.only is None and plan.data not in FAMILIES["datasets"].names(),
-        "papers": plan.only is not None or ALL in plan.targets,
+        "attacks": plan.attacks is None,
+        "datasets": plan.data not in FAMILIES["datasets"].names(),
+        "papers": ALL in plan.targets,
     }
     lines = [line for kind, all_of in asked.items() if all_of for line in FAMILIES[kind].left_out()]
-    if plan.only is not None:
-        return tuple(lines)
     if LOCAL not in plan.games:
         lines.append(NO_LOCAL)
     elif plan.attacks == ():

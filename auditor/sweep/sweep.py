@@ -87,15 +87,7 @@ def sweep(
 
 
 def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """The axes of these texts among the plan's targets; InputError for a wrong one.
-
-    A plan that only demonstrates claims has no axes.
-    """
-    if plan.only is not None:
-        raise InputError(
-            f"Expected a plan that trains systems, got one of {plan.only} only. Leave `only` out, "
-            "or give it to an audit: `auditor run --only claims`."
-        )
+    """The axes of these texts among the plan's targets; InputError for a wrong one."""
     targets = plan.resolved().targets
     return [Axis.of(text, targets) for text in texts]
 

@@ -117,7 +117,6 @@ class Entry(Declared):
     is never false of them. ``computed_at`` says of what the numbers are, where
     that is far from what a reader of the paper would take. ``repaired`` are the settings with
     which the finding goes away, None where nothing has to be or can be repaired by a switch.
-    ``demonstration`` is the name of one of the paper's.
     """
 
     number: str = ""
@@ -143,7 +142,6 @@ class Entry(Declared):
     computed: str = ""
     numbers: tuple[StatedNumber, ...] = ()
     repaired: Mapping[str, Any] | None = None
-    demonstration: str | None = None
 
     @property
     def heading(self) -> int:

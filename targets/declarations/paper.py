@@ -1,4 +1,4 @@
-"""A paper: one folder with its systems, claims, printed numbers and demonstrations."""
+"""A paper: one folder with its systems, claims and printed numbers."""
 
 from __future__ import annotations
 
@@ -54,13 +54,9 @@ class Heading(Declared):
 
 
 class Claims(Declared):
-    """``claims.toml``: what the paper says of privacy.
-
-    ``demonstrations`` are those of its module of that name, each with what it shows in a line.
-    """
+    """``claims.toml``: what the paper says of privacy."""
 
     paper: Heading
-    demonstrations: Mapping[str, str] = {}
     claim: tuple[Entry, ...]
 
 
@@ -96,7 +92,6 @@ class Paper:
 
     package: str
     heading: Heading
-    demonstrations: Mapping[str, str]
     entries: tuple[Entry, ...]
     printed: Printed
     composed: Systems
@@ -245,7 +240,7 @@ def _read(package: str) -> Paper:
     claims = _parsed(package, CLAIMS, Claims)
     printed = _parsed(package, PRINTED, Printed) if _has(package, PRINTED) else Printed()
     composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
-    return Paper(package, claims.paper, claims.demonstrations, claims.claim, printed, composed)
+    return Paper(package, claims.paper, claims.claim, printed, composed)
 
 
 def _has(package: str, name: str) -> bool:

@@ -1,1 +1,1 @@
-"""The papers, a folder each: systems, claims, printed numbers, demonstrations."""
+"""The papers, a folder each: systems, claims and printed numbers."""

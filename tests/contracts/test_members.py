@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -11,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedrec_auditor.auditor.judging import catalogue
-from fedrec_auditor.auditor.plan.demonstrations import demonstration, names
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.accountants import AccountantContract
-from fedrec_auditor.auditor.testing.demonstrations import (
-    DemonstrationContract,
-    check_seeds,
-    check_statistic,
-)
 from fedrec_auditor.auditor.testing.estimators import EstimatorContract, check_calibration
 from fedrec_auditor.auditor.testing.learners import LearnerContract
 from fedrec_auditor.auditor.testing.mechanisms import (
@@ -38,8 +29,6 @@ from tests.contracts.mechanisms import CASES as MECHANISMS
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
 SLOW = ("anytime", "likelihood-ratio")
-# Those that simulate trainings for seconds.
-LONG = ("hfl-counted-steps", "hfl-divisor", "fedgnn-numbers")
 
 
 def made(family: str, name: str) -> Any:
@@ -57,8 +46,6 @@ def subjects() -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     ):
         for name in FAMILIES[family].names():
             yield contract, name, partial(made, family, name)
-    for name in names():
-        yield DemonstrationContract, name, partial(demonstration, name)
     for cases in MECHANISMS.values():
         for case in cases:
             yield MechanismContract, repr(case.mechanism), lambda case=case: case
@@ -89,7 +76,6 @@ def checked() -> Iterator[Any]:
             if check in APPLIES and not APPLIES[check](make()):
                 continue
             later = check is check_calibration and name in SLOW
-            later |= check in (check_seeds, check_statistic) and name in LONG
             later |= check in OF_MANY_DRAWS and name in FURTHER
             marks = pytest.mark.calibration if later else ()
             yield pytest.param(check, make, marks=marks, id=f"{name}-{check.__name__}")
@@ -115,17 +101,3 @@ def test_learners_have_their_names_and_come_back_from_another_process(name: str)
     learner = made("learners", name)
     assert vars(type(learner)).get("name", name) == name
     assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301
-
-
-def test_a_paper_declares_what_its_module_demonstrates() -> None:
-    for paper in papers().values():
-        place = f"{paper.package}.demonstrations"
-        module = importlib.import_module(place) if importlib.util.find_spec(place) else None
-        assert paper.demonstrations.keys() == getattr(module, "DEMONSTRATIONS", {}).keys()
-
-
-def test_the_papers_name_demonstrations_that_say_so_themselves() -> None:
-    for entry in catalogue.entries():
-        if entry.demonstration is not None:
-            shown = demonstration(entry.demonstration)
-            assert entry.number in shown.entries, f"{entry.demonstration} is not about it"

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.testing import (
     accountants,
     attacks,
     datasets,
-    demonstrations,
     estimators,
     learners,
     mechanisms,
@@ -36,7 +34,6 @@ from tests.specimens.attacks import (
     Sizes,
 )
 from tests.specimens.datasets import BROKEN_DATASETS
-from tests.specimens.demonstrations import BROKEN_DEMONSTRATIONS, SOUND
 from tests.specimens.estimators import BROKEN_ESTIMATORS
 from tests.specimens.learners import BROKEN_VECTORS
 from tests.specimens.mechanisms import BROKEN_MECHANISMS
@@ -76,12 +73,6 @@ def test_the_contract_catches(check: Callable[[Any], object], specimen: Any) -> 
         check(specimen)
 
 
-@pytest.mark.parametrize("how", BROKEN_DEMONSTRATIONS)
-def test_the_demonstration_contract_catches(how: str) -> None:
-    with pytest.raises((AssertionError, InputError)):
-        demonstrations.DemonstrationContract.check(BROKEN_DEMONSTRATIONS[how])
-
-
 @pytest.mark.parametrize("broken", BROKEN_DATASETS, ids=lambda d: type(d).__name__)
 def test_the_data_set_contract_catches(broken: Dataset) -> None:
     with pytest.raises(AssertionError):
@@ -90,7 +81,6 @@ def test_the_data_set_contract_catches(broken: Dataset) -> None:
 
 def test_the_contracts_pass_the_sound_ones() -> None:
     mechanisms.MechanismContract.check(flipping(BitFlip(0.9, 0.3)))
-    demonstrations.DemonstrationContract.check(SOUND)
     targets.TargetContract.check(targets.TargetCase(Short()))
     assert not attacks.check_attack(Sizes(), runs())
     attacks.check_attack(LinksByChance(), runs())

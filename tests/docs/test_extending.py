@@ -29,10 +29,9 @@ def test_every_family_has_an_entry_point_whose_class_the_page_defines() -> None:
 def test_every_contract_that_ships_is_run() -> None:
     """That of attacks on every training by one call, ``check_attack``."""
     text = "".join(path.read_text() for path in Path(testing.__file__).parent.glob("*.py"))
-    kinds = (*FAMILIES, "demonstrations")
-    contracts = {f"{kind.removesuffix('s').capitalize()}Contract" for kind in kinds}
+    contracts = {f"{kind.removesuffix('s').capitalize()}Contract" for kind in FAMILIES}
     shipped = contracts & set(re.findall(r"^class (\w+)\(Contract", text, re.M))
     code = "".join(block.text for block in blocks(PAGE) if block.language == "python")
     code = code.replace("check_attack(", "AttackContract.check(")
-    assert len(shipped) == 11
+    assert len(shipped) == 10
     assert {name for name in shipped if f"{name}.check(" in code} == shipped

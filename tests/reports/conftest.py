@@ -19,13 +19,11 @@ from fedrec_auditor.reports.rows import (
     AttackRow,
     Baseline,
     DataRow,
-    DemonstrationRow,
     Finding,
     FurtherFigure,
     Provenance,
     RocRow,
     SkippedRow,
-    TrialRow,
     UsersRow,
     UtilityRow,
 )
@@ -93,7 +91,7 @@ def roc(area: float, negatives: int = 500, points: int = 60) -> RocRow:
 
 def sample() -> Record:
     """FCF, FMF-LDP and both DPLCF: a claim of each kind of verdict, and two attacks on each."""
-    return Record.read(Path(__file__).with_name("record-4.json"))
+    return Record.read(Path(__file__).with_name("record-5.json"))
 
 
 @pytest.fixture(scope="session")
@@ -140,42 +138,6 @@ def findings(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> Findi
             witness=draw(st.none() | witnesses()),
         )  # fmt: skip
     return finding(draw(targets), claim, where, accounted, measured, draw(TEXTS), draw(DELTAS))
-
-
-@st.composite
-def trials(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> TrialRow:
-    claim = Claim(
-        epsilon=draw(EPSILONS), delta=draw(DELTAS), scope=draw(st.sampled_from(SCOPES)),
-        statement=draw(TEXTS), source=draw(TEXTS),
-    )  # fmt: skip
-    below = [s for s in SCOPES if claim.scope.covers(s)]
-    bound = lower(
-        draw(EPSILONS), draw(st.sampled_from(below)), draw(TEXTS), delta=draw(DELTAS),
-        confidence=draw(st.sampled_from((0.95, 1.0))),
-        samples=draw(st.none() | st.integers(1, 10**9)), witness=draw(st.none() | witnesses()),
-    )  # fmt: skip
-    return TrialRow(
-        target=draw(targets),
-        settings=draw(st.dictionaries(TEXTS, TEXTS | st.booleans() | st.integers(), max_size=2)),
-        claim=claim,
-        worlds=draw(st.tuples(TEXTS, TEXTS)),
-        statistic=draw(TEXTS),
-        bound=bound,
-    )
-
-
-@st.composite
-def demonstrations(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> DemonstrationRow:
-    violation, control = draw(trials(targets)), draw(trials(targets))
-    return DemonstrationRow(
-        name=draw(TEXTS),
-        entries=tuple(draw(st.lists(TEXTS, max_size=2))),
-        target=violation.target,
-        violation=violation,
-        control=control,
-        shown=violation.exceeds and not control.exceeds,
-        note=draw(TEXTS),
-    )
 
 
 @st.composite
@@ -238,7 +200,6 @@ def records(draw: Callable[..., Any]) -> Record:
             max_size=2,
         ))),
         utility=tuple(draw(st.lists(rows, max_size=2))),
-        demonstrations=tuple(draw(st.lists(demonstrations(targets), max_size=2))),
         notes=tuple(draw(st.lists(TEXTS, max_size=2))),
         errors=tuple(draw(st.lists(TEXTS, max_size=2))),
     )  # fmt: skip

@@ -65,7 +65,6 @@ def row(**changes: Any) -> CatalogueRow:
         "figures": (figure(2.0, False), figure(1.0, True)),
         "repaired_settings": None,
         "repaired": None,
-        "demonstration": "a-demonstration",
     }
     return CatalogueRow(**(values | changes))
 
@@ -186,7 +185,6 @@ def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
     text = " ".join(shown(row(), terminal=False).split())
     assert "- a|b: Paper 1; Here 2; Agrees no; How counting" in text
     assert "- a|b: Paper 1; Here 1; Agrees yes; How counting" in text
-    assert "Watch it: auditor run fmf-ldp --only claims (demonstration a-demonstration)" in text
     computed = row(basis=Basis.COMPUTED, verdict=Verdict.VIOLATED)
     assert catalogue_document.counts([row(), row(number="4"), computed, derived_row()]) == (
         "2 printed statements: 2 wrong. 1 computed statement: 1 false, 1 wrong. "

@@ -12,7 +12,7 @@ from fedrec_auditor.reports.rows import Finding, MessagesRow, UtilityRow
 
 
 def with_one(record: Record, finding: Finding) -> Record:
-    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility", "demonstrations"), ())
+    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
     return record.model_copy(update={"findings": (finding,), **none})
 
 

@@ -252,7 +252,7 @@ def test_listings_in_text_and_json() -> None:
     code, out, _ = cli("list", "--json")
     listed = json.loads(out)
     assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(listed["targets"])
-    assert set(listed) == {*FAMILIES, "demonstrations", "reproductions"}
+    assert set(listed) == {*FAMILIES, "reproductions"}
 
 
 def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
@@ -273,7 +273,7 @@ def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
 
 def test_the_systems_of_a_paper_are_listed() -> None:
     listed = json.loads(cli("list", "--paper", "privrec", "--json")[1])
-    assert listed.keys() == {"targets", "demonstrations"}
+    assert listed.keys() == {"targets"}
     assert "dp-privrec" in listed["targets"]
     assert "fcf" not in listed["targets"]
     assert "Did you mean dplcf?" in cli("list", "targets", "--paper", "dplfc")[2]

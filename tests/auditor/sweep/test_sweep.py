@@ -204,11 +204,6 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
             run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)
 
 
-def test_a_plan_that_trains_nothing_is_refused():
-    with pytest.raises(InputError, match="auditor run --only claims"):
-        sweep("dplcf-sp", only="claims", data="synthetic")
-
-
 def test_trainings_that_a_search_doubled_are_noted(tmp_path, monkeypatch):
     answer = AnswerRow(target="dplcf-sp", condition="", words="", factor=1.0, trainings=4)
     monkeypatch.setattr(module, "_searched", lambda *given: ([answer], []))

@@ -1,4 +1,4 @@
-"""Violated claims of LFL-SGDMF, shown on many runs of its messages."""
+"""Many runs of LFL-SGDMF's messages, in two worlds: rows 22 and 24b of the catalogue."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.declarations.demonstration import (
-    Beyond,
-    Demonstration,
-    DistinguishingGame,
-    in_blocks,
-)
 from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population
+from tests.two_worlds import in_blocks
 
 _RUNS = 1 << 12  # protocols at once, whose numbers stay in the cache
 Sums = NDArray[np.float64]
@@ -76,7 +68,7 @@ class Protocols:
 
 
 @dataclass(frozen=True, slots=True)
-class _Iteration:
+class Iteration:
     """S + c R of both rounds of messages of one iteration (``Protocols``), standardised.
 
     V is a first one that ``start`` draws, of one item near 0; user 0 rates that item. The other
@@ -104,48 +96,8 @@ class _Iteration:
         return Protocols(system=system, ratings=table, first=first).scores(size, rng, statistic)
 
 
-def lfl_replaced_noise(
-    *,
-    samples: int = 5_000_000,
-    n_users: int = 10,
-    omega: float = 0.3,
-    noise_multiplier: float = 3.7306,
-    threshold: float = 3.5,
-) -> Demonstration:
-    """With the replacements beside it, the masked sum has less noise than Theorem 5 says.
-
-    S + c R, c = zeta1/(zeta1 + zeta2), has noise of variance sigma^2/(2 - omega), not sigma^2.
-
-    Ten users, of whom three may drop out and none does, and z = 3.7306, for which the theorem
-    claims epsilon 1 of T = 1 iteration at delta = 1e-5. The control is what the theorem has in
-    mind: the last sum, S + R, of the same messages. The event is one beyond ``threshold`` standard
-    deviations, of which there are a thousand runs or so.
-    """
-
-    def side(violates: bool) -> DistinguishingGame:
-        """The best statistic of all that the server sees; the control looks at the last sum."""
-        system = LflSgdmf(factors=1, rounds=1, omega=omega, noise_multiplier=noise_multiplier)
-        what = "the sum of both rounds"
-        if violates:
-            what = "the masked sum of round 1, plus c times the sum of round 2,"
-        return DistinguishingGame(
-            system=system,
-            population=Population(n_users=n_users, n_items=1),
-            worlds=("user 0 rated the item", "user 0 rated nothing"),
-            scope=scope_of(Unit.USER, Vantage.AGGREGATE),
-            draw=Beyond(_Iteration(system, n_users, violates), threshold),
-            statistic=(
-                f"{what} is {threshold:g} standard deviations beyond its mean without user 0"
-            ),
-            samples=samples,
-            delta=system.delta,
-        )
-
-    return Demonstration.of(("22",), side)
-
-
 @dataclass(frozen=True, slots=True)
-class _Turned:
+class Turned:
     """Inner product of S + R with the difference that the rating makes on average, standardised.
 
     S and R are the sums of both rounds of messages (``Protocols``); with the repaired noise S + R
@@ -197,52 +149,3 @@ class _Turned:
         error = first[rated] @ user - table[0, rated]
         out[np.arange(len(rated)), rated] = 2.0 * error[:, None] * user
         return out
-
-
-def lfl_turned_gradient(
-    *,
-    samples: int = 8_000_000,
-    n_users: int = 2,
-    noise_multiplier: float = 3.7306,
-    threshold: float = 3.5,
-) -> Demonstration:
-    """One rating turns the fitted user embedding, and another gradient may be drawn.
-
-    One rating more moves the sum sqrt(3/2) times as far as the 2 R^(3/2) of Theorem 5.
-
-    Two users, p = 2, the repaired noise, and z = 3.7306, for which the theorem claims epsilon 1 of
-    T = 1 iteration at delta = 1e-5; sqrt(3/2)/z is worth 1.28. The server is honest: V is the first
-    one of its own iteration. The control is a rating of a user without another, for whom the
-    theorem is right, in the same system. The event is one beyond ``threshold`` standard deviations,
-    of which there are two thousand runs without the rating and six thousand with it; a bound above
-    1 is then found with probability 0.999.
-    """
-
-    def side(violates: bool) -> DistinguishingGame:
-        """A user who has rated another item; in the control one who has rated nothing else."""
-        system = LflSgdmf(
-            factors=2, rounds=1, noise_multiplier=noise_multiplier, as_published=False
-        )
-        return DistinguishingGame(
-            system=system,
-            population=Population(n_users=n_users, n_items=2),
-            worlds=("user 0 rated items 0 and 1", "user 0 rated item 0")
-            if violates
-            else ("user 0 rated item 1", "user 0 rated nothing"),
-            scope=scope_of(Unit.RATING, Vantage.AGGREGATE),
-            draw=Beyond(_Turned(system, n_users, violates), threshold),
-            statistic=(
-                "the sum of both rounds, along the mean difference of the worlds, is "
-                f"{threshold:g} standard deviations beyond its mean without the rating"
-            ),
-            samples=samples,
-            delta=system.delta,
-        )
-
-    return Demonstration.of(("24b",), side)
-
-
-DEMONSTRATIONS = {
-    "lfl-replaced-noise": lfl_replaced_noise,
-    "lfl-turned-gradient": lfl_turned_gradient,
-}

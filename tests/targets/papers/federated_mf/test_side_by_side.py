@@ -9,10 +9,10 @@ import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.demonstrations import side_by_side as _side_by_side
-from fedrec_auditor.targets.papers.federated_mf.demonstrations.side_by_side import SideBySide
 from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
+from tests.targets.papers.federated_mf import side_by_side as _side_by_side
+from tests.targets.papers.federated_mf.side_by_side import SideBySide
 
 SYSTEM = HflSgdmf(factors=2, rounds=3, local_steps=2, parties=1, tuning=0, rate=0.2)
 SLOW = replace(SYSTEM, learning_rate=1e-6, rate=1.0)

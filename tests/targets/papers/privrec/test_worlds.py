@@ -1,37 +1,29 @@
-"""DP-PrivRec: noise is added after the step size, so a larger step is not paid for."""
+"""DP-PrivRec: many steps side by side are the system's step, and the step size is not paid for.
+
+Entry 12: at alpha3 = 16 the multiplier of the update is z / (alpha3 sqrt(1-h)) = z/8.8, not z, for
+noise is added after the step size. Random figures are refused beyond 5.5 standard
+deviations (4e-8).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.demonstration import (
-    Demonstration,
-    DistinguishingGame,
-    in_blocks,
-)
 from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
-from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from tests.two_worlds import in_blocks
 
-_ITEMS = 4
-_POPULATION = Population(n_users=2, n_items=_ITEMS)
-_SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.PEERS,
-    horizon=Horizon.ROUND,
-)
-_DELTA = 1e-6
-_BLOCK = 1 << 14  # steps taken side by side
+RUNS, ITEMS, BLOCK = 10_000, 4, 1 << 14
 
 
 def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = True) -> DpPrivRec:
@@ -81,7 +73,7 @@ def dense(uploads: Uploads) -> dict[str, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class _Moved:
+class Moved:
     """How far the next model lies from this one, along the change that user 0 would make of it.
 
     User 0 holds all items, or none; user 1 holds none. Whoever holds all draws no negatives and has
@@ -119,44 +111,44 @@ class _Moved:
                 moved += (part - self.model[name]).reshape(runs, -1) @ toward[name][0].ravel()
             return moved
 
-        return in_blocks(size, _BLOCK, block)
+        return in_blocks(size, BLOCK, block)
 
     @staticmethod
     def _held(world: int) -> Interactions:
-        held = np.zeros((2, _ITEMS))
+        held = np.zeros((2, ITEMS))
         held[0] = 1.0 - world
         return Interactions.of(held, name="neighbours")
 
 
-def dp_privrec_step(
-    *, samples: int = 50_000, server_rate: float = 16.0, multiplier: float = 1.0
-) -> Demonstration:
-    """Noise is added after the step size, so a larger step is not paid for.
+def test_without_noise_every_copy_takes_the_systems_step() -> None:
+    """Noise of multiplier 1e-12 is below what a float32 holds."""
+    system = small(multiplier=1e-12, server_rate=3.0)
+    held = Interactions.of(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]), name="two")
+    model = system.first(held, np.random.default_rng(0))
+    runs = [system.upload(held, model, np.random.default_rng(seed)) for seed in range(3)]
+    messages = {
+        name: np.stack([dense(one)[name] for one in runs], axis=1) for name in runs[0].components
+    }
+    found = following(
+        system, model, messages | {BIT: messages[BIT][:, 0]}, np.random.default_rng(1)
+    )
+    assert CLIP not in found
+    for run, one in enumerate(runs):
+        expected = system.step(model, one, np.random.default_rng(1))
+        for name, part in found.items():
+            np.testing.assert_allclose(part[run], expected[name], rtol=1e-6, atol=1e-7)
 
-    At alpha3 = 16 the multiplier of the update is z / (alpha3 sqrt(1-h)) = z/8.8, not z.
 
-    Whoever sees two broadcasts projects their difference on the change that user 0 would make. An
-    empty history moves nothing, so that these two users are half as far apart as two can be: 4.4 in
-    units of the noise. The control is the same round with the step size before the noise.
+@pytest.mark.parametrize(("as_published", "scale"), [(True, 16), (False, 1)])
+def test_the_step_size_is_not_paid_for(as_published: bool, scale: int) -> None:
+    """alpha3 S / M in units of (2 S z / M) / sqrt(1 - h); repaired, the step multiplies the noise.
+
+    An empty history moves nothing: these users are half as far apart as two can be.
     """
-
-    def side(violates: bool) -> DistinguishingGame:
-        """Line 9 as printed; in the control the step size multiplies the noise, too."""
-        system = small(multiplier=multiplier, server_rate=server_rate, as_published=violates)
-        return DistinguishingGame(
-            system=system,
-            population=_POPULATION,
-            worlds=("user 0 holds all four items", "user 0 holds none"),
-            scope=_SCOPE,
-            draw=_Moved(system),
-            statistic="the move from one broadcast to the next, along the change of user 0",
-            samples=samples,
-            claim="12",
-            delta=_DELTA,
-            blockwise=False,
-        )
-
-    return Demonstration.of(("12",), side)
-
-
-DEMONSTRATIONS = {"dp-privrec-step": dp_privrec_step}
+    system = small(multiplier=1.0, server_rate=16.0, as_published=as_published)
+    draw = Moved(system)
+    near, far = (draw(w, RUNS, np.random.default_rng(w)) for w in (0, 1))
+    expected = scale * math.sqrt(0.3) / 2
+    apart = (near.mean() - far.mean()) / far.std()
+    assert abs(apart - expected) < 5.5 * math.sqrt((2 + expected**2 / 2) / RUNS)
+    assert abs(near.std() / far.std() - 1) < 5.5 / math.sqrt(RUNS)

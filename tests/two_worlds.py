@@ -1,0 +1,74 @@
+"""Two worlds played on a system's own messages: a second route beside what is exact or proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.worlds import Worlds
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations.paper import paper_of
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.transcript import Broadcast, Uploads
+
+Draw = Callable[[int, int, np.random.Generator], Any]
+"""World, number of runs, generator: one number per run, (runs,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUploads:
+    """Numbers that ``read`` makes of ``each`` messages of a client, one number per run.
+
+    ``histories`` are the client's ratings of all items in either world, (n_items,); ``broadcast``
+    is the server's. As many runs as have ``block`` messages are made at once.
+    """
+
+    system: Target
+    histories: tuple[ArrayLike, ArrayLike]
+    read: Callable[[Uploads], NDArray[Any]]
+    broadcast: Broadcast | None = None
+    each: int = 1
+    block: int = 1 << 14
+
+    def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """The numbers of ``size`` runs, (size,)."""
+        history = Interactions.of(np.array([self.histories[world]]), name="neighbours")
+        upload, each = partial(self.system.upload, history, self.broadcast, rng), self.each
+        return in_blocks(size, self.block // each, lambda runs: self.read(upload(runs * each)))
+
+
+def in_blocks(size: int, block: int, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """``draw`` of ``size`` runs, ``block`` of them at a time."""
+    block = max(1, block)
+    runs = (min(block, size - start) for start in range(0, size, block))
+    return np.concatenate([draw(count) for count in runs])
+
+
+def stated(system: Target, population: Population, entry: str) -> Claim:
+    """The claim of the paper's ``entry`` about this system."""
+    paper = paper_of(type(system).__module__)
+    assert paper is not None
+    return paper.scoped(paper.entry(entry), system, population).claim
+
+
+def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:
+    """The lower bound on epsilon of ``samples`` runs in either world, at 95%."""
+    measured = measure(
+        Worlds(names=("one", "other"), scope=scope, draw=draw, statistic="a number"),
+        (),
+        JointBinomial(),
+        delta=delta,
+        confidence=0.95,
+        samples=samples,
+        rng=np.random.default_rng(seed),
+    )
+    return measured.bound.epsilon
