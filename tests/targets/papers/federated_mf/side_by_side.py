@@ -17,7 +17,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size, rate_at
 
 ONE_PARTY = HflSgdmf(factors=1, rounds=1, local_steps=1, parties=1, tuning=0)
-"""One step of one party on embeddings of one entry: demonstrations set the rest."""
+"""One step of one party on embeddings of one entry: tests set the rest."""
 Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From what is seen of a block, (rounds, block, items, p), one number a copy, (block,)."""
 _NUMBERS, _ROWS = 1 << 15, 1 << 12  # item embeddings and users of a party, which the cache holds
