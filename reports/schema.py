@@ -22,7 +22,7 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of report.json in the present version.
 
     >>> schema()["$id"]
-    'urn:fedrec-auditor:report:4'
+    'urn:fedrec-auditor:report:5'
     """
     found: dict[str, Any] = _written(Contents.model_json_schema())
     found["properties"] |= {

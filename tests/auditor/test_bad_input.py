@@ -20,7 +20,6 @@ BROKEN = {
     "too few runs": (("run", "--runs", "3"), "runs=3"),
     "unknown setting": (("run", "--set", "fcf.roundz=3"), "Did you mean rounds"),
     "unknown target to record": (("record", "fcff", "--out", "/nowhere/x"), "Did you mean fcf"),
-    "unknown part of an audit": (("run", "--only", "claim"), "Did you mean claims"),
     "unknown data of a table": (
         ("reproduce", "dplcf", "--data", "ml-1mm=x", "--out", "/nowhere/x"),
         "Did you mean ml-1m",
