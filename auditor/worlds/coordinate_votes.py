@@ -22,41 +22,50 @@ _ROUNDING, _SINGLE = 1e-9, 2.0**-22
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # How much rarer an atom of one world must be in the other.
 _RARER = 8
-# A range ends as far beyond the last value as the value so many before it lies from the last.
+# The outermost values of either side, by which the density falls beyond them.
+_TAIL = 8
 _BEFORE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """The logarithm of a density, (k,) at increasing ``points``, linear between, from ``low`` to
-    ``high``; ``floor`` elsewhere.
+    """The logarithm of a density: (k,) at increasing ``points``, linear between these.
+
+    Beyond the two ``ends`` it falls as an exponential does, with ``rates`` (2,), from ``tops``: as
+    steeply as the outermost values lie close together, so that bounded noise has an end.
     """
 
     points: Matrix
     logs: Matrix
-    low: float
-    high: float
-    floor: float
+    ends: Matrix
+    rates: Matrix
+    tops: Matrix
 
     @classmethod
     def of(cls, residuals: Matrix) -> NoiseShape:
         """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
         ordered = np.sort(residuals)
-        n, low, high = len(ordered), float(ordered[0]), float(ordered[-1])
-        tail = np.geomspace(1, max(2, n / 16), 16, endpoint=False)
-        half = np.concatenate([[0], tail, np.linspace(n / 16, n / 2, 12)[:-1]]).astype(int)
+        n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
+        half = np.concatenate(
+            [np.geomspace(tail, n / 16 + tail, 16)[:-1], np.linspace(n / 16 + tail, n / 2, 12)[:-1]]
+        ).astype(int)
         ranks = np.unique(np.concatenate([half, n - 1 - half]).clip(0, n - 1))
         edges, first = np.unique(ordered[ranks], return_index=True)
-        widths = np.maximum(np.diff(edges), 1e-300)
-        counts = np.diff(ranks[first])
-        floor = -np.log(n + 1.0) - np.log(max(high - low, 1e-300))
-        logs = np.maximum(np.log(np.maximum(counts, 0.5) / (n * widths)), floor)
-        return cls((edges[1:] + edges[:-1]) / 2, logs, low, high, floor)
+        counts = np.maximum(np.diff(ranks[first]), 0.5)
+        logs = np.log(counts / (n * np.diff(edges)))
+        ends = edges[[0, -1]]
+        least = _ROUNDING * (ordered[-1] - ordered[0]) + 1e-300
+        beyond = ends[0] - ordered[:tail], ordered[n - tail :] - ends[1]
+        rates = 1 / np.maximum([each.mean() if tail else 0.0 for each in beyond], least)
+        tops = np.log(np.maximum(tail, 0.5) / n * rates)
+        return cls((edges[1:] + edges[:-1]) / 2, logs, ends, rates, tops)
 
     def log(self, z: Matrix) -> Matrix:
         """The logarithm of the density at ``z``."""
-        inside = (z >= self.low) & (z <= self.high)
-        return np.where(inside, np.interp(z, self.points, self.logs), self.floor)
+        low, high = self.tops[:, None] - self.rates[:, None] * np.abs(z.ravel() - self.ends[:, None])
+        inside = np.interp(z, self.points, self.logs)
+        below = np.where(z < self.ends[0], low.reshape(z.shape), inside)
+        return np.where(z > self.ends[1], high.reshape(z.shape), below)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
