@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Vantage
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import round as rounds
@@ -85,11 +87,17 @@ class CrowdGame(CanaryGame):
             sent = {"": broadcast}
             if of_uploads and target.steerable:
                 sent = training.steered_broadcasts(broadcast)
-            loudest = training.loudest(short, population, same[0], tuple(sent.values()), rng)
-            if loudest is None:
+            loudest = partial(training.loudest, short, population, rng=rng)
+            found = loudest(same[0], tuple(sent.values()))
+            if found is None:
                 yield NotPlayed(scopes=same, reason=SAME)
                 continue
-            canary, number, left_out = loudest
+            chosen = tuple(sent.values())[found[1]]
+            halved = sends_when_absent(target, found[0].profiles, same[0], chosen, rng)
+            if halved:  # any two histories are two removals apart, as this one and none are
+                replaced = replace(same[0], adjacency=Adjacency.REPLACE)
+                found = loudest(replaced, tuple(sent.values())) or found
+            canary, number, left_out = found
             steered_by, chosen = tuple(sent.items())[number]
             vantages, length = vantages_of(same), short.sizes.rounds or 1
             if of_uploads:
@@ -111,7 +119,7 @@ class CrowdGame(CanaryGame):
                 names=canary.names,
                 scopes={scope: asked[scope] for scope in same},
                 simulation=played,
-                halved=sends_when_absent(target, canary.profiles, same[0], chosen, rng),
+                halved=halved,
                 text=f"{what} of {crowd_text}{steered_by}{left_out}",
                 played=f"of {sizes.n_users:,} users",
                 statistic=statistic,

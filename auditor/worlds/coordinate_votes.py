@@ -22,50 +22,49 @@ _ROUNDING, _SINGLE = 1e-9, 2.0**-22
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # How much rarer an atom of one world must be in the other.
 _RARER = 8
-# The outermost values of either side, by which the density falls beyond them.
-_TAIL = 8
-_BEFORE = 4
+# The outermost values, by which the density falls beyond them; and a range ends as far beyond the
+# last value as the value so many before it lies from the last.
+_TAIL, _BEFORE = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
     """The logarithm of a density: (k,) at increasing ``points``, linear between these.
 
-    Beyond the two ``ends`` it falls as an exponential does, with ``rates`` (2,), from ``tops``: as
-    steeply as the outermost values lie close together, so that bounded noise has an end.
+    Beyond two ends it falls as that of an exponential distribution: ``tails`` (3, 2) are the ends,
+    the rates and the logarithms there. The closer the outermost values, the steeper it falls, so
+    that bounded noise has an end, known as well as these tell it.
     """
 
     points: Matrix
     logs: Matrix
-    ends: Matrix
-    rates: Matrix
-    tops: Matrix
+    tails: Matrix
 
     @classmethod
     def of(cls, residuals: Matrix) -> NoiseShape:
         """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
         ordered = np.sort(residuals)
         n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
-        half = np.concatenate(
-            [np.geomspace(tail, n / 16 + tail, 16)[:-1], np.linspace(n / 16 + tail, n / 2, 12)[:-1]]
-        ).astype(int)
-        ranks = np.unique(np.concatenate([half, n - 1 - half]).clip(0, n - 1))
+        near, most = n / 16 + tail, n / 2
+        half = [[0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, most, 12)[:-1]]
+        lower = np.concatenate(half).astype(int)
+        ranks = np.unique(np.concatenate([lower, n - 1 - lower]).clip(0, n - 1))
         edges, first = np.unique(ordered[ranks], return_index=True)
         counts = np.maximum(np.diff(ranks[first]), 0.5)
-        logs = np.log(counts / (n * np.diff(edges)))
-        ends = edges[[0, -1]]
-        least = _ROUNDING * (ordered[-1] - ordered[0]) + 1e-300
-        beyond = ends[0] - ordered[:tail], ordered[n - tail :] - ends[1]
-        rates = 1 / np.maximum([each.mean() if tail else 0.0 for each in beyond], least)
-        tops = np.log(np.maximum(tail, 0.5) / n * rates)
-        return cls((edges[1:] + edges[:-1]) / 2, logs, ends, rates, tops)
+        logs = np.log(counts / (n * np.maximum(np.diff(edges), 1e-300)))
+        ends = ordered[[tail, n - 1 - tail]]
+        excess = [(ends[0] - ordered[: tail + 1]).mean(), (ordered[-tail - 1 :] - ends[1]).mean()]
+        rates = 1 / np.maximum(excess, _ROUNDING * np.ptp(ordered) + 1e-300)
+        tops = np.log((tail + 1) / n * rates)
+        return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
     def log(self, z: Matrix) -> Matrix:
         """The logarithm of the density at ``z``."""
-        low, high = self.tops[:, None] - self.rates[:, None] * np.abs(z.ravel() - self.ends[:, None])
-        inside = np.interp(z, self.points, self.logs)
-        below = np.where(z < self.ends[0], low.reshape(z.shape), inside)
-        return np.where(z > self.ends[1], high.reshape(z.shape), below)
+        out = np.interp(z, self.points, self.logs)
+        for side, (end, rate, top) in enumerate(self.tails.T):
+            excess = z - end if side else end - z
+            out = np.where(excess > 0, top - rate * excess, out)
+        return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
