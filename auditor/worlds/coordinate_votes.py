@@ -46,8 +46,9 @@ class NoiseShape:
         ordered = np.sort(residuals)
         n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
         near, most = n / 16 + tail, n / 2
-        half = [[0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, most, 12)[:-1]]
-        lower = np.concatenate(half).astype(int)
+        lower = np.concatenate(
+            [[0.0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, most, 12)[:-1]]
+        ).astype(int)
         ranks = np.unique(np.concatenate([lower, n - 1 - lower]).clip(0, n - 1))
         edges, first = np.unique(ordered[ranks], return_index=True)
         counts = np.maximum(np.diff(ranks[first]), 0.5)

@@ -21,7 +21,7 @@ _MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
 _FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
 _FEWEST, _SURE = 100, 2.0  # pilot runs of a world of which trees can learn, and errors
 _LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
-_CLEARLY = 1.1  # times the bound that is expected of the fitted rule
+_CLEARLY = 1.25  # times the bound that is expected of the fitted rule
 _CAUTION = 1.0  # deviations held against a vote: a few rules compete, and not hundreds of cuts
 _VOTES = (
     "by the shape of their noise",
