@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -73,6 +72,7 @@ class CrowdGame(CanaryGame):
             f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of "
             f"the data, {canaries.NEW_ITEMS} new items and a canary"
         )
+        nobody = canaries.joined(population, np.zeros(population.n_items, np.float32))
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party of one user is another system: it draws its only row in every step.
@@ -87,17 +87,15 @@ class CrowdGame(CanaryGame):
             sent = {"": broadcast}
             if of_uploads and target.steerable:
                 sent = training.steered_broadcasts(broadcast)
-            loudest = partial(training.loudest, short, population, rng=rng)
-            found = loudest(same[0], tuple(sent.values()))
-            if found is None:
+            scope = same[0]
+            halved = any(sends_when_absent(target, nobody, scope, b, rng) for b in sent.values())
+            if halved:
+                scope = replace(scope, adjacency=Adjacency.REPLACE)
+            loudest = training.loudest(short, population, scope, tuple(sent.values()), rng)
+            if loudest is None:
                 yield NotPlayed(scopes=same, reason=SAME)
                 continue
-            chosen = tuple(sent.values())[found[1]]
-            halved = sends_when_absent(target, found[0].profiles, same[0], chosen, rng)
-            if halved:  # any two histories are two removals apart, as this one and none are
-                replaced = replace(same[0], adjacency=Adjacency.REPLACE)
-                found = loudest(replaced, tuple(sent.values())) or found
-            canary, number, left_out = found
+            canary, number, left_out = loudest
             steered_by, chosen = tuple(sent.items())[number]
             vantages, length = vantages_of(same), short.sizes.rounds or 1
             if of_uploads:

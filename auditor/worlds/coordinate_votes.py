@@ -149,7 +149,7 @@ class CoordinateVotes:
                 for center, scale in zip(self.centers, self.scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
-            beyond = [((x < low) | (x > high)).sum(axis=1) for low, high in self._ranges]
+            beyond = ((x < self.low[:, None]) | (x > self.high[:, None])).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
         for sign, atoms in zip((1.0, -1.0), self.atoms, strict=True):
             for atom in atoms:
@@ -158,10 +158,6 @@ class CoordinateVotes:
         on = [self._on_grid(world, messages) for world in (0, 1)]
         out[:, 1] += on[0] - on[1]
         return out
-
-    @property
-    def _ranges(self) -> list[tuple[Matrix, Matrix]]:
-        return list(zip(self.low, self.high, strict=True))
 
     def _on_grid(self, world: int, messages: Matrix) -> Matrix:
         """How many coordinates lie on the world's grid, of those where the other has another."""
@@ -189,9 +185,7 @@ def _root_mean(values: Matrix) -> float:
 def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
     """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
-    rows = np.partition(
-        worlds, sorted({0, k, worlds.shape[1] - k - 1, worlds.shape[1] - 1}), axis=1
-    )
+    rows = np.sort(worlds, axis=1)
     slack = _ROUNDING * np.abs(worlds).max(axis=1)
     return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
 

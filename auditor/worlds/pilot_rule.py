@@ -77,12 +77,8 @@ def rule_or_vote(
         found = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in found), default=0.0)
 
-    tried = [
-        (expected(_column(rest + place)), place)
-        for place in range(votes)
-        if np.ptp(np.concatenate([first, second])[:, rest + place])
-    ]
-    most, place = max(tried, key=lambda each: each[0], default=(0.0, 0))
+    tried = [(expected(_column(rest + place)), place) for place in range(votes)]
+    most, place = max(tried, default=(0.0, 0))
     if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
     return _column(rest + place), f"of which the votes of coordinates tell most, {_VOTES[place]}"
