@@ -236,7 +236,9 @@ class CanaryGame(ABC):
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = Halved(estimator=estimator, claimed=claimed)
-            halved = " Half of what is shown is the bound: an empty history sends a message, too."
+            halved = (
+                " Half of what is shown is the bound: without items a user sends something, too."
+            )
         # One bound of a system that no clock stops, in a game that is not resumed, looks once.
         once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(

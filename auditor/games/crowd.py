@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Vantage
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import round as rounds
@@ -71,6 +72,7 @@ class CrowdGame(CanaryGame):
             f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of "
             f"the data, {canaries.NEW_ITEMS} new items and a canary"
         )
+        nobody = canaries.joined(population, np.zeros(population.n_items, np.float32))
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party of one user is another system: it draws its only row in every step.
@@ -85,7 +87,11 @@ class CrowdGame(CanaryGame):
             sent = {"": broadcast}
             if of_uploads and target.steerable:
                 sent = training.steered_broadcasts(broadcast)
-            loudest = training.loudest(short, population, same[0], tuple(sent.values()), rng)
+            scope = same[0]
+            halved = any(sends_when_absent(target, nobody, scope, b, rng) for b in sent.values())
+            if halved:
+                scope = replace(scope, adjacency=Adjacency.REPLACE)
+            loudest = training.loudest(short, population, scope, tuple(sent.values()), rng)
             if loudest is None:
                 yield NotPlayed(scopes=same, reason=SAME)
                 continue
@@ -111,7 +117,7 @@ class CrowdGame(CanaryGame):
                 names=canary.names,
                 scopes={scope: asked[scope] for scope in same},
                 simulation=played,
-                halved=sends_when_absent(target, canary.profiles, same[0], chosen, rng),
+                halved=halved,
                 text=f"{what} of {crowd_text}{steered_by}{left_out}",
                 played=f"of {sizes.n_users:,} users",
                 statistic=statistic,

@@ -1,11 +1,11 @@
 """A user who comes and goes, as a client plays it whose empty history sends a message, too.
 
 Papers take the number of users for public, so that a user who is not there is one without items.
-If its message moves nothing, that is the same. If it does, the two worlds are two removals apart:
-one of the user's message, one of the empty history's. Who is (epsilon, delta)-private for one is
-(2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for two at (1 + e^e) delta is
-one for one at delta: half of it, or e if that is less. By the definition, used twice; compare
-Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
+If its message moves nothing, that is the same. If it does, any two histories are two removals
+apart, one of either message, and those that differ most are played. Who is (epsilon, delta)-private
+for one is (2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for two at
+(1 + e^e) delta is one for one at delta: half of it, or e if that is less. By the definition, used
+twice; compare Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
 """
 
 from __future__ import annotations

@@ -22,41 +22,50 @@ _ROUNDING, _SINGLE = 1e-9, 2.0**-22
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # How much rarer an atom of one world must be in the other.
 _RARER = 8
-# A range ends as far beyond the last value as the value so many before it lies from the last.
-_BEFORE = 4
+# The outermost values, by which the density falls beyond them; and a range ends as far beyond the
+# last value as the value so many before it lies from the last.
+_TAIL, _BEFORE = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """The logarithm of a density, (k,) at increasing ``points``, linear between, from ``low`` to
-    ``high``; ``floor`` elsewhere.
+    """The logarithm of a density: (k,) at increasing ``points``, linear between these.
+
+    Beyond two ends it falls as that of an exponential distribution: ``tails`` (3, 2) are the ends,
+    the rates and the logarithms there. The closer the outermost values, the steeper it falls, so
+    that bounded noise has an end, known as well as these tell it.
     """
 
     points: Matrix
     logs: Matrix
-    low: float
-    high: float
-    floor: float
+    tails: Matrix
 
     @classmethod
     def of(cls, residuals: Matrix) -> NoiseShape:
         """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
         ordered = np.sort(residuals)
-        n, low, high = len(ordered), float(ordered[0]), float(ordered[-1])
-        tail = np.geomspace(1, max(2, n / 16), 16, endpoint=False)
-        half = np.concatenate([[0], tail, np.linspace(n / 16, n / 2, 12)[:-1]]).astype(int)
-        ranks = np.unique(np.concatenate([half, n - 1 - half]).clip(0, n - 1))
+        n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
+        near, most = n / 16 + tail, n / 2
+        lower = np.concatenate(
+            [[0.0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, most, 12)[:-1]]
+        ).astype(int)
+        ranks = np.unique(np.concatenate([lower, n - 1 - lower]).clip(0, n - 1))
         edges, first = np.unique(ordered[ranks], return_index=True)
-        widths = np.maximum(np.diff(edges), 1e-300)
-        counts = np.diff(ranks[first])
-        floor = -np.log(n + 1.0) - np.log(max(high - low, 1e-300))
-        logs = np.maximum(np.log(np.maximum(counts, 0.5) / (n * widths)), floor)
-        return cls((edges[1:] + edges[:-1]) / 2, logs, low, high, floor)
+        counts = np.maximum(np.diff(ranks[first]), 0.5)
+        logs = np.log(counts / (n * np.maximum(np.diff(edges), 1e-300)))
+        ends = ordered[[tail, n - 1 - tail]]
+        excess = [(ends[0] - ordered[: tail + 1]).mean(), (ordered[-tail - 1 :] - ends[1]).mean()]
+        rates = 1 / np.maximum(excess, _ROUNDING * np.ptp(ordered) + 1e-300)
+        tops = np.log((tail + 1) / n * rates)
+        return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
     def log(self, z: Matrix) -> Matrix:
         """The logarithm of the density at ``z``."""
-        inside = (z >= self.low) & (z <= self.high)
-        return np.where(inside, np.interp(z, self.points, self.logs), self.floor)
+        out = np.interp(z, self.points, self.logs)
+        for side, (end, rate, top) in enumerate(self.tails.T):
+            excess = z - end if side else end - z
+            out = np.where(excess > 0, top - rate * excess, out)
+        return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +149,7 @@ class CoordinateVotes:
                 for center, scale in zip(self.centers, self.scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
-            beyond = [((x < low) | (x > high)).sum(axis=1) for low, high in self._ranges]
+            beyond = ((x < self.low[:, None]) | (x > self.high[:, None])).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
         for sign, atoms in zip((1.0, -1.0), self.atoms, strict=True):
             for atom in atoms:
@@ -149,10 +158,6 @@ class CoordinateVotes:
         on = [self._on_grid(world, messages) for world in (0, 1)]
         out[:, 1] += on[0] - on[1]
         return out
-
-    @property
-    def _ranges(self) -> list[tuple[Matrix, Matrix]]:
-        return list(zip(self.low, self.high, strict=True))
 
     def _on_grid(self, world: int, messages: Matrix) -> Matrix:
         """How many coordinates lie on the world's grid, of those where the other has another."""
@@ -180,9 +185,7 @@ def _root_mean(values: Matrix) -> float:
 def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
     """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
-    rows = np.partition(
-        worlds, sorted({0, k, worlds.shape[1] - k - 1, worlds.shape[1] - 1}), axis=1
-    )
+    rows = np.sort(worlds, axis=1)
     slack = _ROUNDING * np.abs(worlds).max(axis=1)
     return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ _MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
 _FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
 _FEWEST, _SURE = 100, 2.0  # pilot runs of a world of which trees can learn, and errors
 _LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
-_CLEARLY = 1.1  # times the bound that is expected of the fitted rule
+_CLEARLY = 1.25  # times the bound that is expected of the fitted rule
+_CAUTION = 1.0  # deviations held against a vote: a few rules compete, and not hundreds of cuts
 _VOTES = (
     "by the shape of their noise",
     "by values and grids of one world only",
@@ -59,8 +60,8 @@ def rule_or_vote(
 ) -> tuple[Rule, str]:
     """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of them.
 
-    A vote is a rule as it is, of which nothing is fitted here. It is taken where the second half of
-    the runs promises a clearly larger bound of it than of the rule that the first half gives.
+    A vote is a rule as it is, of which nothing is fitted here. It is taken where all runs promise a
+    clearly larger bound of it than the second half does of the rule that the first half gives.
     """
     rest = first.shape[1] - votes
 
@@ -69,20 +70,16 @@ def rule_or_vote(
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    judged = [each[half:] for each in (first, second)]
+    bold = replace(budget, caution=_CAUTION)
 
-    def expected(rule: Rule) -> float:
+    def expected(rule: Rule, start: int = 0) -> float:
         number = Number("vote", lambda x: x)
-        found = candidate_rules(number, rule(judged[0]), rule(judged[1]), budget)
+        found = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in found), default=0.0)
 
-    tried = [
-        (expected(_column(rest + place)), place)
-        for place in range(votes)
-        if np.ptp(np.concatenate(judged)[:, rest + place])
-    ]
-    most, place = max(tried, key=lambda each: each[0], default=(0.0, 0))
-    if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0]):
+    tried = [(expected(_column(rest + place)), place) for place in range(votes)]
+    most, place = max(tried, default=(0.0, 0))
+    if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
     return _column(rest + place), f"of which the votes of coordinates tell most, {_VOTES[place]}"
 

@@ -118,6 +118,8 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
         (played,) = settings("training", client, claim, **model)
         assert isinstance(played, Setting)
         assert played.halved == halved
+        # Where any two histories are two removals apart, the two that differ most are played.
+        assert ("nothing" in played.names[1]) == (not halved), played.names
         (once,) = settings("one-run", client, claim, **model)
         assert isinstance(once, NotPlayed) == halved
 

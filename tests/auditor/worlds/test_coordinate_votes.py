@@ -61,6 +61,28 @@ def test_noise_whose_values_tell_is_seen_by_one_of_the_votes(name: str) -> None:
     assert max(apart) > 100, apart
 
 
+BOUNDED: dict[str, Noise] = {
+    "triangular": lambda rng, shape: rng.triangular(-(6**0.5), 0, 6**0.5, shape),
+    "cosine": lambda rng, shape: np.arcsin(rng.uniform(-1, 1, shape)) / 0.684,
+    "beta": lambda rng, shape: (rng.beta(2.5, 2.5, shape) - 0.5) * 24**0.5,
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -> None:
+    """Beyond the range of one world are 1 in 100 messages: hardly any of the other vote so."""
+    noise, shift = BOUNDED[name], np.zeros(20)
+    shift[[3, 7]] = 0.3, -0.3
+
+    def sent(world: int, count: int, seed: int) -> Matrix:
+        return noise(np.random.default_rng(seed), (count, 20)) + shift * world
+
+    voter = CoordinateVotes.of(sent(0, 2_000, 1), sent(1, 2_000, 1))
+    first, second = (voter(sent(world, 4_000, 2 + world))[:, 0] for world in (0, 1))
+    alone = np.count_nonzero(first > second.max()) + np.count_nonzero(second < first.min())
+    assert alone > 20, alone
+
+
 @pytest.mark.parametrize("name", HONEST)
 def test_noise_that_tells_nothing_by_itself_hardly_votes_by_values(name: str) -> None:
     """Rounding to a grid that both worlds share is post-processing, and no vote either."""
@@ -83,7 +105,8 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
 def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
     budget = SampleBudget(draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
-    for shift, shown, voted in ((2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True)):
+    cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
+    for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
         rule, how = rule_or_vote(logistic, first, second, 2, budget)
