@@ -27,6 +27,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
+_DIRECTIONS = 10, 30
 _CLIP = 5.0
 _UNHEARD = 1e-3  # of the weight of the heaviest reading
 _KEPT = 1 << 23
@@ -196,6 +197,9 @@ def condense(view: View) -> Condensed:
     section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
     row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions, as readers tell
     them (``reading``), interactions by one scale: an item that few users met then weighs little.
+    ``10 leading directions``, ``30``: how far each user is along those directions in which
+    summaries, or interactions, differ most (principal components, of variance 1). Where every
+    column is mostly noise, what many columns have in common is seen in these.
     And where messages have several groups of components, the summary of each by itself, "user
     only".
 
@@ -228,6 +232,14 @@ def condense(view: View) -> Condensed:
         inputs |= {
             name: Input(users, [part], scaled=name != ITEMS)
             for name, part in _recovered(view, users)
+        }
+        inputs |= {
+            f"{count} leading directions, {name}": Input(
+                users, [(count, partial(_leading, inputs[name]))], scaled=False
+            )
+            for name in (SUMMARY, ITEMS)
+            for count in _DIRECTIONS
+            if name in inputs
         }
         for group in view.groups if len(view.groups) > 1 else ():
             inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
@@ -351,6 +363,12 @@ def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> 
 def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """The user vectors that messages give away."""
     out[:] = reading.evidence(view, users.astype(np.int64)).vectors
+    return np.arange(len(users))
+
+
+def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+    """The leading directions of another reading of the same users."""
+    out[:] = source.products.leading(out.shape[1])
     return np.arange(len(users))
 
 

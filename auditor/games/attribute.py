@@ -40,7 +40,7 @@ SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
 DRAWS, QUICK_DRAWS = 10, 3
 QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
-_READINGS = 10
+_READINGS = 14
 _ALL, _TRUE = "all uploads", "true interaction set"
 _UNTOLD = "No rows or columns move as its categories would, or several places do."
 
