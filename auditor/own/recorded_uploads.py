@@ -178,12 +178,14 @@ def attack_recording(
     progress : as for ``audit``.
     fields : what else a ``Plan`` has: attacks, by default all, quick, seed, confidence.
 
-    InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
-    fit.
+    Messages, models and sums that are not finite are left out and counted. InputError for a
+    recording that is damaged, mostly not finite, or refused (``Recording``), or a truth that does
+    not fit.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
+    recording, unread = recording.readable()
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
     plan.resolved()  # refuses attacks that there are not, before anything is read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
@@ -199,7 +201,7 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=(*matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
+        notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
         assumed=order.assumed,
         doubt=order.doubt,
     )

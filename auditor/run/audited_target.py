@@ -208,7 +208,7 @@ class AuditedTarget:
         messages = self._linked if vantage is Vantage.SERVER and not clear else None
         if messages is None:
             seen = transcript.view(vantage, rng)
-            messages = informative(seen.with_clear() if clear else seen)
+            messages = informative(seen.with_clear() if clear else seen, self._unread)
         view, held = messages.view.by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)
@@ -231,7 +231,12 @@ class AuditedTarget:
         """The messages that inform, as the server sees them; None of a log without senders."""
         transcript = self.trained[1].transcript
         seen = transcript.shown.shows(Vantage.SERVER)
-        return informative(transcript.view(Vantage.SERVER)) if seen else None
+        return informative(transcript.view(Vantage.SERVER), self._unread) if seen else None
+
+    @property
+    def _unread(self) -> int:
+        """How many messages were left out before the training was there."""
+        return origin_of(self._audit.targets[self.name]).unread
 
     @property
     def _messages(self) -> tuple[MessagesRow, ...]:
