@@ -41,7 +41,12 @@ _AGREES = {
     Arithmetic.UNSTATED: "no",
     Arithmetic.WRONG: "no",
 }
-_COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
+_COLUMN = {
+    Basis.PRINTED: "Paper",
+    Basis.COMPUTED: "Their formula",
+    Basis.DERIVED: "Derived",
+    Basis.UNKNOWN: "Stated",
+}
 """Heads the numbers that those computed here are held against."""
 _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 
