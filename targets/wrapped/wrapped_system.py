@@ -83,6 +83,11 @@ RELEASED = (
     "to the norm that multipliers are of, and all of it has that noise, new in every round"
 )
 """The assumption of a caller's proof about the code."""
+NOT_USED = (
+    "The proof was not used: {} Say of whom and for how long it speaks by a claim, such as "
+    'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
+)
+"""A note on a proof that no claim says the scope of."""
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
 """The horizons of which a proof may speak."""
 
@@ -179,7 +184,20 @@ class WrappedSystem(System):
     @property
     def assumes(self) -> tuple[str, ...]:
         """The assumption that no more is sent than the caller's proof says."""
-        return (RELEASED,) if self.proof else ()
+        return (RELEASED,) if self.proof and not self.unused else ()
+
+    @property
+    def unused(self) -> str:
+        """The note on a proof that is not used; empty where one is, or none was given."""
+        scopes = [scoped.claim.scope for scoped in self.stated]
+        horizons = [
+            (scope, replace(scope, horizon=each)) for scope in scopes for each in self.proof
+        ]
+        if not self.proof or any(scope.covers(proved) for scope, proved in horizons):
+            return ""
+        return NOT_USED.format(
+            f"no claim is of a {' or '.join(self.proof)}." if scopes else "no claim is stated."
+        )
 
     @property
     def unproved(self) -> str:
@@ -220,7 +238,7 @@ class WrappedSystem(System):
             or getattr(self.client, "upload_seconds", _CALL) + found.size / _BYTES,
         )
         believed, doubt = known.doubted(found.repeated)
-        return believed, (*found.notes, doubt) if doubt else found.notes
+        return believed, (*found.notes, *filter(None, (doubt, self.unused)))
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Calls of the client, and its messages."""

@@ -29,6 +29,7 @@ from fedrec_auditor.auditor.run import paced_runs as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.points import later
@@ -214,6 +215,21 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
 def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [((), "no claim is stated."), (Claim(epsilon=2, horizon="report"), "no claim is of a round")],
+)
+def test_a_proof_that_is_not_used_is_told(claim: Any, why: str) -> None:
+    data = Interactions.of(np.eye(12))
+    system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
+    tried, notes = system.tried(data)
+    assert [note for note in notes if f"The proof was not used: {why}" in note]
+    assert tried.assumes == ()
+    used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).tried(data)
+    assert not any("proof" in note for note in notes)
+    assert used.assumes
 
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
