@@ -120,8 +120,8 @@ class WrappedSystem(System):
     users that ``stated`` speaks of, None for any. A device that ``drops_out`` sends None: in a
     training no message that round, and ``PRESENCE`` tells who sent one, even beside a secure sum;
     ``upload`` gives it as a part of messages, whose other parts move nothing then. ``rows(items)``
-    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``written``
-    is what else the owner wrote.
+    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``form``
+    are the types of a message's parts, in their order. ``written`` is what else the owner wrote.
     """
 
     client: Function
@@ -143,6 +143,7 @@ class WrappedSystem(System):
     users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
     rows: Function | None = None
+    form: Mapping[str, str] = field(default_factory=dict)
     written: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
@@ -232,6 +233,7 @@ class WrappedSystem(System):
         known = replace(
             self,
             kinds=found.kinds,
+            form=found.form,
             n_items=self.n_items if found.any_items else interactions.n_items,
             upload_bytes=found.size,
             upload_seconds=self.upload_seconds
@@ -318,7 +320,10 @@ class WrappedSystem(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Rounds of messages, each sender's from a seed and a state of its own."""
         model, structure = self.opening(interactions.n_items)
-        client, n_users = Client(self.client, drops_out=self.drops_out), interactions.n_users
+        client, n_users = (
+            Client(self.client, form=self.form, drops_out=self.drops_out),
+            interactions.n_users,
+        )
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
         with own_randomness():
@@ -402,7 +407,7 @@ class WrappedSystem(System):
         HistoriesRefused where the client fails at some of them.
         """
         _, structure = self.opening(profiles.n_items)
-        client = Client(self.client, drops_out=self.drops_out)
+        client = Client(self.client, form=self.form, drops_out=self.drops_out)
         packing = Packing(self.kind_of, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""

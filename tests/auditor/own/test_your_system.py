@@ -232,6 +232,35 @@ def test_a_proof_that_is_not_used_is_told(claim: Any, why: str) -> None:
     assert used.assumes
 
 
+ORDER = {False: ("a", "b"), True: ("b", "a")}
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda met, x: x.astype(np.float64 if met else np.float32),
+        lambda met, x: dict.fromkeys(ORDER[met], x),
+        lambda met, x: [x, x] if met else (x, x),
+        lambda met, x: {"a": x.tolist() if met else x},
+    ],
+)
+def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[..., Any]) -> None:
+    """A message that tells a rare item by its form alone, in a training and in a game's worlds."""
+
+    def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        return send(0 in history.items, rng.normal(size=3))
+
+    rng, refusal = np.random.default_rng(0), "Send parts of one type, in one order"
+    met = rng.random((8, 8)) < 0.5
+    met[:, 0] = [False] * 7 + [True]
+    with pytest.raises(InputError, match=refusal):
+        wrap_system(client).run(Interactions.of(met), rng)
+    system, _ = wrap_system(client).tried(Interactions.of(met[:4]))
+    system.upload(Interactions.of(met[4:7]), None, rng)
+    with pytest.raises(InputError, match=refusal):  # though all of this world are alike
+        system.upload(Interactions.of(met[7:]), None, rng)
+
+
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
     proof = GaussianDpEvent(20.0)  # of .26 in a round and .4 in both
