@@ -217,7 +217,7 @@ def lock(directory: Path) -> Iterator[None]:
 
 def _attributed(values: dict[str, Any]) -> dict[str, Any]:
     """A claim as it is read: no authors state one of which that is not written."""
-    if {"epsilon", "statement", "source"} <= values.keys():
+    if {"epsilon", "scope", "statement"} <= values.keys():
         values.setdefault("basis", Basis.UNKNOWN)
     return values
 
