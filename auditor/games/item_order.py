@@ -8,10 +8,9 @@ manifest has it, each with up to ``SPECIAL`` special rows; then the one that fit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.auditor.games.informative import informative
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
 from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -56,12 +55,7 @@ class ItemOrder:
     doubt: str = ""
 
     @classmethod
-    def of(
-        cls,
-        recording: Recording,
-        truth: Truth | None,
-        senders: str | Path | Mapping[Any, Any] | None,
-    ) -> Self:
+    def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
         """The order of a recording's rows; as it is where there is no truth."""
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:

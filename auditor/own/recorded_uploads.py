@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.item_order import ItemOrder, table_shapes
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
@@ -149,7 +149,7 @@ def attack_recording(
     columns: Mapping[str, str] | None = None,
     users: Any = None,
     items: Any = None,
-    senders: str | Path | Mapping[Any, Any] | None = None,
+    senders: Senders = None,
     client: str | Target | None = None,
     claim: Claims = (),
     out: str | Path | None = None,
