@@ -41,12 +41,7 @@ _AGREES = {
     Arithmetic.UNSTATED: "no",
     Arithmetic.WRONG: "no",
 }
-_COLUMN = {
-    Basis.PRINTED: "Paper",
-    Basis.COMPUTED: "Their formula",
-    Basis.DERIVED: "Derived",
-    Basis.UNKNOWN: "Stated",
-}
+_COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
 """Heads the numbers that those computed here are held against."""
 _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 
@@ -109,7 +104,7 @@ def entry_part(row: CatalogueRow) -> Passage:
             )
             for figure in listed
         )
-        heads = ("Number", _COLUMN[row.basis], "Here", "Agrees", "How")
+        heads = ("Number", _COLUMN.get(row.basis, "Stated"), "Here", "Agrees", "How")
         blocks.append(Grid("", heads, cells))
     if rest := rest_words(row).strip():
         blocks.append(Paragraph(rest))

@@ -12,16 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.row_order import (
-    DEVIATIONS,
-    SHIFTS,
-    SPECIAL,
-    complete,
-    dependence,
-    fitted,
-    in_standard_units,
-    uniform_support,
-)
+from fedrec_auditor.attacks.parts import row_order
+from fedrec_auditor.attacks.parts.row_order import DEVIATIONS, SHIFTS, Floats, Ints
 from fedrec_auditor.attacks.parts.shadow_reader import (
     FEWEST,
     HELD,
@@ -34,6 +26,7 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
 from fedrec_auditor.targets.transcript import (
     LISTS,
     Broadcast,
+    Component,
     DeviceCode,
     Kind,
     RoundView,
@@ -41,79 +34,75 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+DOUBT = (
+    "Messages of the client's code depend on what histories are made up (by {:.1f} standard "
+    "errors), and in no order of the rows that was tried do they say of which items: a failure "
+    "proves nothing. Give rows=FUNCTION, the rows of items."
+)
 
 
 @dataclass(frozen=True)
 class ClientOrder:
     """The rows ``orders[part]`` (M,) of items, of parts of messages whose rows stand otherwise.
 
-    ``assumed`` is a sentence on them; ``doubt`` one on why attacks without success prove nothing.
+    ``doubt`` is a sentence on why attacks without success prove nothing.
     """
 
     orders: Mapping[str, Ints] = field(default_factory=dict)
-    assumed: str = ""
     doubt: str = ""
 
     @classmethod
     def of(cls, view: View) -> Self:
         """The order in a view of messages of others' code; an empty one where none is at hand."""
         client, public, rng = view.public.client, view.public, np.random.default_rng(0)
-        sent = [one for one in view.rounds if one.uploads is not None and not one.in_clear]
+        sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.in_clear]
         if client is None or not client.others or public.rows is not None or not sent:
             return cls()
-        assert sent[-1].uploads is not None
-        parts, heard = sent[-1].uploads.components, sent[-1].broadcast
+        parts, heard = (
+            sent[-1].components,
+            [one.broadcast for one in view.rounds if one.uploads][-1],
+        )
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
         if size * FEWEST > HELD or any(part.kind in LISTS for part in parts.values()):
             return cls()
-        most = min(SHADOWS, HELD // size, SECONDS / max(1e-9, client.seconds))
-        orders: dict[str, Ints | None] = {}
-        told = 0.0
-        for count in (FEWEST, max(FEWEST, int(most))):
-            every = anybody(count, public.n_items, client.sizes, rng)
+        most = int(min(SHADOWS, HELD // size, SECONDS / max(1e-9, client.seconds)))
+        found: dict[str, tuple[Ints | None, float]] = {}
+        for count in (FEWEST, max(FEWEST, most)):
+            met = anybody(count, public.n_items, client.sizes, rng)
+
+            def sends(some: NDArray[np.intp], met: Bits = met) -> Mapping[str, Component]:
+                return client(met[some], heard, rng).components
+
             try:
-                taken, made, _ = taken_by_code(
-                    every,
-                    lambda some, every=every: client(every[some], heard, rng).components,
-                )
+                taken, made, _ = taken_by_code(met, sends)
             except InputError:  # readers of messages say why
                 return cls()
-            met, told = every[taken], 0.0
             for name in parts.keys() & made.keys():
                 moved = made[name].dense(np.arange(len(taken))).astype(np.float64)
                 if made[name].kind is Kind.MODEL and heard is not None and name in heard:
                     moved -= heard[name]
-                orders[name], seen = _order(moved, met, last=count > FEWEST)
-                told = max(told, seen)
-            if any(order is not None for order in orders.values()):
+                found[name] = _order(moved, met[taken], last=count > FEWEST)
+            if any(order is not None for order, _ in found.values()):
                 break
-        known = {name: order for name, order in orders.items() if order is not None}
-        own = np.arange(public.n_items)
-        other = {name: o for name, o in sorted(known.items()) if not np.array_equal(o, own)}
-        assumed = "; ".join(
-            f"item 0 is row {order[0]} of {name!r}, item 1 row {order[1]}, and so on"
-            for name, order in other.items()
+        own, told = np.arange(public.n_items), max((z for _, z in found.values()), default=0.0)
+        known = {name: order for name, (order, _) in sorted(found.items()) if order is not None}
+        other = {name: order for name, order in known.items() if not np.array_equal(order, own)}
+        return cls(other, "" if known or told < DEVIATIONS else DOUBT.format(told))
+
+    @property
+    def assumed(self) -> str:
+        """A sentence on the rows; empty where these are the items."""
+        said = "; ".join(
+            f"{name!r}: {each[0]}, {each[1]}, ..." for name, each in self.orders.items()
         )
-        return cls(
-            other,
-            assumed and f"By the client's code, {assumed}.",
-            ""
-            if known or told < DEVIATIONS
-            else "Messages of the client's code depend on what histories are made up (by "
-            f"{told:.1f} standard errors), and in no order of the rows that was tried do they say "
-            "of which items: a failure proves nothing. Give rows=FUNCTION, the rows of items.",
-        )
+        return f"By the client's code items 0, 1, ... stand in the rows of {said}." if said else ""
 
     def read(self, view: View) -> View:
         """The view with a row per item in these parts, of all models, messages and devices."""
-        if not self.orders:
+        if not self.orders or view.public.client is None:
             return view
         models = [one.broadcast for one in view.rounds if one.broadcast is not None]
-        client = view.public.client
-        if client is not None:
-            client = _InOrder(client, self, models[0] if models else {})
+        client = _InOrder(view.public.client, self, models[0] if models else {})
         public = replace(view.public, client=client)
         return replace(view, public=public, rounds=tuple(map(self.at, view.rounds)))
 
@@ -131,7 +120,7 @@ class _InOrder:
     code: DeviceCode
     order: ClientOrder
     first: Broadcast
-    others: bool = field(default=True, init=False)
+    others: bool = True
 
     @property
     def seconds(self) -> float:
@@ -142,15 +131,14 @@ class _InOrder:
         return self.code.sizes
 
     def __call__(self, met: Any, broadcast: Broadcast | None, rng: np.random.Generator) -> Uploads:
-        heard = None if broadcast is None else dict(broadcast)
-        for name in self.order.orders.keys() & (heard or {}).keys() & self.first.keys():
-            assert heard is not None
-            raw = self.first[name].copy()
-            raw[self.order.orders[name]] = heard[name]
-            heard[name] = raw
-        sent = self.order.at(RoundView(broadcast=None, uploads=self.code(met, heard, rng))).uploads
-        assert sent is not None
-        return sent
+        heard = dict(broadcast or {})
+        for name in self.order.orders.keys() & heard.keys() & self.first.keys():
+            rows, heard[name] = heard[name], self.first[name].copy()
+            heard[name][self.order.orders[name]] = rows
+        sent = self.code(met, None if broadcast is None else heard, rng)
+        read = self.order.at(RoundView(broadcast=None, uploads=sent)).uploads
+        assert read is not None
+        return read
 
 
 def _order(moved: Floats, met: Bits, *, last: bool) -> tuple[Ints | None, float]:
@@ -163,20 +151,21 @@ def _order(moved: Floats, met: Bits, *, last: bool) -> tuple[Ints | None, float]
     rows -= rows.mean(axis=0)
     ways = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
     shown = [np.linalg.norm(rows, axis=2), rows @ ways, -rows @ ways]
-    told = max(dependence(each, met) for each in (rows.reshape(len(rows), -1), *shown[:2]))
+    told = max(
+        row_order.dependence(each, met) for each in (rows.reshape(len(rows), -1), *shown[:2])
+    )
     count, n_items = rows.shape[1], met.shape[1]
-    if abs(count - n_items) > SPECIAL:
+    if abs(count - n_items) > SHIFTS[-1]:
         return None, told
-    units = [in_standard_units(each, sparse.csr_array(met.astype(np.float64))) for each in shown]
-    orders = [complete(np.arange(n_items) + shift, count) for shift in SHIFTS]
-    values = [max(uniform_support(*each, order) for each in units) for order in orders]
+    known = sparse.csr_array(met.astype(np.float64))
+    units = [row_order.in_standard_units(each, known) for each in shown]
+    orders = [row_order.complete(np.arange(n_items) + shift, count) for shift in SHIFTS]
+    values = [max(row_order.uniform_support(*each, order) for each in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     even, most = values[best]
     plain = most >= (values[0][1] if best else 0.0) + DEVIATIONS
-    if plain and even:
-        return orders[best], told
-    fits = [fitted(*each) for each in units] if last and told >= DEVIATIONS else []
-    order, _ = max((fit for fit in fits if fit is not None), key=lambda f: f[1], default=(None, 0))
-    if order is None:
-        return orders[best] if plain and last else None, told
-    return complete(order, count), told
+    if not (plain and even) and last and told >= DEVIATIONS:
+        fits = [fit for each in units if (fit := row_order.fitted(*each)) is not None]
+        if fits:
+            return row_order.complete(max(fits, key=lambda fit: fit[1])[0], count), told
+    return orders[best] if plain and (even or last) else None, told

@@ -85,7 +85,7 @@ class RecordedSystem(System):
             assumed=self.assumed,
             doubt=self.doubt,
             unread=sum(
-                np.count_nonzero(~file.finite)
+                int(np.count_nonzero(~file.finite))
                 for one in self.recording.rounds[: self.rounds]
                 for file in one.uploads
             ),

@@ -84,10 +84,9 @@ RELEASED = (
 )
 """The assumption of a caller's proof about the code."""
 NOT_USED = (
-    "The proof was not used: {} Say of whom and for how long it speaks by a claim, such as "
-    'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
+    "The proof was not used, as no claim says of whom it speaks, for a round or more. State one, "
+    'such as claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
-"""A note on a proof that no claim says the scope of."""
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
 """The horizons of which a proof may speak."""
 
@@ -191,14 +190,9 @@ class WrappedSystem(System):
     def unused(self) -> str:
         """The note on a proof that is not used; empty where one is, or none was given."""
         scopes = [scoped.claim.scope for scoped in self.stated]
-        horizons = [
-            (scope, replace(scope, horizon=each)) for scope in scopes for each in self.proof
-        ]
-        if not self.proof or any(scope.covers(proved) for scope, proved in horizons):
-            return ""
-        return NOT_USED.format(
-            f"no claim is of a {' or '.join(self.proof)}." if scopes else "no claim is stated."
-        )
+        proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
+        used = any(scope.covers(each) for scope, each in proved)
+        return NOT_USED if self.proof and not used else ""
 
     @property
     def unproved(self) -> str:

@@ -63,7 +63,7 @@ def test_rows_in_another_order_are_read_as_the_items(
     found = ClientOrder.of(seen)
     ((name, order),) = found.orders.items()
     assert order.tolist() == rows.tolist()
-    assert f"item 0 is row {rows[0]} of {name!r}" in found.assumed
+    assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumed
     assert not found.doubt
     told = reading.evidence(found.read(seen), np.arange(USERS)).log_ratio
     assert told is not None
