@@ -58,10 +58,8 @@ class ClientOrder:
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.in_clear]
         if client is None or not client.others or public.rows is not None or not sent:
             return cls()
-        parts, heard = (
-            sent[-1].components,
-            [one.broadcast for one in view.rounds if one.uploads][-1],
-        )
+        uploads, heard = sent[-1]
+        parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
         if size * FEWEST > HELD or any(part.kind in LISTS for part in parts.values()):
             return cls()
