@@ -104,7 +104,7 @@ def entry_part(row: CatalogueRow) -> Passage:
             )
             for figure in listed
         )
-        heads = ("Number", _COLUMN[row.basis], "Here", "Agrees", "How")
+        heads = ("Number", _COLUMN.get(row.basis, "Stated"), "Here", "Agrees", "How")
         blocks.append(Grid("", heads, cells))
     if rest := rest_words(row).strip():
         blocks.append(Paragraph(rest))

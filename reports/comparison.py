@@ -61,7 +61,8 @@ class Comparison:
 
     ``changes`` come with the worst first. ``differences`` say how the two audits differ in plan,
     data and versions, for which anything may have moved; ``uncertain`` what the comparison leaves
-    open. ``findings`` and ``rows`` are the numbers of findings and of attack rows that are in both;
+    open. ``findings`` and ``rows`` are the numbers of findings and of attack rows that are in both,
+    ``claimed`` whether either audit has findings;
     ``complete`` says that both audits were completed. ``unassessed`` says of each system that was
     not assessed what and why; ``lost`` are those that were in the baseline.
     """
@@ -71,6 +72,7 @@ class Comparison:
     uncertain: tuple[str, ...]
     findings: int
     rows: int
+    claimed: bool
     complete: bool
     unassessed: tuple[str, ...]
     lost: tuple[str, ...]
@@ -105,6 +107,7 @@ class Comparison:
             uncertain=tuple(_uncertain(record, baseline)),
             findings=len(pairs(record.findings, baseline.findings, question)),
             rows=len(pairs(comparable(record), comparable(baseline), _row_key)),
+            claimed=bool(record.findings or baseline.findings),
             complete=not (record.errors or baseline.errors),
             unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
             lost=() if gate.fail_on is FailOn.NEVER else tuple(each.gap_line for each in lost),
@@ -121,8 +124,8 @@ class Comparison:
 
     @property
     def shared(self) -> bool:
-        """Whether a finding or an attack row is in both audits."""
-        return bool(self.findings or self.rows)
+        """Whether a finding is in both audits, or where there is none in either, an attack row."""
+        return bool(self.findings if self.claimed else self.rows)
 
     @property
     def conclusion(self) -> str:
@@ -131,7 +134,13 @@ class Comparison:
         if worse:
             said = f"{worse:,} worse, {better:,} better"
         elif not self.shared:
-            return "Nothing could be compared: no claim and no attack is in both."
+            attacks = f"{counted(self.rows, 'attack row')} of both" if self.rows else ""
+            nothing = "Nothing could be compared: no claim and no attack is in both."
+            return (
+                f"No claim is in both audits; nothing is worse in {attacks}."
+                if attacks
+                else nothing
+            )
         else:
             said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         known = self.complete and not self.unassessed

@@ -31,8 +31,8 @@ class GateOutcome:
         """The outcome: 3 for a failed piece, else what ``gate`` says.
 
         What was not assessed never passes: 3, unless the gate allows it or something else fails.
-        With a ``baseline`` 1 is for what got worse since then only, and 3 if nothing is in both, or
-        a leak that was assessed then is not now.
+        With a ``baseline`` 1 is for what got worse since then only, and 3 if no claim is in both,
+        or a leak that was assessed then is not now.
         """
         failing, unknown = gated(record, gate)
         compared = None if baseline is None else Comparison.of(record, baseline, gate)

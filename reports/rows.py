@@ -282,7 +282,7 @@ class MessagesRow(Row):
     """How many of the ``sent`` messages of all trainings attacks leave out; no row for none.
 
     ``empty`` ones left the model as it was, ``oversized`` ones hold numbers too large to compute
-    with.
+    with, infinities or NaN.
     """
 
     target: str

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown, sarif
 from fedrec_auditor.reports.glance import glances
@@ -131,7 +132,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
             f"({error.strerror or error}). Make one with `auditor run --out DIR`."
         ) from error
     try:
-        raw = json.loads(content, parse_constant=_refuse)
+        raw = json.loads(content, parse_constant=_refuse, object_hook=_attributed)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"Expected JSON in {path}, got something else ({error}). Run the audit again."
@@ -212,6 +213,13 @@ def lock(directory: Path) -> Iterator[None]:
             with suppress(OSError):  # Windows removes it on release
                 (directory / LOCK).unlink()
         lock.release()
+
+
+def _attributed(values: dict[str, Any]) -> dict[str, Any]:
+    """A claim as it is read: no authors state one of which that is not written."""
+    if {"epsilon", "scope", "statement"} <= values.keys():
+        values.setdefault("basis", Basis.UNKNOWN)
+    return values
 
 
 def _check_verdicts(record: Contents, path: Path) -> None:

@@ -102,9 +102,10 @@ BASES = {
     Basis.PRINTED: "",
     Basis.COMPUTED: "their formula, computed here",
     Basis.DERIVED: "derived here, not claimed",
+    Basis.UNKNOWN: "by whom is not recorded",
 }
 """Whose an epsilon or a number is, where it does not stand in the paper itself."""
-CLAIMED = {Basis.PRINTED: "claimed", Basis.COMPUTED: "claimed", Basis.DERIVED: "derived"}
+CLAIMED = dict.fromkeys(Basis, "claimed") | {Basis.DERIVED: "derived"}
 """Word for an epsilon that others are held against: claimed or derived."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")

@@ -274,10 +274,10 @@ class RoundView:
             return False
         return self.uploads.components.keys() == self.clear.components.keys()
 
-    def at(self, rows: Ints, *, lists: bool = True) -> RoundView:
+    def at(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
         """The same with these ``rows`` of all tables that have them, of models and messages.
 
-        Lists stay as they are, or are left out.
+        Of ``only`` one part by its name, if any. Lists stay as they are, or are left out.
         """
 
         def listed(part: Any) -> bool:
@@ -291,7 +291,11 @@ class RoundView:
         def parts(table: Any) -> Any:
             if table is None or (not lists and all(map(listed, table.values()))):
                 return None
-            return {n: picked(part) for n, part in table.items() if lists or not listed(part)}
+            return {
+                n: part if only and n != only else picked(part)
+                for n, part in table.items()
+                if lists or not listed(part)
+            }
 
         def linked(uploads: Uploads | None) -> Uploads | None:
             sent = None if uploads is None else parts(uploads.components)

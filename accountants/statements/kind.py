@@ -26,6 +26,7 @@ class Basis(StrEnum):
         "computed"  # the authors' formula, at settings, rounds or a delta that they do not print
     )
     DERIVED = "derived"  # nobody: a reading of what they say or release
+    UNKNOWN = "unknown"  # not recorded, as in records of earlier versions
 
     @staticmethod
     def weaker(first: Basis, second: Basis) -> Basis:

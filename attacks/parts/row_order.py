@@ -22,9 +22,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 DEVIATIONS = 6.0
 """The z from which an order counts."""
+SPECIAL = 8
+"""Rows for padding, masks and unknown items, at most."""
+SHIFTS = sorted(range(-SPECIAL, SPECIAL + 1), key=abs)
+"""How far rows may stand from where they are looked for, the nearest first."""
 _BY_USERS = 12  # users from which these are permuted, not rows
 _FOLDS, _KEPT = 8, 0.8
 """Groups of users of whom each is left out once, and the share of z that they must keep."""
+_UNEVEN = 0.8  # deviations of items' agreement over its mean, at most
 _MATCHED = 2048  # rows of which a permutation is fitted, at most
 
 
@@ -45,6 +50,40 @@ def support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
     placed -= placed.mean(axis=1, keepdims=True)
     squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
+
+
+def uniform_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> tuple[bool, float]:
+    """Deviations of agreement from its mean over histories of the same sizes, of any items.
+
+    And whether items share it: in many a wrong order some stand where they should.
+    """
+    here, share = np.flatnonzero(order >= 0), np.diff(met.indptr)[:, None] / met.shape[1]
+    size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
+    agreement = (evidence[:, order[here]] * (met[:, here].toarray() - share)).sum(axis=0) / size
+    mean, by_luck = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
+    return agreement.var() <= by_luck + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
+
+
+def dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
+    """Deviations by which messages (n, d) are alike if histories (n, M) of any items are.
+
+    In whatever order their numbers stand, and whatever they say of the sizes of histories.
+    """
+    alike = []
+    for each in (messages - messages.mean(axis=0), met - met.mean(axis=1, keepdims=True)):
+        each = each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12)
+        alike.append((each @ each.T)[np.triu_indices(len(each), 1)])
+    product = alike[0] * alike[1]
+    return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
+
+
+def complete(order: Ints, rows: int) -> Ints:
+    """An order of which items outside of the rows have those that are left, as far as there are."""
+    outside = np.flatnonzero((order < 0) | (order >= rows))
+    left = np.setdiff1d(np.arange(rows), order)[: len(outside)]
+    order = order.copy()
+    order[outside] = np.pad(left, (0, len(outside) - len(left)), constant_values=-1)
+    return order
 
 
 def _of_users(agreement: Floats) -> float:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -24,7 +23,6 @@ from fedrec_auditor.attacks.parts.item_features import (
 )
 from fedrec_auditor.attacks.parts.marks import Marks
 from fedrec_auditor.attacks.parts.prior import posterior, shrunk_activity
-from fedrec_auditor.attacks.parts.row_order import DEVIATIONS, fitted, in_standard_units, support
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together
 from fedrec_auditor.targets.compute import one_thread
@@ -97,7 +95,6 @@ class ShadowReader:
         """See ``Reader.read``; InputError where the code fails at most histories made up."""
         if _MEMO not in view.memo:
             view.memo[_MEMO] = _learned(view, self.beside)
-        learned: _Learned | _Ordered | None
         learned, left_out = view.memo[_MEMO]
         known = together(self.beside, view, users)
         if learned is None:
@@ -107,11 +104,10 @@ class ShadowReader:
         return replace(found, activity=shrunk_activity(found))
 
 
-def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordered | None, str]:
+def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | None, str]:
     """What is learned on shadows that are anybody, and then on such as users seem to be.
 
-    None where those ``beside`` make no mistake; what they tell in another order of the rows, where
-    shadows bear out that one alone. And a sentence on shadows that are left out.
+    None where those ``beside`` make no mistake. And a sentence on shadows that are left out.
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
@@ -125,8 +121,6 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordere
         told = known.of_shadows(sent, len(taken))
         if roc_auc_score(met[taken].ravel(), told.ravel()) > _EXACT:
             return None, ""
-        if (ordered := _Ordered.of(known, told, met[taken])) is not None:
-            return ordered, ""
     messages = 2 * len(seen) * max(1e-9, client.seconds)
     most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
@@ -249,26 +243,6 @@ class _Known:
         if told is None:
             return np.zeros((len(users), view.public.n_items))
         return np.asarray(np.clip(told, -SURE, SURE), np.float64)
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """Evidence of readers that know the form, of rows that stand in another ``order`` (M,)."""
-
-    known: _Known
-    order: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, known: _Known, told: Numbers, met: Bits) -> Self | None:
-        """By what they tell of shadows (n, M) who ``met`` these; None unless another order fits."""
-        units = in_standard_units(told, sparse.csr_array(met.astype(np.float64)))
-        if support(*units, np.arange(told.shape[1])) >= DEVIATIONS:
-            return None
-        return None if (fit := fitted(*units)) is None else cls(known, fit[0])
-
-    def ratio(self, users: NDArray[np.int64]) -> Numbers:
-        """Log-likelihood ratios (n, M) of ``users`` (ascending)."""
-        return np.asarray(self.known.of_users(users)[:, self.order])
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ def command(
 ) -> None:
     """Compare two audits: exit with 1 if a verdict, an epsilon or an attack is worse in the later.
 
-    With 3 if nothing is, but one was not completed, they have nothing in common, or a system of the
-    later was not assessed.
+    With 3 if nothing is, but one was not completed, they have no claim in common (or, without
+    claims, no attack), or a system of the later was not assessed.
 
     Verdicts, what is shown and proved of epsilon, what attacks get and utility, beyond noise; the
     systems, claims, settings, versions and data that differ.

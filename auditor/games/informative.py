@@ -29,7 +29,8 @@ _PROBED = 8  # rows in which most messages show that they move something
 class Informative:
     """``view`` has those of ``sent`` messages that inform.
 
-    ``empty`` messages moved nothing, ``oversized`` ones held numbers above ``LARGEST``.
+    ``empty`` messages moved nothing, ``oversized`` ones held numbers above ``LARGEST``,
+    infinities or NaN.
     """
 
     view: View
@@ -41,7 +42,9 @@ class Informative:
     def left_out(self) -> str:
         """Which messages are left out, a sentence; empty where none is."""
         parts = [f"{self.empty:,} left the model as it was"] if self.empty else []
-        parts += [f"{self.oversized:,} hold numbers above {LARGEST:g}"] if self.oversized else []
+        parts += (
+            [f"{self.oversized:,} hold numbers above {LARGEST:g} or NaN"] if self.oversized else []
+        )
         return f"Left out of {self.sent:,} messages: {', '.join(parts)}." if parts else ""
 
     @property
@@ -50,12 +53,13 @@ class Informative:
         return self.left_out if self.sent and self.empty + self.oversized == self.sent else ""
 
 
-def informative(view: View) -> Informative:
+def informative(view: View, unread: int = 0) -> Informative:
     """The view without messages that say nothing; rounds without others have none.
 
     Linked messages are looked at, and whole ones in a random order; of parties, none. All rounds
     are searched for empty messages, which a few rows of a message mostly answer. Numbers are looked
-    at in the rounds that are read: one pass over their messages, if one can be too large.
+    at in the rounds that are read: one pass over their messages, if one can be too large. NaN or
+    infinities are in ``unread`` ones, which the view lacks already.
     """
     linked = replace(view, rounds=tuple(map(_numbered, view.rounds)))
     filled, empty = _without(linked, partial(_empty, linked))
@@ -63,11 +67,13 @@ def informative(view: View) -> Informative:
     usable, oversized = _without(
         filled, lambda part: _oversized(part) if id(part) in read else np.zeros(0, dtype=np.bool_)
     )
+    sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
+    unread = unread if sent else 0
     return Informative(
         view=replace(view, rounds=tuple(map(_unnumbered, view.rounds, usable.rounds))),
-        sent=sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None),
+        sent=sent + unread,
         empty=empty,
-        oversized=oversized,
+        oversized=oversized + unread,
     )
 
 

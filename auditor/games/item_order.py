@@ -3,27 +3,33 @@
 An adversary who runs the system knows it; a recording may leave it unsaid, or say it wrongly (a
 padding row, numbers from 1, a label encoding). Orders are held against the truth by
 ``attacks.parts.row_order``. Those that are tried are few: by identifier, by its rank, as the
-manifest has it, each with up to ``_SPECIAL`` special rows; then the one that fits best.
+manifest has it, each with up to ``SPECIAL`` special rows; then the one that fits best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.row_order import DEVIATIONS, fitted, in_standard_units, support
+from fedrec_auditor.attacks.parts.row_order import (
+    DEVIATIONS,
+    SHIFTS,
+    SPECIAL,
+    fitted,
+    in_standard_units,
+    support,
+)
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.auditor.games.informative import informative
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
 from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -32,7 +38,6 @@ from fedrec_auditor.targets.recorded.truth import Truth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_SPECIAL = 8  # rows for padding, masks and unknown items, at most
 _SURE = 0.4 * SURE  # of what is plain: an item that moved, whatever else did
 _USERS = 400  # of whom evidence is held against the truth
 
@@ -50,12 +55,7 @@ class ItemOrder:
     doubt: str = ""
 
     @classmethod
-    def of(
-        cls,
-        recording: Recording,
-        truth: Truth | None,
-        senders: str | Path | Mapping[Any, Any] | None,
-    ) -> Self:
+    def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
         """The order of a recording's rows; as it is where there is no truth."""
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
@@ -109,7 +109,7 @@ def _rows(recording: Recording) -> int:
     count, shapes = recording.manifest.n_items, table_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
-    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= _SPECIAL]
+    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= SPECIAL]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -153,9 +153,8 @@ def _orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        bases.insert(0, np.array([at.get(item, -rows - _SPECIAL) for item in wanted.tolist()]))
-    shifts = sorted(range(-_SPECIAL, _SPECIAL + 1), key=abs)
-    shifted = (base + shift for shift in shifts for base in bases)
+        bases.insert(0, np.array([at.get(item, -rows - SPECIAL) for item in wanted.tolist()]))
+    shifted = (base + shift for shift in SHIFTS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
 

@@ -23,6 +23,8 @@ from fedrec_auditor.targets.side_tables import places
 
 LARGEST = 2**31
 """Most bytes of a table of senders and users."""
+Senders = str | Path | Mapping[Any, Any] | None
+"""Which user each sender is: a table, or its path; None where they are called as users are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +36,7 @@ class MatchedTruth:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        recording: Recording,
-        truth: Truth | None,
-        senders: str | Path | Mapping[Any, Any] | None,
-    ) -> Self:
+    def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
         """That of a recording; without a truth of users of whom no interaction is known.
 
         ``senders`` says which user each sender is, see ``attack_recording``. InputError for a
@@ -86,9 +83,7 @@ def _parties(recording: Recording, count: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _translated(
-    names: NDArray[Any], senders: str | Path | Mapping[Any, Any] | None
-) -> NDArray[Any]:
+def _translated(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
     """The users whom the senders are, as far as a table says; without one the senders."""
     if senders is None or not len(names):
         return names

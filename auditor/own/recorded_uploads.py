@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.item_order import ItemOrder, table_shapes
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
@@ -149,7 +149,7 @@ def attack_recording(
     columns: Mapping[str, str] | None = None,
     users: Any = None,
     items: Any = None,
-    senders: str | Path | Mapping[Any, Any] | None = None,
+    senders: Senders = None,
     client: str | Target | None = None,
     claim: Claims = (),
     out: str | Path | None = None,
@@ -178,12 +178,14 @@ def attack_recording(
     progress : as for ``audit``.
     fields : what else a ``Plan`` has: attacks, by default all, quick, seed, confidence.
 
-    InputError for a recording that is damaged or refused (``Recording``), or a truth that does not
-    fit.
+    Messages, models and sums that are not finite are left out and counted. InputError for a
+    recording that is damaged, mostly not finite, or refused (``Recording``), or a truth that does
+    not fit.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
+    recording, unread = recording.readable()
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
     plan.resolved()  # refuses attacks that there are not, before anything is read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
@@ -199,7 +201,7 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=(*matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
+        notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
         assumed=order.assumed,
         doubt=order.doubt,
     )

@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
+from fedrec_auditor.attacks.parts.client_order import ClientOrder
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import QUICK, NotPlayed
@@ -81,7 +82,7 @@ class AuditedTarget:
         self._given = trained
         self.name = name
         self._condensed: Readings = {}
-        self._views: dict[tuple[Vantage, bool], tuple[Informative, View]] = {}
+        self._views: dict[tuple[Vantage, bool, bool], tuple[Informative, View]] = {}
 
     def run(self, step: str) -> TaskResult:
         """Run one step. It draws only from the seeds of its own name and of the training."""
@@ -139,7 +140,7 @@ class AuditedTarget:
         origin = origin_of(audit.targets[self.name])
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
-            messages, view = self._seen(vantage, rng, clear=attack.family in _OF_SENDERS)
+            messages, view = self._seen(vantage, rng, senders=attack.family in _OF_SENDERS)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
@@ -174,10 +175,11 @@ class AuditedTarget:
                     refusal = "" if found else _UNTOLD
                 except InputError as error:  # devices may refuse histories that are made up
                     refusal = str(error)
-            if origin.doubt and not linkage and not any(map(_beats, found)):
-                found, refusal = (), refusal or origin.doubt
+            doubt = self._order.doubt or origin.doubt
+            if doubt and not linkage and not any(map(_beats, found)):
+                found, refusal = (), refusal or doubt
             beyond = "" if public.route.shows(vantage) else f"{BROKEN} {_BREACHES[public.route]}"
-            said = "" if linkage else origin.assumed
+            said = "" if linkage else origin.assumed or self._order.assumed
             for row in found:
                 if isinstance(row, AttackRow):
                     rows.append(_noted(row, "note", self._cut, beyond, messages.left_out, said))
@@ -189,28 +191,31 @@ class AuditedTarget:
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._messages)
 
     def _seen(
-        self, vantage: Vantage, rng: np.random.Generator, clear: bool
+        self, vantage: Vantage, rng: np.random.Generator, senders: bool
     ) -> tuple[Informative, View]:
         """The messages that inform, and the view as attacks read it, with the devices' code.
 
         The same for all attacks, so that they share what is read of it; a batch is shuffled anew.
-        What is sent ``clear`` of the protection is there where an attack reads senders' data.
+        Where an attack reads ``senders``' data, what is sent clear of the protection is there, and
+        rows are in the order of the items.
         """
         transcript = self.trained[1].transcript
-        clear = clear and transcript.tells_data  # or all attacks have the same view
-        if (vantage, clear) in self._views:
-            return self._views[vantage, clear]
+        clear = senders and transcript.tells_data  # or all attacks have the same view
+        key = vantage, clear, senders and bool(self._order.orders)
+        if key in self._views:
+            return self._views[key]
         messages = self._linked if vantage is Vantage.SERVER and not clear else None
         if messages is None:
             seen = transcript.view(vantage, rng)
-            messages = informative(seen.with_clear() if clear else seen)
+            messages = informative(seen.with_clear() if clear else seen, self._unread)
         view, held = messages.view.by_item(), self.trained[0].train
         counts = np.bincount(held.ratings.indices, minlength=held.n_items)
         popularity = counts / max(1, held.n_users)
         public = replace(view.public, client=self._client, popularity=popularity)
-        found = messages, replace(view, public=public, how=[])
+        view = replace(view, public=public, how=[])
+        found = messages, self._order.read(view) if senders else view
         if vantage is not Vantage.SHUFFLED:
-            self._views[vantage, clear] = found
+            self._views[key] = found
         return found
 
     @cached_property
@@ -222,11 +227,24 @@ class AuditedTarget:
         return None if code is None else SimulatedClient.of(code, self.trained[0].train)
 
     @cached_property
+    def _order(self) -> ClientOrder:
+        """The order of the rows, where others' code says it."""
+        if self._linked is None or not self.trained[0].train.ratings.nnz:
+            return ClientOrder()
+        view = self._linked.view
+        return ClientOrder.of(replace(view, public=replace(view.public, client=self._client)))
+
+    @cached_property
     def _linked(self) -> Informative | None:
         """The messages that inform, as the server sees them; None of a log without senders."""
         transcript = self.trained[1].transcript
         seen = transcript.shown.shows(Vantage.SERVER)
-        return informative(transcript.view(Vantage.SERVER)) if seen else None
+        return informative(transcript.view(Vantage.SERVER), self._unread) if seen else None
+
+    @property
+    def _unread(self) -> int:
+        """How many messages were left out before the training was there."""
+        return origin_of(self._audit.targets[self.name]).unread
 
     @property
     def _messages(self) -> tuple[MessagesRow, ...]:

@@ -216,8 +216,12 @@ def _unread(
         )
     left = [name for name in names if name and name not in chosen.values()]
     lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
+    dates = [name for name in left if "date" in name.lower()] if "timestamp" in lacking else []
+    options = [
+        f"--column {role}={(*dates, 'NAME')[0] if role == ROLES[3] else 'NAME'}" for role in lacking
+    ]
     if lacking and left:
         yield (
             f"No column of {file} is read as {' or '.join(lacking)}; not read: "
-            f"{', '.join(left)[:300]}. If one is, say --column {lacking[0]}=NAME."
+            f"{', '.join(left)[:300]}. If one is, say {' or '.join(options)}."
         )

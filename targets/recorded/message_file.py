@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Ints
+from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.recorded.tensors import (
     COUNTS,
     SENDERS,
     TENSORS,
     Tensors,
-    finite,
 )
+
+_BLOCK = 2**22  # numbers that are looked at together
 
 
 class Form(StrEnum):
@@ -113,13 +116,12 @@ class MessageFile:
         return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> Pieces:
-        """The component of the messages at these places; InputError unless all are finite.
+        """The component of the messages at these places.
 
         The rows of each message ascend, in whatever order they stand, where they are to be
         ``ordered``; InputError if one stands there twice.
         """
         found = self._read(name, places)
-        finite(found.values, name, self.path)
         if not ordered:
             return found
         whose, ids = np.repeat(np.arange(len(found.counts)), found.counts), found.ids
@@ -130,6 +132,19 @@ class MessageFile:
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             raise self.wrong("each row of a message once, from 0 on", f"others of {name!r}")
         return found
+
+    @cached_property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which messages hold finite numbers alone, (count,): all are read once, by blocks."""
+        out = np.ones(self.count, np.bool_)
+        for name, layout in self.layouts.items():
+            for block in blocks(self.count, self.numbers(name), _BLOCK):
+                places = np.arange(block.start, block.stop)
+                found = self._read(name, places)
+                whose = places if layout.form is Form.WHOLE else np.repeat(places, found.counts)
+                rows = np.isfinite(found.values).all(axis=tuple(range(1, found.values.ndim)))
+                out[whose[~rows]] = False
+        return out
 
     def wrong(self, expected: str, got: str) -> InputError:
         """An error of this file."""

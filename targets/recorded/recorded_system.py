@@ -45,7 +45,8 @@ class RecordedSystem(System):
     """The system that a recording is of.
 
     ``positions`` (n,) are the rows in the data of the recording's senders (``Recording.senders``,
-    n), -1 of those that are not there, whose messages are left out. ``users`` are the identifiers
+    n), -1 of those that are not there, whose messages are left out,
+    as those are with numbers that are not finite. ``users`` are the identifiers
     of the data's rows: on others it cannot be trained. ``code`` is a system whose clients send such
     messages, for adversaries to run. ``stated`` is what is claimed of the system, ``user_vectors``
     those of the truth, ``rounds`` how many are read, from the first on; ``assumed`` and ``doubt``
@@ -78,7 +79,16 @@ class RecordedSystem(System):
     def origin(self) -> Origin:
         """Others' clients, of whom there are messages alone, or code as well."""
         return Origin(
-            others=True, at_hand=False, code=self.code, assumed=self.assumed, doubt=self.doubt
+            others=True,
+            at_hand=False,
+            code=self.code,
+            assumed=self.assumed,
+            doubt=self.doubt,
+            unread=sum(
+                int(np.count_nonzero(~file.finite))
+                for one in self.recording.rounds[: self.rounds]
+                for file in one.uploads
+            ),
         )
 
     @property
@@ -180,7 +190,9 @@ class RecordedSystem(System):
         named = [file.senders for file in files if file.senders is not None]
         if named:
             whose = self._places(np.concatenate(named))
-        known = np.flatnonzero(whose >= 0)
+        known = np.flatnonzero(
+            (whose >= 0) & np.concatenate([np.ones(0, np.bool_), *(file.finite for file in files)])
+        )
         order = known[np.argsort(whose[known], kind="stable")]
         users = whose[order]
         twice = np.flatnonzero(np.diff(users) == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,46 @@ class Recording:
                 f"Expected senders of {self.path} to be numbers, or texts, got both. Write texts."
             )
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def readable(self) -> tuple[Recording, tuple[str, ...]]:
+        """The recording without models and sums that are not finite; notes on all that is not read.
+
+        All numbers are read once; messages that are not finite are left out of their rounds. More
+        than half of the messages, of the models or of the sums are an InputError.
+        """
+        files = [file for each in self.rounds for file in (*each.uploads, *each.clear)]
+        models = [self.release, *(each.broadcast for each in self.rounds)]
+        sums = [each.aggregate for each in self.rounds]
+        parts = {"messages": [flag for file in files for flag in file.finite.tolist()]}
+        for what, stored in (("models", models), ("sums", sums)):
+            parts[what] = [each.finite for each in stored if each is not None]
+        notes = []
+        for what, flags in parts.items():
+            if 2 * (lost := flags.count(False)) > len(flags):
+                raise InputError(
+                    f"Expected finite numbers in half of the {what} of {self.path} at least, got "
+                    f"NaN or infinities in {lost:,} of {len(flags):,}. Leave out the rounds in "
+                    "which the training broke down, or log them anew."
+                )
+            if lost:
+                notes.append(f"Of {len(flags):,} {what} {lost:,} hold NaN or infinities: left out.")
+        named = [(file.senders, file.finite) for file in files if file.senders is not None]
+        if named:
+            every, kept = (np.concatenate(each) for each in zip(*named, strict=True))
+            if len(silent := np.setdiff1d(every, every[kept])):
+                notes.append(
+                    f"Of {len(np.unique(every)):,} senders {len(silent):,}, such as "
+                    f"{silent[0]!s:.40}, sent no message of finite numbers: none of theirs is read."
+                )
+        rounds = (
+            replace(each, broadcast=_finite(each.broadcast), aggregate=_finite(each.aggregate))
+            for each in self.rounds
+        )
+        return replace(self, rounds=tuple(rounds), release=_finite(self.release)), tuple(notes)
+
+
+def _finite(stored: Tensors | None) -> Tensors | None:
+    return stored if stored is not None and stored.finite else None
 
 
 def _entries(folder: Path, seen: Any) -> Iterator[Path]:

@@ -232,7 +232,7 @@ def _partial(name: str, form: Form, values: NDArray[Any], ids: Ints, counts: Int
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:
-    """The numbers of a part; InputError unless they are finite, and called by a usable name."""
+    """The numbers of a part; InputError unless they are numbers, and called by a usable name."""
     if not name or ":" in name or name == SENDERS:
         raise InputError(
             f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "
@@ -243,8 +243,6 @@ def _array(name: str, value: Any) -> NDArray[Any]:
         raise InputError(
             f"Expected numbers as {name!r}, got {value!r:.60} ({array.dtype}). Give an array."
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InputError(f"Expected finite numbers as {name!r}, got nan or inf. Leave it out.")
     return array
 
 

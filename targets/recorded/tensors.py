@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -108,6 +109,12 @@ class Tensors(Mapping[str, NDArray[Any]]):
         with self.opened() as read:
             found = finite(read(name, slice(None)), name, self.path)
         return found.astype(np.float32) if found.dtype == np.float16 else found
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether all its numbers are; they are read once."""
+        with self.opened() as read:
+            return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.heads if name != SENDERS)
@@ -285,7 +292,7 @@ def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = values[~np.isfinite(values)].flat[0]
         raise InputError(
-            f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that message out."
+            f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that file out."
         )
     return values
 

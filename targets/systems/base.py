@@ -150,6 +150,7 @@ class Origin:
     of a recording there are those it holds, and maybe ``code`` that makes such messages. In a round
     a ``share`` of the users sends, drawn anew. ``assumed`` is a sentence on what its messages are
     read by that nobody states; ``doubt`` one on why an attack that fails on them proves nothing.
+    ``unread`` is the number of messages left out beforehand, for numbers that are not finite.
     """
 
     others: bool = False
@@ -159,6 +160,7 @@ class Origin:
     share: float = 1.0
     assumed: str = ""
     doubt: str = ""
+    unread: int = 0
 
 
 def origin_of(target: Target) -> Origin:

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.contained import Ended, contained, message_of
 from fedrec_auditor.targets.wrapped.history import History
-from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
+from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apart
 
 Function = Callable[..., Any]
 _PAD = (
@@ -36,8 +36,8 @@ class Client:
     With a fourth parameter it is given its device's ``state``, a dictionary that it may fill and
     that is its own from round to round. Beside ``rng`` the global generators of Python, numpy and
     torch are seeded before each call, so that equal seeds give equal messages whichever it draws
-    from. ``like`` are the shapes of the first message: all others must have them. A device that
-    ``drops_out`` sends None.
+    from. ``like`` are the shapes of the first message, ``form`` its parts' types in their order:
+    all others must have them. A device that ``drops_out`` sends None.
 
     InputError, with the place in the caller's code, if it raises, if a message has other parts or
     another shape than the first, or numbers that are not finite.
@@ -45,6 +45,7 @@ class Client:
 
     function: Function
     like: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    form: Mapping[str, str] = field(default_factory=dict)
     structure: Structure | None = None
     drops_out: bool = False
     _stateful: bool = field(init=False)
@@ -73,6 +74,15 @@ class Client:
             arrays, structure = take_apart(upload, what)
         self.like = self.like or {name: array.shape for name, array in arrays.items()}
         check_parts(arrays, self.like, what, where, _PAD)
+        if self.form.keys() != structure.form.keys():  # of another catalogue, or the first
+            self.form = structure.form
+        for name, other in zip(self.form.items(), structure.form.items(), strict=True):
+            if name != other:
+                expected, got = (f"{at or SINGLE!r} ({kind.strip()})" for at, kind in (name, other))
+                raise InputError(
+                    f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
+                    "Send parts of one type, in one order: both may tell who sends them."
+                )
         self.structure = self.structure or structure
         return arrays
 

@@ -36,13 +36,14 @@ Repeated = Callable[[int], Iterator[tuple[int, list[Message]]]]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the kinds of a message's parts, and notes in sentences.
+    """What was found: the kinds of a message's parts, their types in order, notes in sentences.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
     ``size`` is that of a message, in bytes; ``repeated`` gives more of them, in several rounds.
     """
 
     kinds: Mapping[str, Kind]
+    form: Mapping[str, str]
     any_items: bool
     notes: tuple[str, ...]
     size: int
@@ -108,7 +109,14 @@ def probe(
             "items: games are played over all of them, and are slower for it."
         )
     size = sum(part.nbytes for part in first.values())
-    return Probe(found, any_items, tuple(notes), size, partial(_repeated, trial, histories))
+    return Probe(
+        found,
+        trial.client.form,
+        any_items,
+        tuple(notes),
+        size,
+        partial(_repeated, trial, histories),
+    )
 
 
 def _repeated(
@@ -149,7 +157,7 @@ def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = opening(more)
-        client = replace(trial.client, like={}, structure=None)
+        client = replace(trial.client, like={}, form={}, structure=None)
         wide = replace(trial, model=model, structure=structure, client=client)
         with own_randomness():
             wide(replace(history, n_items=more))

@@ -21,9 +21,13 @@ _DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """How an object is made of arrays: ``build`` makes one like it of other arrays."""
+    """How an object is made of arrays: ``build`` makes one like it of other arrays.
+
+    ``form`` are its parts in their order, with the type of each; numbers of Python are of one.
+    """
 
     build: Callable[[Arrays], Any]
+    form: Mapping[str, str]
 
 
 def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structure]:
@@ -41,18 +45,26 @@ def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structur
     array([1., 1., 1.])
     """
     arrays: dict[str, NDArray[Any]] = {}
-    build = _apart(value, "", arrays, what, _DEPTH)
+    form: dict[str, str] = {}
+    build = _apart(value, "", arrays, form, what, _DEPTH)
     if not arrays:
         raise InputError(f"Expected arrays in {what}, got {value!r:.80}. Give at least one number.")
-    return arrays, Structure(build)
+    return arrays, Structure(build, form)
 
 
 def _apart(
-    value: Any, name: str, arrays: dict[str, NDArray[Any]], what: str, depth: int
+    value: Any,
+    name: str,
+    arrays: dict[str, NDArray[Any]],
+    form: dict[str, str],
+    what: str,
+    depth: int,
 ) -> Callable[[Arrays], Any]:
+    plain = isinstance(value, bool | int | float | np.generic)
+    form[name] = "number" if plain else f"{type(value).__name__} {getattr(value, 'dtype', '')}"
     if isinstance(value, Mapping) and depth:
         inner = {
-            key: _apart(each, f"{name}.{key}" if name else str(key), arrays, what, depth - 1)
+            key: _apart(each, f"{name}.{key}" if name else str(key), arrays, form, what, depth - 1)
             for key, each in value.items()
         }
         if name and not inner:
@@ -61,7 +73,7 @@ def _apart(
     if isinstance(value, list | tuple) and depth and not _plain_numbers(value):
         kind = type(value) if type(value) in (list, tuple) else list
         members = [
-            _apart(each, f"{name}.{at}" if name else str(at), arrays, what, depth - 1)
+            _apart(each, f"{name}.{at}" if name else str(at), arrays, form, what, depth - 1)
             for at, each in enumerate(value)
         ]
         return lambda found: kind(make(found) for make in members)

@@ -83,6 +83,10 @@ RELEASED = (
     "to the norm that multipliers are of, and all of it has that noise, new in every round"
 )
 """The assumption of a caller's proof about the code."""
+NOT_USED = (
+    "The proof was not used, as no claim says of whom it speaks, for a round or more. State one, "
+    'such as claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
+)
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
 """The horizons of which a proof may speak."""
 
@@ -115,8 +119,8 @@ class WrappedSystem(System):
     users that ``stated`` speaks of, None for any. A device that ``drops_out`` sends None: in a
     training no message that round, and ``PRESENCE`` tells who sent one, even beside a secure sum;
     ``upload`` gives it as a part of messages, whose other parts move nothing then. ``rows(items)``
-    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``written``
-    is what else the owner wrote.
+    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``form``
+    are the types of a message's parts, in their order. ``written`` is what else the owner wrote.
     """
 
     client: Function
@@ -138,6 +142,7 @@ class WrappedSystem(System):
     users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
     rows: Function | None = None
+    form: Mapping[str, str] = field(default_factory=dict)
     written: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
@@ -179,7 +184,15 @@ class WrappedSystem(System):
     @property
     def assumes(self) -> tuple[str, ...]:
         """The assumption that no more is sent than the caller's proof says."""
-        return (RELEASED,) if self.proof else ()
+        return (RELEASED,) if self.proof and not self.unused else ()
+
+    @property
+    def unused(self) -> str:
+        """The note on a proof that is not used; empty where one is, or none was given."""
+        scopes = [scoped.claim.scope for scoped in self.stated]
+        proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
+        used = any(scope.covers(each) for scope, each in proved)
+        return NOT_USED if self.proof and not used else ""
 
     @property
     def unproved(self) -> str:
@@ -214,13 +227,14 @@ class WrappedSystem(System):
         known = replace(
             self,
             kinds=found.kinds,
+            form=found.form,
             n_items=self.n_items if found.any_items else interactions.n_items,
             upload_bytes=found.size,
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + found.size / _BYTES,
         )
         believed, doubt = known.doubted(found.repeated)
-        return believed, (*found.notes, doubt) if doubt else found.notes
+        return believed, (*found.notes, *filter(None, (doubt, self.unused)))
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
         """Calls of the client, and its messages."""
@@ -300,7 +314,10 @@ class WrappedSystem(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Rounds of messages, each sender's from a seed and a state of its own."""
         model, structure = self.opening(interactions.n_items)
-        client, n_users = Client(self.client, drops_out=self.drops_out), interactions.n_users
+        client, n_users = (
+            Client(self.client, form=self.form, drops_out=self.drops_out),
+            interactions.n_users,
+        )
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
         with own_randomness():
@@ -384,7 +401,7 @@ class WrappedSystem(System):
         HistoriesRefused where the client fails at some of them.
         """
         _, structure = self.opening(profiles.n_items)
-        client = Client(self.client, drops_out=self.drops_out)
+        client = Client(self.client, form=self.form, drops_out=self.drops_out)
         packing = Packing(self.kind_of, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""

@@ -28,9 +28,9 @@ PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 HEAD = ("number", "system", "kind", "basis", "verdict", "claimed", "holds")
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28 34 35 36 40b",
-    Verdict.VIOLATED: "2b 6 7 12 22 22b 23 24",
+    Verdict.VIOLATED: "2b 6 7 12 22 23 24",
     Verdict.INCOMPARABLE: "4 8b 16 17b 20 20c",
-    Verdict.NO_CLAIM: "24b 30 33 38",
+    Verdict.NO_CLAIM: "22b 22c 24b 30 33 38",
     None: "26 32 34d 35d 39b 40e 41c",  # misprints and statements without an epsilon
 }
 """What the page says of entries, by their verdict."""
@@ -82,7 +82,7 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
     """As docs/command-line.md says: by ``repeats``, or ``number`` where that is empty."""
     data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
-    for basis in Basis:
+    for basis in (Basis.PRINTED, Basis.COMPUTED, Basis.DERIVED):
         (told,) = re.findall(rf"\d+ {basis} statements[^.]*", PAGE.replace("\n", " "))
         for field, word in (("verdict", Verdict.VIOLATED), ("arithmetic", Arithmetic.WRONG)):
             mine = (row for row in data if (row["basis"], row[field]) == (basis, word))

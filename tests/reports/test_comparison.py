@@ -76,6 +76,20 @@ def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> No
     assert len(of(now, before, "unsubstantiated").worse) == 1
 
 
+def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) -> None:
+    apart = of(
+        with_findings(record, record.findings[0]), with_findings(record, *record.findings[1:])
+    )
+    assert (apart.findings, apart.rows, apart.worse) == (0, 8, ())
+    assert apart.code == 3
+    assert (
+        apart.conclusion == "No claim is in both audits; nothing is worse in 8 attack rows of both."
+    )
+    attacked = of(with_findings(record), with_findings(record))  # of systems without claims
+    assert attacked.code == 0
+    assert attacked.conclusion.startswith("Nothing is worse")
+
+
 @pytest.mark.parametrize(
     ("value", "worse"),
     [(0.64, False), (0.60, False), (0.75, True)],

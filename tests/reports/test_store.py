@@ -14,6 +14,7 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.words import basis_words
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
@@ -238,6 +239,18 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
     raw["severity"] = {"rule": 2, "targets": {"fcf": "Low"}}
     (tmp_path / "report.json").write_text(json.dumps(raw))
     assert Record.read(tmp_path) == record
+
+
+def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
+    record: Record, tmp_path: Path
+) -> None:
+    raw = json.loads(store.encode(record))
+    for finding in raw["findings"]:
+        del finding["claim"]["basis"]
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    found = Record.read(tmp_path)
+    assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
+    assert {basis_words(f.claim) for f in found.findings} == {"by whom is not recorded"}
 
 
 def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path: Path) -> None:

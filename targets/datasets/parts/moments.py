@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.datasets.parts.block import NUMBER, Column, Pattern
 
+CLOCK = "%m/%d/%Y %I:%M:%S %p"
+"""Month, day, year and a clock of twelve hours, as in MIND."""
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 FROM = 1e11, 1e14, 1e17
 """First number of each unit but the first: in seconds the year 5138."""
@@ -23,7 +26,7 @@ FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Column):
-    """A column of times: numbers, or ISO 8601 dates and times, of no zone in UTC."""
+    """A column of times: numbers, ISO 8601 dates and times, or ``CLOCK``; of no zone in UTC."""
 
     what: str = "timestamp"
     high: float = 2.0**62
@@ -39,6 +42,10 @@ class Moments(Column):
                 moments = texts.cast(kind)
                 return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
         numbers = super(Moments, self).parse(fields)
+        if len(rest := np.flatnonzero(np.isnan(numbers))):
+            texts = fields.take(pa.array(rest)).view(pa.string())
+            clock = pc.strptime(texts, format=CLOCK, unit="s", error_is_null=True)
+            numbers[rest] = clock.cast(pa.int64()).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(np.isnan(numbers)).tolist():
             with suppress(ValueError):
                 moment = datetime.fromisoformat(fields[row].as_py().decode())
@@ -47,7 +54,10 @@ class Moments(Column):
         return numbers
 
     def __str__(self) -> str:
-        return f"a {self.what} (a number from 0 on, of Unix seconds, or an ISO 8601 date or time)"
+        return (
+            f"a {self.what} (a number from 0 on, of Unix seconds, an ISO 8601 date "
+            "or time, or 11/15/2019 8:55:22 AM)"
+        )
 
 
 def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:

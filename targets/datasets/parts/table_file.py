@@ -54,7 +54,8 @@ _LISTS = {
     re.compile(rb"[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\tN\d+-[01]( N\d+-[01])*"): (
         "the items that were shown and clicked in each line",
         """awk -F '\\t' '{n = split($5, s, " "); for (i = 1; i <= n; i++) """
-        """if (s[i] ~ /-1$/) print $2 "," substr(s[i], 1, length(s[i]) - 2)}' FILE > pairs.csv""",
+        """if (s[i] ~ /-1$/) print $2 "," substr(s[i], 1, length(s[i]) - 2) "," $3}' FILE """
+        """> pairs.csv""",
     ),
 }
 """Lines of files that hold lists: what they are, and the command that writes a pair a line."""
@@ -165,9 +166,11 @@ def _delimited(
     for form, (what, command) in _LISTS.items():
         ragged = len({line.count(b" ") for line in lines}) > 1
         if ragged and all(form.fullmatch(line.strip()) for line in lines):
+            times = " --column timestamp=3" * ("$3" in command)
             raise InputError(
                 f"Expected a user and an item in each line of {path}, got {what}. Write a pair a "
-                f"line, and read that with --no-header --column user=1 --column item=2: {command}"
+                f"line, and read that with --no-header --column user=1 --column item=2{times}: "
+                f"{command}"
             )
     files = [
         replace(text, separator=separator, header=said.get("header") != "no", quotes=quotes)

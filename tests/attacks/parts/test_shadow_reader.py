@@ -123,13 +123,6 @@ def touched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"item": table}
 
 
-def elsewhere(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Rows of one's own items, which stand in another order than the items."""
-    table = np.zeros((ITEMS, 3))
-    table[ORDERS[:, 0][items]] = rng.normal(size=(len(items), 3))
-    return {"item": table}
-
-
 def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
     return {"noise": rng.normal(size=(ITEMS, 3)), "more": rng.normal(size=5)}
 
@@ -149,7 +142,6 @@ def view(device: Device, rounds: int = 1) -> View:
 @pytest.mark.parametrize(
     ("message", "least"),
     [
-        (elsewhere, 0.99),
         (listed, 0.99),
         (scored, 0.99),
         (coded, 0.99),

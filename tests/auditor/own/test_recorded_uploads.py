@@ -420,3 +420,55 @@ def test_a_recording_beside_another_code_is_another_audit(
     made = [identity(replace(bare, code=code)) for code in codes]
     assert len(set(made)) == 3
     assert identity(replace(bare, code=codes[1])) == made[1]
+
+
+@pytest.mark.parametrize(("bad", "rounds"), [(np.nan, (1,)), (-np.inf, (1, 2)), (np.nan, (1, 2))])
+def test_messages_that_are_not_finite_are_left_out_and_counted(
+    tmp_path: Path, bad: float, rounds: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    met, model = rng.random((12, 20)) < 0.3, rng.normal(size=(20, 2)).astype(np.float32)
+    with RecordingWriter(tmp_path, n_items=20, kinds="model") as writer:
+        for number in (1, 2):
+            writer.round(number, {"item": model})
+            for user, own in enumerate(met):
+                sent = model + own[:, None]
+                sent[4, 0] = bad if user == 3 and number in rounds else sent[4, 0]
+                writer.upload(user, {"item": sent})
+    record = attack_recording(
+        tmp_path, truth=met.astype(float), attacks=["interaction-reconstruction"], jobs=1
+    )
+    (row,) = [row for row in record.attacks if row.metric == "interaction F1"]
+    assert (row.value, row.n) == (1.0, 12 - (len(rounds) == 2))
+    assert f"Left out of 24 messages: {len(rounds)} hold numbers above 1e+13 or NaN." in row.note
+    (messages,) = record.messages
+    assert (messages.sent, messages.unread) == (24, len(rounds))
+    assert f"Of 24 messages {len(rounds)} hold NaN or infinities: left out." in record.notes
+    assert any("Of 12 senders 1, such as 3, sent no" in n for n in record.notes) is (
+        rounds == (1, 2)
+    )
+
+
+def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refused(
+    tmp_path: Path,
+) -> None:
+    with RecordingWriter(tmp_path, n_items=4, kinds="change") as writer:
+        for number, bad in enumerate((0.0, 0.0, np.nan), 1):
+            writer.round(number, {"item": np.full((4, 2), bad)})
+            writer.upload(0, {"item": np.ones((4, 2))})
+            writer.upload(1, {"item": np.full((4, 2), bad)})
+            writer.aggregate({"item": np.full((4, 2), 1 + bad)}, [0, 1])
+    recording, notes = Recording.open(tmp_path).readable()
+    assert [each.broadcast is None for each in recording.rounds] == [False, False, True]
+    assert [each.aggregate is None for each in recording.rounds] == [False, False, True]
+    told = {"6 messages 1", "3 models 1", "3 sums 1"}
+    assert {f"Of {each} hold NaN or infinities: left out." for each in told} == set(notes)
+    for number in (4, 5, 6):
+        with RecordingWriter(tmp_path, n_items=4, kinds="change") as writer:
+            writer.round(number)
+            for user in range(2):
+                writer.upload(user, {"item": np.full((4, 2), np.inf)})
+    with pytest.raises(
+        InputError, match=r"in half of the messages of .* NaN or infinities in 7 of 12"
+    ):
+        Recording.open(tmp_path).readable()

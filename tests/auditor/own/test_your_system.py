@@ -29,6 +29,7 @@ from fedrec_auditor.auditor.run import paced_runs as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.points import later
@@ -214,6 +215,47 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
 def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
+
+
+@pytest.mark.parametrize("claim", [(), Claim(epsilon=2, horizon="report")])
+def test_a_proof_that_is_not_used_is_told(claim: Any) -> None:
+    data = Interactions.of(np.eye(12))
+    system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
+    tried, notes = system.tried(data)
+    assert [note for note in notes if "The proof was not used, as no claim" in note]
+    assert tried.assumes == ()
+    used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).tried(data)
+    assert not any("proof" in note for note in notes)
+    assert used.assumes
+
+
+ORDER = {False: ("a", "b"), True: ("b", "a")}
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda met, x: x.astype(np.float64 if met else np.float32),
+        lambda met, x: dict.fromkeys(ORDER[met], x),
+        lambda met, x: [x, x] if met else (x, x),
+        lambda met, x: {"a": x.tolist() if met else x},
+    ],
+)
+def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[..., Any]) -> None:
+    """A message that tells a rare item by its form alone, in a training and in a game's worlds."""
+
+    def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
+        return send(0 in history.items, rng.normal(size=3))
+
+    rng, refusal = np.random.default_rng(0), "Send parts of one type, in one order"
+    met = rng.random((8, 8)) < 0.5
+    met[:, 0] = [False] * 7 + [True]
+    with pytest.raises(InputError, match=refusal):
+        wrap_system(client).run(Interactions.of(met), rng)
+    system, _ = wrap_system(client).tried(Interactions.of(met[:4]))
+    system.upload(Interactions.of(met[4:7]), None, rng)
+    with pytest.raises(InputError, match=refusal):  # though all of this world are alike
+        system.upload(Interactions.of(met[7:]), None, rng)
 
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:

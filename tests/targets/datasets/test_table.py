@@ -254,8 +254,8 @@ def test_wrong_columns_are_one_error_that_names_those_there_are(
         ("5,6,1e300,8", "that float32 can hold"),
         ("5,6,1e-300,8", "that float32 can hold"),
         ("5,6,3,-8", "a timestamp (a number from 0"),
-        ("5,6,3,2001-02-29", "an ISO 8601 date or time"),
-        ("5,6,3,1969-12-31", "an ISO 8601 date or time"),
+        ("5,6,3,2001-02-29", "an ISO 8601 date or time, or 11/15"),
+        ("5,6,3,1969-12-31", "an ISO 8601 date or time, or 11/15"),
         (",6,3,8", "a user of 1 to 1024 bytes"),
         ("5,6,3", "4 fields"),
         ("", "4 fields"),
@@ -374,6 +374,17 @@ def test_what_a_refusal_says_of_the_columns_works(tmp_path: Path, header: str) -
     assert all(f"is read as {' or '.join(lacking)}; not read: " in note for note in data.notes)
 
 
+def test_a_column_of_dates_that_is_not_read_is_offered_as_times(tmp_path: Path) -> None:
+    """As of reviews on Steam, which have hours instead of ratings."""
+    names = ["user", "item", "hours", "date"]
+    path = write(tmp_path / "t.csv", names, [("a", "b", 2, "2018-03-02")])
+    (note,) = Table().load(path).notes
+    assert note.endswith("say --column rating=NAME or --column timestamp=date.")
+    found = Table(columns={"timestamp": "date"}).load(path).timestamps
+    assert found is not None
+    assert found.tolist() == [1_519_948_800]
+
+
 HEADLESS = {
     "ratings_Books.csv": ["A1,0001,4.0,1506602368", "A2,0001,5.0,1506602369"],
     "ml.train.rating": ["0\t7\t4\t1506602368", "1\t7\t5\t1506602369"],
@@ -449,17 +460,21 @@ def test_numbers_may_be_names_of_columns_if_that_is_said(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("lines", "pairs"),
+    ("lines", "pairs", "times"),
     [
-        (["0 5 6 7", "1 6"], [("0", "5"), ("0", "6"), ("0", "7"), ("1", "6")]),
+        (["0 5 6 7", "1 6"], [("0", "5"), ("0", "6"), ("0", "7"), ("1", "6")], None),
         (
-            ["1\tU1\t11/11/2019 9:05:58 AM\tN5 N6\tN7-1 N8-0", "2\tU2\t\t\tN8-1 N7-0 N5-1"],
+            [
+                "1\tU1\t11/11/2019 9:05:58 AM\tN5 N6 N4\tN7-1 N8-0",
+                "2\tU2\t1/2/2020 12:00:01 PM\t\tN8-1 N7-0 N5-1",
+            ],
             [("U1", "N7"), ("U2", "N8"), ("U2", "N5")],
+            [1_573_463_158, 1_577_966_401, 1_577_966_401],
         ),
     ],
 )
 def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
-    tmp_path: Path, lines: list[str], pairs: list[tuple[str, str]]
+    tmp_path: Path, lines: list[str], pairs: list[tuple[str, str]], times: list[int] | None
 ) -> None:
     (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=r"a user and an item in each line") as caught:
@@ -467,10 +482,11 @@ def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
     said = str(caught.value)
     command = said[said.index("awk") :].replace("FILE", "train.txt")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    written = (tmp_path / "pairs.csv").read_text().split()
-    assert [tuple(line.split(",")) for line in written] == pairs
+    written = (tmp_path / "pairs.csv").read_text().splitlines()
+    assert [tuple(line.split(",")[:2]) for line in written] == pairs
     found = Table(columns=options(said)).load(tmp_path / "pairs.csv")
     assert found.ratings.nnz == len(pairs)
+    assert (None if found.timestamps is None else sorted(found.timestamps)) == times
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
         "one file broadcast",
     ),
-    "nan": (lambda p: saved(p, item=np.full((2, ITEMS, 2), np.nan)), "finite numbers as 'item'"),
-    "inf in npz": (lambda p: zipped(p, item=np.full((2, ITEMS, 2), np.inf)), "finite numbers"),
     "another shape": (lambda p: saved(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
     "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: saved(p, item=np.array(1.0)), "an axis of messages"),
