@@ -89,7 +89,7 @@ class ShadowReader:
         sent = bool(names(view)) and not any(seen.in_clear for seen in view.rounds)
         if view.public.client is None or view.public.rows is not None or not sent:
             return unread(view, "messages whose senders' code can be run")
-        if (numbers := _numbers(view)) * FEWEST > HELD:
+        if (numbers := numbers_of(view)) * FEWEST > HELD:
             return f"{FEWEST} messages of {numbers:,} numbers are more than are simulated at once."
         return ""
 
@@ -115,8 +115,8 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordere
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
-    seen = _chosen(view)
-    known, sizes = _Known(beside, replace(view, rounds=tuple(seen))), client.sizes
+    seen = chosen_rounds(view)
+    known, sizes = KnownForms(beside, replace(view, rounds=tuple(seen))), client.sizes
     if beside:
         met = anybody(FEWEST, n_items, sizes, rng)
         taken, sent, _ = taken_by_code(
@@ -128,7 +128,7 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordere
         if (ordered := _Ordered.of(known, told, met[taken])) is not None:
             return ordered, ""
     messages = 2 * len(seen) * max(1e-9, client.seconds)
-    most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
+    most = min(SHADOWS, _HISTORIES // n_items, HELD // numbers_of(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
     alone = _alone(view, seen, rng)
     everybody = np.ones(count, np.bool_)
@@ -138,7 +138,7 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordere
     chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = _alike(count // 2, chance, sizes, rng)
+    mixed[like] = alike(count // 2, chance, sizes, rng)
     mixed[~like] = anybody(count - count // 2, n_items, sizes, rng)
     by = like if beside else everybody
     _, second, left_out = taken_by_code(
@@ -178,7 +178,7 @@ def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) ->
     """
     client, n_items = view.public.client, view.public.n_items
     assert client is not None, "refused"
-    numbers, nothing = _numbers(view), [None for _ in rounds]
+    numbers, nothing = numbers_of(view), [None for _ in rounds]
     uploads = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(is_signature, uploads[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / HELD) > 1
@@ -195,9 +195,9 @@ def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) ->
     return found
 
 
-def _numbers(view: View) -> int:
+def numbers_of(view: View) -> int:
     """Of a message of the last round that is read."""
-    uploads = _chosen(view)[-1].uploads
+    uploads = chosen_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
 
@@ -211,7 +211,7 @@ def anybody(count: int, n_items: int, sizes: tuple[int, int], rng: np.random.Gen
     return np.asarray(places < lengths[:, None])
 
 
-def _alike(
+def alike(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Histories (count, M) that some user may have, as long as users'."""
@@ -223,7 +223,7 @@ def _alike(
 
 
 @dataclass(frozen=True)
-class _Known:
+class KnownForms:
     """What readers that know the form tell by the rounds of a ``view``."""
 
     readers: tuple[Reader, ...]
@@ -255,11 +255,11 @@ class _Known:
 class _Ordered:
     """Evidence of readers that know the form, of rows that stand in another ``order`` (M,)."""
 
-    known: _Known
+    known: KnownForms
     order: NDArray[np.int64]
 
     @classmethod
-    def of(cls, known: _Known, told: Numbers, met: Bits) -> Self | None:
+    def of(cls, known: KnownForms, told: Numbers, met: Bits) -> Self | None:
         """By what they tell of shadows (n, M) who ``met`` these; None unless another order fits."""
         units = in_standard_units(told, sparse.csr_array(met.astype(np.float64)))
         if support(*units, np.arange(told.shape[1])) >= DEVIATIONS:
@@ -278,7 +278,7 @@ class _Learned:
     Beside what ``known`` readers tell.
     """
 
-    known: _Known
+    known: KnownForms
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -287,7 +287,7 @@ class _Learned:
     @classmethod
     def of(
         cls,
-        known: _Known,
+        known: KnownForms,
         met: Bits,
         like: Bits,
         alone: Sequence[Alone],
@@ -489,7 +489,7 @@ def _features(
         yield some, ItemFeatures.of(part, broadcast, n_items, listing)
 
 
-def _chosen(view: View) -> list[RoundView]:
+def chosen_rounds(view: View) -> list[RoundView]:
     """Some of the rounds that are read, the last and the first ones, of messages alike.
 
     Fewer where a message takes long.
