@@ -1,12 +1,12 @@
-"""Evidence that is no more sure than it should be, by one scale of its log-likelihood ratios.
+"""Evidence that is no more sure than it should be, by scales of its ratios and of activity.
 
-A scale in [0, 1] keeps every sign and the order of all ratios; entries that are proved stay. It is
-settled on what the adversary may have:
+A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order; entries that are
+proved stay. Scales are settled on what the adversary may have:
 
 1. Shadows. The devices' code is run, in the rounds that were seen, on histories that are made up:
    items by their popularity, users of log-normal activity. The readers read these messages as they
-   read users', and the scale is the likeliest for the histories, which are known: a logistic
-   regression on the ratios beside the log-odds of popularity, with a single weight (Platt 1999).
+   read users', and scales are the likeliest for the histories, which are known: a logistic
+   regression on ratios and activity beside the log-odds of popularity (Platt 1999).
    Evidence stays to the last bit unless shadows refute it by three standard errors over shadows.
 2. Popularity, with or without the code. Of an item that a known share pi of the users met, a score
    falls into bin b with chance pi f1(b) + (1 - pi) f0(b), where f1 and f0 are the laws of scores of
@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, logsumexp
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    FEWEST,
     HELD,
     SECONDS,
     KnownForms,
@@ -51,7 +50,10 @@ _BINS = 64
 _SAMPLE = 2**20  # scores by which bins are cut
 _TOGETHER = 2**22  # scores counted at once
 _CLEAR = 20.0  # nats by which evidence is refuted
-_MEMO = "scale"
+_TINY = 1e-9
+_MEMO = "scales"
+WHOLE = 1.0, 1.0
+"""The scales of evidence that is left as it is."""
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -64,12 +66,11 @@ def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     evidence = reading.evidence(view, users)
     if evidence.log_ratio is None:
         return evidence
-    odds = item_odds(view)
     if _MEMO not in view.memo:
-        view.memo[_MEMO] = _scale_by_shadows(view, prior(evidence)[0] if odds is None else odds)
-    if (scale := view.memo[_MEMO]) < 1:
-        view.tell(f"Evidence is scaled by {scale:.2f}, as shadows of the devices' code bear out.")
-    evidence = _scaled(evidence, scale)
+        view.memo[_MEMO] = _scales_of_shadows(view, evidence)
+    if (scales := view.memo[_MEMO]) != WHOLE:
+        view.tell("Evidence is weakened to what shadows of the devices' code bear out.")
+    evidence, odds = _scaled(evidence, *scales), item_odds(view)
     return evidence if odds is None else calibrated(evidence, odds, view.tell)
 
 
@@ -92,70 +93,80 @@ def calibrated(
         return evidence
     if tell is not None:
         tell("Evidence is weakened to what popularity allows, which refutes more.")
-    scale = _maximum(lambda scale: _likelihood(counts, odds, scale * stated))
-    return _scaled(evidence, scale)
+
+    def loss(scale: float) -> float:
+        return -_likelihood(counts, odds, scale * stated)
+
+    best = float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
+    scale = best if loss(best) < -nothing else 0.0
+    return _scaled(evidence, scale, scale)
 
 
-def shadow_scale(ratio: Numbers, met: NDArray[np.bool_], odds: Numbers) -> float:
-    """The scale in [0, 1] of log-likelihood ratios (n, M) that is likeliest for those who ``met``.
+def scales(evidence: Evidence, met: NDArray[np.bool_], items: Numbers) -> tuple[float, float]:
+    """The scales in [0, 1] of ratios and of activity that are likeliest for n users who ``met``.
 
-    ``odds`` (M,) are log-odds of items. 1 unless a smaller one is likelier by three standard errors
-    over the n shadows; entries that are proved do not count.
+    ``items`` (M,) are log-odds of the items. Both are 1 unless a smaller one is likelier by three
+    standard errors over users; entries that are proved do not count.
     """
-    finite = np.isfinite(ratio)
-    ratio = np.where(finite, np.clip(ratio, -SURE, SURE), 0).astype(np.float64)
-    slopes = ((met - expit(odds + ratio)) * ratio).sum(axis=1)
-    if slopes.mean() >= -_ERRORS * slopes.std() / np.sqrt(len(slopes)) - 1e-9:
-        return 1.0
-    way = np.where(met, 1.0, -1.0)
-    return _maximum(lambda scale: float(log_expit(way * (odds + scale * ratio)).sum()))
+    assert evidence.log_ratio is not None
+    finite = np.isfinite(evidence.log_ratio)
+    ratio = np.where(finite, evidence.log_ratio, 0).clip(-SURE, SURE).astype(np.float64)
+    activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
+
+    def slopes(weights: Numbers) -> Numbers:
+        wrong = met - expit(items + weights[0] * ratio + weights[1] * activity)
+        return np.stack([(wrong * part).sum(axis=1) for part in (ratio, activity)])
+
+    def loss(weights: Numbers) -> tuple[float, Numbers]:
+        odds = items + weights[0] * ratio + weights[1] * activity
+        return -log_expit(np.where(met, odds, -odds)).mean(), -slopes(weights).sum(
+            axis=1
+        ) / met.size
+
+    whole = slopes(np.ones(2))
+    error = _ERRORS * whole.std(axis=1) / np.sqrt(len(met)) + _TINY
+    if (whole.mean(axis=1) >= -error).all():
+        return WHOLE
+    fitted = minimize(loss, np.ones(2), jac=True, bounds=[(0, 1), (0, 1)], method="L-BFGS-B").x
+    return float(fitted[0]), float(fitted[1])
 
 
-def _scale_by_shadows(view: View, odds: Numbers) -> float:
-    """The scale that shadows bear out; 1 where devices' code cannot be run, or by others' readers.
+def _scales_of_shadows(view: View, evidence: Evidence) -> tuple[float, float]:
+    """The scales that shadows bear out; 1 where the code of the devices is not at hand.
 
     Learned readers settle theirs themselves.
     """
     readers, client = reading.reading(view), view.public.client
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
-        return 1.0
-    rounds = chosen_rounds(view)
-    most = min(_SHADOWS, HELD // numbers_of(view))
-    if FEWEST * len(rounds) * client.seconds > SECONDS:
-        return 1.0
-    if most * len(rounds) * client.seconds > SECONDS:
-        most = FEWEST
-    rng = np.random.default_rng(0)
-    activity = rng.normal(-0.5, 1.0, size=(most, 1))
-    met = alike(most, expit(odds + activity).astype(np.float32), client.sizes, rng)
+        return WHOLE
+    rounds, odds, rng = chosen_rounds(view), item_odds(view), np.random.default_rng(0)
+    count = min(_SHADOWS, HELD // numbers_of(view))
+    if count * len(rounds) * client.seconds > SECONDS:
+        return WHOLE
+    items = prior(evidence)[0] if odds is None else odds
+    chance = expit(items + rng.normal(-0.5, 1.0, size=(count, 1)))
+    met = alike(count, chance.astype(np.float32), client.sizes, rng)
     known = KnownForms(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = taken_by_code(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
-        told = known.of_shadows(sent, len(taken))
+        return scales(known.evidence_of(sent, len(taken)), met[taken], items)
     except InputError as error:
         view.tell(f"Evidence is not held against shadows: {error}")
-        return 1.0
-    return shadow_scale(told, met[taken], odds)
+        return WHOLE
 
 
-def _scaled(evidence: Evidence, scale: float) -> Evidence:
-    """The evidence with its finite ratios, and the activity that they tell, times the scale."""
-    ratio, activity = evidence.log_ratio, evidence.activity
-    if scale == 1 or ratio is None:
+def _scaled(evidence: Evidence, of_ratio: float, of_activity: float) -> Evidence:
+    """The evidence with its finite ratios, and the activity that they tell, times the scales."""
+    if (of_ratio, of_activity) == WHOLE:
         return evidence
-    ratio = np.where(np.isfinite(ratio), np.float32(scale) * ratio, ratio)
-    return replace(
-        evidence, log_ratio=ratio, activity=None if activity is None else scale * activity
-    )
-
-
-def _maximum(likelihood: Callable[[float], float]) -> float:
-    """The scale in [0, 1] that is likeliest; 0 where none is likelier than that."""
-    best = minimize_scalar(lambda scale: -likelihood(scale), bounds=(0, 1), method="bounded")
-    return float(best.x) if likelihood(best.x) > likelihood(0.0) else 0.0
+    ratio = evidence.log_ratio
+    assert ratio is not None
+    items, activity = prior(evidence)
+    ratio = np.where(np.isfinite(ratio), np.float32(of_ratio) * ratio, ratio)
+    return replace(evidence, log_ratio=ratio, items=items, activity=of_activity * activity)
 
 
 def _counted(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:

@@ -231,10 +231,14 @@ class KnownForms:
 
     def of_users(self, users: NDArray[np.int64]) -> Numbers:
         """Log-likelihood ratios (n, M) of users; zeros where there is no reader."""
-        return self._ratio(self.view, users)
+        return self._ratio(together(self.readers, self.view, users))
 
     def of_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Those of ``count`` shadows who ``sent`` these in the rounds of the view."""
+        return self._ratio(self.evidence_of(sent, count))
+
+    def evidence_of(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
+        """Evidence on ``count`` shadows who ``sent`` these in the rounds of the view."""
         whose = np.arange(count)
         rounds = tuple(
             replace(seen, uploads=Uploads(whose, {n: parts[n] for n in seen.uploads.components}))
@@ -242,12 +246,12 @@ class KnownForms:
             if seen.uploads is not None
         )
         public = replace(self.view.public, n_users=count)
-        return self._ratio(replace(self.view, public=public, rounds=rounds), whose)
+        return together(self.readers, replace(self.view, public=public, rounds=rounds), whose)
 
-    def _ratio(self, view: View, users: NDArray[np.int64]) -> Numbers:
-        told = together(self.readers, view, users).log_ratio
+    def _ratio(self, evidence: Evidence) -> Numbers:
+        told = evidence.log_ratio
         if told is None:
-            return np.zeros((len(users), view.public.n_items))
+            return np.zeros((len(evidence.users), self.view.public.n_items))
         return np.asarray(np.clip(told, -SURE, SURE), np.float64)
 
 
