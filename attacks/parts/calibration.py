@@ -30,21 +30,19 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    HELD,
+    FEWEST,
     SECONDS,
     KnownForms,
     ShadowReader,
     alike,
     chosen_rounds,
-    numbers_of,
     taken_by_code,
 )
-from fedrec_auditor.attacks.parts.uploads import item_odds
+from fedrec_auditor.attacks.parts.uploads import item_odds, kept, names
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.compute import blocks
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.targets.transcript import OF_DATA, View
 
-_SHADOWS = 200
 _ERRORS = 3.0  # standard errors over shadows by which evidence is refuted
 _BINS = 64
 _SAMPLE = 2**20  # scores by which bins are cut
@@ -140,13 +138,14 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> tuple[float, float]:
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return WHOLE
-    rounds, odds, rng = chosen_rounds(view), item_odds(view), np.random.default_rng(0)
-    count = min(_SHADOWS, HELD // numbers_of(view))
-    if count * len(rounds) * client.seconds > SECONDS:
+    read, odds, rng = kept(view, names(view)[0]), item_odds(view), np.random.default_rng(0)
+    of_data = all(part.kind in OF_DATA for _, _, part in read)
+    rounds = [seen for seen, _, _ in read] if of_data else chosen_rounds(view)
+    if FEWEST * len(rounds) * client.seconds > SECONDS:
         return WHOLE
     items = prior(evidence)[0] if odds is None else odds
-    chance = expit(items + rng.normal(-0.5, 1.0, size=(count, 1)))
-    met = alike(count, chance.astype(np.float32), client.sizes, rng)
+    chance = expit(items + rng.normal(-0.5, 1.0, size=(FEWEST, 1)))
+    met = alike(FEWEST, chance.astype(np.float32), client.sizes, rng)
     known = KnownForms(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = taken_by_code(

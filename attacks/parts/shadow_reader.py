@@ -89,7 +89,7 @@ class ShadowReader:
         sent = bool(names(view)) and not any(seen.in_clear for seen in view.rounds)
         if view.public.client is None or view.public.rows is not None or not sent:
             return unread(view, "messages whose senders' code can be run")
-        if (numbers := numbers_of(view)) * FEWEST > HELD:
+        if (numbers := _numbers(view)) * FEWEST > HELD:
             return f"{FEWEST} messages of {numbers:,} numbers are more than are simulated at once."
         return ""
 
@@ -128,7 +128,7 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | _Ordere
         if (ordered := _Ordered.of(known, told, met[taken])) is not None:
             return ordered, ""
     messages = 2 * len(seen) * max(1e-9, client.seconds)
-    most = min(SHADOWS, _HISTORIES // n_items, HELD // numbers_of(view))
+    most = min(SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
     count = int(np.clip(SECONDS / messages, FEWEST, max(FEWEST, most)))
     alone = _alone(view, seen, rng)
     everybody = np.ones(count, np.bool_)
@@ -178,7 +178,7 @@ def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) ->
     """
     client, n_items = view.public.client, view.public.n_items
     assert client is not None, "refused"
-    numbers, nothing = numbers_of(view), [None for _ in rounds]
+    numbers, nothing = _numbers(view), [None for _ in rounds]
     uploads = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(is_signature, uploads[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / HELD) > 1
@@ -195,7 +195,7 @@ def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) ->
     return found
 
 
-def numbers_of(view: View) -> int:
+def _numbers(view: View) -> int:
     """Of a message of the last round that is read."""
     uploads = chosen_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"

@@ -196,7 +196,7 @@ def fitted(
                 counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
         if learning and negatives:
             if turn >= _ALIKE:
-                reach = (gone[:, 0] / gone[:, 1]).clip(
+                reach = (gone[:, 0] / np.maximum(gone[:, 1], _TINY)).clip(
                     np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
                 )
                 mixture = replace(mixture, reach=reach)
