@@ -98,10 +98,10 @@ def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
     evidence = case.reader.read(case.view, np.arange(case.interactions.n_users))
     if evidence.log_ratio is None:
         raise SkipTest("it tells nothing of interactions")
-    check_beside_the_prior(calibrated(evidence, prior), prior, case.interactions)
+    compare_with_the_prior(calibrated(evidence, prior), prior, case.interactions)
 
 
-def check_beside_the_prior(
+def compare_with_the_prior(
     evidence: Evidence, prior: NDArray[np.float64], interactions: Interactions
 ) -> None:
     """Evidence on all users makes no posterior worse than its ``prior`` (M,), log-odds of items.

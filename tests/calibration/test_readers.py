@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.attacks import data, narrow
-from fedrec_auditor.auditor.testing.readers import check_beside_the_prior
+from fedrec_auditor.auditor.testing.readers import compare_with_the_prior
 
 pytestmark = pytest.mark.calibration
 
@@ -33,4 +33,4 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     evidence, odds = calibrated_evidence(view, np.arange(view.public.n_users)), item_odds(view)
     if evidence.log_ratio is None or odds is None:
         pytest.skip("no reader tells of interactions")
-    check_beside_the_prior(evidence, odds, data())
+    compare_with_the_prior(evidence, odds, data())
