@@ -54,6 +54,7 @@ WHOLE = 1.0, 1.0
 """The scales of evidence that is left as it is."""
 
 Numbers = NDArray[np.floating[Any]]
+Floats = NDArray[np.float64]
 
 
 def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -100,7 +101,7 @@ def calibrated(
     return _scaled(evidence, scale, scale)
 
 
-def scales(evidence: Evidence, met: NDArray[np.bool_], items: Numbers) -> tuple[float, float]:
+def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> tuple[float, float]:
     """The scales in [0, 1] of ratios and of activity that are likeliest for n users who ``met``.
 
     ``items`` (M,) are log-odds of the items. Both are 1 unless a smaller one is likelier by three
@@ -111,15 +112,14 @@ def scales(evidence: Evidence, met: NDArray[np.bool_], items: Numbers) -> tuple[
     ratio = np.where(finite, evidence.log_ratio, 0).clip(-SURE, SURE).astype(np.float64)
     activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
 
-    def slopes(weights: Numbers) -> Numbers:
+    def slopes(weights: Floats) -> Floats:
         wrong = met - expit(items + weights[0] * ratio + weights[1] * activity)
         return np.stack([(wrong * part).sum(axis=1) for part in (ratio, activity)])
 
-    def loss(weights: Numbers) -> tuple[float, Numbers]:
+    def loss(weights: Floats) -> tuple[float, Floats]:
         odds = items + weights[0] * ratio + weights[1] * activity
-        return -log_expit(np.where(met, odds, -odds)).mean(), -slopes(weights).sum(
-            axis=1
-        ) / met.size
+        likelihood = log_expit(np.where(met, odds, -odds)).mean()
+        return -likelihood, -slopes(weights).sum(axis=1) / met.size
 
     whole = slopes(np.ones(2))
     error = _ERRORS * whole.std(axis=1) / np.sqrt(len(met)) + _TINY
@@ -151,10 +151,11 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> tuple[float, float]:
         taken, sent, _ = taken_by_code(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
-        return scales(known.evidence_of(sent, len(taken)), met[taken], items)
     except InputError as error:
         view.tell(f"Evidence is not held against shadows: {error}")
         return WHOLE
+    told = known.evidence_of(sent, len(taken))
+    return WHOLE if told.log_ratio is None else scales(told, met[taken], items)
 
 
 def _scaled(evidence: Evidence, of_ratio: float, of_activity: float) -> Evidence:

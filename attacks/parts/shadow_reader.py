@@ -238,7 +238,7 @@ class KnownForms:
         return self._ratio(self.evidence_of(sent, count))
 
     def evidence_of(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
-        """Evidence on ``count`` shadows who ``sent`` these in the rounds of the view."""
+        """Evidence on ``count`` shadows who ``sent`` these, by the readers that read them."""
         whose = np.arange(count)
         rounds = tuple(
             replace(seen, uploads=Uploads(whose, {n: parts[n] for n in seen.uploads.components}))
@@ -246,7 +246,8 @@ class KnownForms:
             if seen.uploads is not None
         )
         public = replace(self.view.public, n_users=count)
-        return together(self.readers, replace(self.view, public=public, rounds=rounds), whose)
+        view = replace(self.view, public=public, rounds=rounds)
+        return together([each for each in self.readers if not each.refusal(view)], view, whose)
 
     def _ratio(self, evidence: Evidence) -> Numbers:
         told = evidence.log_ratio

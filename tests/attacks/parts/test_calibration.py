@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -95,6 +95,7 @@ class FlippingDevice:
     seconds: float = 0.0
     others: bool = False
     sizes: tuple[int, int] = (1, ITEMS)
+    kind: Kind = Kind.BITS
 
     def __call__(
         self,
@@ -105,15 +106,18 @@ class FlippingDevice:
         assert isinstance(met, np.ndarray)
         flipped = rng.random(met.shape) < expit(-self.epsilon)
         bits = (met ^ flipped).astype(np.int8)
-        return Uploads(np.arange(len(met)), {"bits": Dense(bits, Kind.BITS)})
+        return Uploads(np.arange(len(met)), {"bits": Dense(bits, self.kind)})
 
 
-def of_stated(stated: float, true: float = 1.0) -> tuple[Evidence, Evidence, tuple[str, ...]]:
+def of_stated(
+    stated: float, true: float = 1.0, kind: Kind = Kind.BITS
+) -> tuple[Evidence, Evidence, tuple[str, ...]]:
     """Evidence before and after calibration of bits, and what is said of it."""
     device = FlippingDevice(true)
     round_ = Round(None, device(HELD[:300], None, np.random.default_rng(4)))
     channel = Flip(expit(stated), expit(-stated))
-    public = {"channel": channel, "popularity": HELD.mean(axis=0), "client": device}
+    code = replace(device, kind=kind)
+    public = {"channel": channel, "popularity": HELD.mean(axis=0), "client": code}
     view = view_of(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
     return reading.evidence(view, users), calibrated_evidence(view, users), tuple(view.how)
@@ -152,3 +156,10 @@ def test_activity_that_evidence_does_not_tell_is_scaled_to_nothing() -> None:
     proved = np.where(HELD, np.inf, -np.inf)
     evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity=noise)
     assert scales(evidence, HELD, ODDS) == (1.0, 1.0)
+
+
+def test_shadows_whose_messages_are_not_read_scale_nothing() -> None:
+    before, after, _ = of_stated(4.0, kind=Kind.CHANGE)
+    assert before.log_ratio is not None
+    assert after.log_ratio is not None
+    np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
