@@ -159,7 +159,7 @@ def test_activity_that_evidence_does_not_tell_is_scaled_to_nothing() -> None:
 
 
 def test_shadows_whose_messages_are_not_read_scale_nothing() -> None:
-    before, after, _ = of_stated(4.0, kind=Kind.CHANGE)
+    before, after, _ = of_stated(1.0, kind=Kind.CHANGE)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
