@@ -1,11 +1,12 @@
 """Evidence that is no more sure than it should be, by scales of its ratios and of activity.
 
-A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order; entries that are
-proved stay. Scales are settled on what the adversary may have:
+A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order, and so does a bend
+of those that are too sure for how often they are wrong; entries that are proved stay. They are
+settled on what the adversary may have:
 
 1. Shadows. The devices' code is run, in the rounds that were seen, on histories that are made up:
    items by their popularity, users of log-normal activity. The readers read these messages as they
-   read users', and scales are the likeliest for the histories, which are known: a logistic
+   read users', and scales and bend are the likeliest for the histories, which are known: a logistic
    regression on ratios and activity beside the log-odds of popularity (Platt 1999).
    Evidence stays to the last bit unless shadows refute it by three standard errors over shadows.
 2. Popularity, with or without the code. Of an item that a known share pi of the users met, a score
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,22 @@ _TOGETHER = 2**22  # scores counted at once
 _CLEAR = 20.0  # nats by which evidence is refuted
 _TINY = 1e-9
 _MEMO = "scales"
-WHOLE = 1.0, 1.0
-"""The scales of evidence that is left as it is."""
+_BENDS = 0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0
 
 Numbers = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
+
+
+class Scales(NamedTuple):
+    """What ratios r and activity are multiplied by; r is r / (1 + ``bend`` |r|) before."""
+
+    ratio: float
+    activity: float
+    bend: float
+
+
+WHOLE = Scales(1.0, 1.0, 0.0)
+"""The scales of evidence that is left as it is."""
 
 
 def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -67,9 +79,9 @@ def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
         return evidence
     if _MEMO not in view.memo:
         view.memo[_MEMO] = _scales_of_shadows(view, evidence)
-    if (scales := view.memo[_MEMO]) != WHOLE:
+    if (weaker := view.memo[_MEMO]) != WHOLE:
         view.tell("Evidence is weakened to what shadows of the devices' code bear out.")
-    evidence, odds = _scaled(evidence, *scales), item_odds(view)
+    evidence, odds = _scaled(evidence, weaker), item_odds(view)
     return evidence if odds is None else calibrated(evidence, odds, view.tell)
 
 
@@ -98,38 +110,42 @@ def calibrated(
 
     best = float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
     scale = best if loss(best) < -nothing else 0.0
-    return _scaled(evidence, scale, scale)
+    return _scaled(evidence, Scales(scale, scale, 0.0))
 
 
-def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> tuple[float, float]:
-    """The scales in [0, 1] of ratios and of activity that are likeliest for n users who ``met``.
+def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
+    """The scales that are likeliest for n users who ``met`` (n, M) these.
 
-    ``items`` (M,) are log-odds of the items. Both are 1 unless a smaller one is likelier by three
-    standard errors over users; entries that are proved do not count.
+    ``items`` (M,) are log-odds of the items. ``WHOLE`` unless a smaller scale of ratios or activity
+    is likelier by three standard errors over users; entries that are proved do not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
     ratio = np.where(finite, evidence.log_ratio, 0).clip(-SURE, SURE).astype(np.float64)
     activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
 
-    def slopes(weights: Floats) -> Floats:
-        wrong = met - expit(items + weights[0] * ratio + weights[1] * activity)
-        return np.stack([(wrong * part).sum(axis=1) for part in (ratio, activity)])
+    def slopes(bent: Floats, weights: Floats) -> Floats:
+        wrong = met - expit(items + weights[0] * bent + weights[1] * activity)
+        return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
 
-    def loss(weights: Floats) -> tuple[float, Floats]:
-        odds = items + weights[0] * ratio + weights[1] * activity
+    def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
+        odds = items + weights[0] * bent + weights[1] * activity
         likelihood = log_expit(np.where(met, odds, -odds)).mean()
-        return -likelihood, -slopes(weights).sum(axis=1) / met.size
+        return -likelihood, -slopes(bent, weights).sum(axis=1) / met.size
 
-    whole = slopes(np.ones(2))
+    whole = slopes(ratio, np.ones(2))
     error = _ERRORS * whole.std(axis=1) / np.sqrt(len(met)) + _TINY
     if (whole.mean(axis=1) >= -error).all():
         return WHOLE
-    fitted = minimize(loss, np.ones(2), jac=True, bounds=[(0, 1), (0, 1)], method="L-BFGS-B").x
-    return float(fitted[0]), float(fitted[1])
+    fits = []
+    for bend in _BENDS:
+        bent = (_bent(ratio, bend),)
+        fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
+        fits.append((float(fit.fun), Scales(float(fit.x[0]), float(fit.x[1]), bend)))
+    return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _scales_of_shadows(view: View, evidence: Evidence) -> tuple[float, float]:
+def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
     """The scales that shadows bear out; 1 where the code of the devices is not at hand.
 
     Learned readers settle theirs themselves.
@@ -158,15 +174,22 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> tuple[float, float]:
     return WHOLE if told.log_ratio is None else scales(told, met[taken], items)
 
 
-def _scaled(evidence: Evidence, of_ratio: float, of_activity: float) -> Evidence:
-    """The evidence with its finite ratios, and the activity that they tell, times the scales."""
-    if (of_ratio, of_activity) == WHOLE:
+def _scaled(evidence: Evidence, by: Scales) -> Evidence:
+    """The evidence with its finite ratios, and the activity that they tell, scaled."""
+    if by == WHOLE:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
     items, activity = prior(evidence)
-    ratio = np.where(np.isfinite(ratio), np.float32(of_ratio) * ratio, ratio)
-    return replace(evidence, log_ratio=ratio, items=items, activity=of_activity * activity)
+    finite = np.isfinite(ratio)
+    told = by.ratio * _bent(np.where(finite, ratio, 0), by.bend)
+    ratio = np.where(finite, told.astype(ratio.dtype), ratio)
+    return replace(evidence, log_ratio=ratio, items=items, activity=by.activity * activity)
+
+
+def _bent(ratio: Numbers, bend: float) -> Numbers:
+    """Ratios, of which large ones come close to 1 / ``bend``."""
+    return np.asarray(ratio / (1 + bend * np.abs(ratio)))
 
 
 def _counted(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import calibrated, calibrated_evidence, scales
+from fedrec_auditor.attacks.parts.calibration import WHOLE, calibrated, calibrated_evidence, scales
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -150,12 +150,12 @@ def test_activity_that_evidence_does_not_tell_is_scaled_to_nothing() -> None:
     ratio = bits(1.0)
     noise = rng.normal(scale=2.0, size=USERS)
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=noise)
-    of_ratio, of_activity = scales(evidence, HELD, ODDS)
+    of_ratio, of_activity, _ = scales(evidence, HELD, ODDS)
     assert of_ratio == pytest.approx(1.0, abs=0.05)
     assert of_activity < 0.05
     proved = np.where(HELD, np.inf, -np.inf)
     evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity=noise)
-    assert scales(evidence, HELD, ODDS) == (1.0, 1.0)
+    assert scales(evidence, HELD, ODDS) == WHOLE
 
 
 def test_shadows_whose_messages_are_not_read_scale_nothing() -> None:
