@@ -8,7 +8,8 @@ settled on what the adversary may have:
    items by their popularity, users of log-normal activity. The readers read these messages as they
    read users', and scales and bend are the likeliest for the histories, which are known: a logistic
    regression on ratios and activity beside the log-odds of popularity (Platt 1999).
-   Evidence stays to the last bit unless shadows refute it by three standard errors over shadows.
+   Evidence stays to the last bit unless shadows refute it by three standard errors over shadows,
+   and where popularity clearly bears it out against them: made-up messages may be unlike users'.
 2. Popularity, with or without the code. Of an item that a known share pi of the users met, a score
    falls into bin b with chance pi f1(b) + (1 - pi) f0(b), where f1 and f0 are the laws of scores of
    pairs that were met and that were not. So items of different shares tell how far apart the laws
@@ -64,9 +65,14 @@ class Scales(NamedTuple):
     activity: float
     bend: float
 
+    def of(self, ratio: Numbers) -> Numbers:
+        """Ratios scaled, of which large ones come close to ``ratio`` / ``bend``."""
+        return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
+
 
 WHOLE = Scales(1.0, 1.0, 0.0)
 """The scales of evidence that is left as it is."""
+_NOTHING = Scales(0.0, 0.0, 0.0)
 
 
 def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -79,16 +85,17 @@ def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
         return evidence
     if _MEMO not in view.memo:
         view.memo[_MEMO] = _scales_of_shadows(view, evidence)
-    if (weaker := view.memo[_MEMO]) != WHOLE:
-        view.tell("Evidence is weakened to what shadows of the devices' code bear out.")
-    evidence, odds = _scaled(evidence, weaker), item_odds(view)
-    return evidence if odds is None else calibrated(evidence, odds, view.tell)
+    by, odds = view.memo[_MEMO], item_odds(view)
+    return _scaled(evidence, by) if odds is None else calibrated(evidence, odds, view.tell, by)
 
 
 def calibrated(
-    evidence: Evidence, items: Numbers, tell: Callable[[str], None] | None = None
+    evidence: Evidence,
+    items: Floats,
+    tell: Callable[[str], None] | None = None,
+    by: Scales | None = None,
 ) -> Evidence:
-    """The evidence, weaker where popularity refutes its log-likelihood ratios.
+    """The evidence, scaled ``by`` these unless popularity refutes that, and as far as it refutes more.
 
     ``items`` (M,) are log-odds of the share of the users who met each item, NaN where they are not
     known. Entries that are proved stay as they are. It is said to ``tell``.
@@ -99,18 +106,23 @@ def calibrated(
     counts, stated = _counted(ratio, known)
     some = counts.any(axis=1)
     counts, odds = counts[some], items[known[some], None]
-    nothing = _likelihood(counts, odds, 0 * stated)
-    if _likelihood(counts, odds, stated) >= nothing - _CLEAR:
-        return evidence
-    if tell is not None:
-        tell("Evidence is weakened to what popularity allows, which refutes more.")
 
-    def loss(scale: float) -> float:
-        return -_likelihood(counts, odds, scale * stated)
+    def loss(scales: Scales) -> float:
+        return -_likelihood(counts, odds, scales.of(stated))
 
-    best = float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
-    scale = best if loss(best) < -nothing else 0.0
-    return _scaled(evidence, Scales(scale, scale, 0.0))
+    best, said = WHOLE, ""
+    if by is not None and by != WHOLE and loss(by) <= loss(WHOLE) + _CLEAR:
+        best, said = by, "Evidence is weakened to what shadows of the devices' code bear out."
+    if loss(best) > loss(_NOTHING) + _CLEAR:
+        said = "Evidence is weakened to what popularity allows, which refutes more."
+        fit = minimize_scalar(
+            lambda scale: loss(Scales(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
+        )
+        best = Scales(float(fit.x), float(fit.x), 0.0)
+        best = best if loss(best) < loss(_NOTHING) else _NOTHING
+    if said and tell is not None:
+        tell(said)
+    return _scaled(evidence, best)
 
 
 def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
@@ -139,7 +151,7 @@ def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
         return WHOLE
     fits = []
     for bend in _BENDS:
-        bent = (_bent(ratio, bend),)
+        bent = (Scales(1.0, 1.0, bend).of(ratio),)
         fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
         fits.append((float(fit.fun), Scales(float(fit.x[0]), float(fit.x[1]), bend)))
     return min(fits, key=lambda fit: fit[0])[1]
@@ -182,14 +194,9 @@ def _scaled(evidence: Evidence, by: Scales) -> Evidence:
     assert ratio is not None
     items, activity = prior(evidence)
     finite = np.isfinite(ratio)
-    told = by.ratio * _bent(np.where(finite, ratio, 0), by.bend)
+    told = by.of(np.where(finite, ratio, 0))
     ratio = np.where(finite, told.astype(ratio.dtype), ratio)
     return replace(evidence, log_ratio=ratio, items=items, activity=by.activity * activity)
-
-
-def _bent(ratio: Numbers, bend: float) -> Numbers:
-    """Ratios, of which large ones come close to 1 / ``bend``."""
-    return np.asarray(ratio / (1 + bend * np.abs(ratio)))
 
 
 def _counted(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
