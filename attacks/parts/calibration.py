@@ -66,7 +66,7 @@ class Scales(NamedTuple):
     bend: float
 
     def of(self, ratio: Numbers) -> Numbers:
-        """Ratios scaled, of which large ones come close to ``ratio`` / ``bend``."""
+        """Ratios scaled; large ones come close to the scale over the bend."""
         return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
 
 
@@ -95,7 +95,7 @@ def calibrated(
     tell: Callable[[str], None] | None = None,
     by: Scales | None = None,
 ) -> Evidence:
-    """The evidence, scaled ``by`` these unless popularity refutes that, and as far as it refutes more.
+    """The evidence, scaled ``by`` these or left, as popularity allows, and weaker where it refutes.
 
     ``items`` (M,) are log-odds of the share of the users who met each item, NaN where they are not
     known. Entries that are proved stay as they are. It is said to ``tell``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,14 +111,14 @@ class FlippingDevice:
 
 
 def of_stated(
-    stated: float, true: float = 1.0, kind: Kind = Kind.BITS
+    stated: float, true: float = 1.0, **code: Any
 ) -> tuple[Evidence, Evidence, tuple[str, ...]]:
     """Evidence before and after calibration of bits, and what is said of it."""
     device = FlippingDevice(true)
     round_ = Round(None, device(HELD[:300], None, np.random.default_rng(4)))
     channel = Flip(expit(stated), expit(-stated))
-    code = replace(device, kind=kind)
-    public = {"channel": channel, "popularity": HELD.mean(axis=0), "client": code}
+    client = replace(device, **code)
+    public = {"channel": channel, "popularity": HELD.mean(axis=0), "client": client}
     view = view_of(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
     return reading.evidence(view, users), calibrated_evidence(view, users), tuple(view.how)
@@ -163,3 +164,24 @@ def test_shadows_whose_messages_are_not_read_scale_nothing() -> None:
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
+
+
+def test_popularity_bears_out_evidence_against_shadows_that_are_unlike_users() -> None:
+    before, after, how = of_stated(3.0, 3.0, epsilon=0.2)
+    assert before.log_ratio is not None
+    assert after.log_ratio is not None
+    np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
+    assert not how
+
+
+def test_ratios_that_are_too_sure_for_how_often_they_are_wrong_are_bent() -> None:
+    """A weak report and, of every tenth pair, a sure one that is wrong once in ten times."""
+    rng = np.random.default_rng(6)
+    wrong = rng.random(HELD.shape) < 0.1
+    sure = np.where(HELD ^ wrong, SURE, -SURE)
+    ratio = np.where(rng.random(HELD.shape) < 0.1, sure, bits(1.0))
+    evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=np.zeros(USERS))
+    by = scales(evidence, HELD, ODDS)
+    weak, strong = by.of(np.array([1.0, SURE]))
+    assert 0.4 < weak <= 1.0
+    assert strong < 2 * np.log(9)
