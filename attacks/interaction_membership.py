@@ -11,10 +11,9 @@ from scipy.special import logit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import calibrated
+from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
-from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.targets.transcript import View
 
@@ -59,9 +58,7 @@ class InteractionMembership:
             odds = logit((mine @ chance)[rows, pairs[:, 1]]).clip(-SURE, SURE)
             ratio = odds - prior(evidence)[0][pairs[:, 1]]
         else:
-            evidence = reading.evidence(view, users)
-            if (known_odds := item_odds(view)) is not None:
-                evidence = calibrated(evidence, known_odds, view.tell)
+            evidence = calibrated_evidence(view, users)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior

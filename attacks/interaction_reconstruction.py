@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.unlinked import pseudonymous
 from fedrec_auditor.attacks.parts.uploads import subjects
@@ -62,10 +63,10 @@ class InteractionReconstruction:
         view = hidden or view
         asked = None if hidden is not None else background.subjects
         among = subjects(view).astype(np.int64) if asked is None else asked
-        evidence = reading.evidence(view, among)
+        evidence = calibrated_evidence(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = best_f1_sets(posterior(evidence, background.prior, view.tell))
+            sets = best_f1_sets(posterior(evidence, background.prior))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,

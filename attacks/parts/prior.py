@@ -9,14 +9,12 @@ of two known densities.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
 _HALVINGS = 16  # down to the share of one user in 60,000
@@ -26,18 +24,9 @@ _WEIGHT = 0.5  # observations of the overall share
 Numbers = NDArray[np.floating[Any]]
 
 
-def posterior(
-    evidence: Evidence,
-    known: NDArray[np.float64] | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> NDArray[np.float32]:
-    """Probability that each user met each item: (n, M).
-
-    See ``prior`` for ``known``, ``calibrated`` for ``tell``.
-    """
+def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+    """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
     items, activity = prior(evidence, known)
-    if known is not None:
-        evidence = calibrated(evidence, known, tell)
     assert evidence.log_ratio is not None
     odds = evidence.log_ratio + items + activity[:, None]
     return np.asarray(expit(odds), dtype=np.float32)

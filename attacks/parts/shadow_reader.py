@@ -111,8 +111,8 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | None, s
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
-    seen = _chosen(view)
-    known, sizes = _Known(beside, replace(view, rounds=tuple(seen))), client.sizes
+    seen = chosen_rounds(view)
+    known, sizes = KnownForms(beside, replace(view, rounds=tuple(seen))), client.sizes
     if beside:
         met = anybody(FEWEST, n_items, sizes, rng)
         taken, sent, _ = taken_by_code(
@@ -132,7 +132,7 @@ def _learned(view: View, beside: tuple[Reader, ...]) -> tuple[_Learned | None, s
     chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = _alike(count // 2, chance, sizes, rng)
+    mixed[like] = alike(count // 2, chance, sizes, rng)
     mixed[~like] = anybody(count - count // 2, n_items, sizes, rng)
     by = like if beside else everybody
     _, second, left_out = taken_by_code(
@@ -191,7 +191,7 @@ def _alone(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) ->
 
 def _numbers(view: View) -> int:
     """Of a message of the last round that is read."""
-    uploads = _chosen(view)[-1].uploads
+    uploads = chosen_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
 
@@ -205,7 +205,7 @@ def anybody(count: int, n_items: int, sizes: tuple[int, int], rng: np.random.Gen
     return np.asarray(places < lengths[:, None])
 
 
-def _alike(
+def alike(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Histories (count, M) that some user may have, as long as users'."""
@@ -217,7 +217,7 @@ def _alike(
 
 
 @dataclass(frozen=True)
-class _Known:
+class KnownForms:
     """What readers that know the form tell by the rounds of a ``view``."""
 
     readers: tuple[Reader, ...]
@@ -225,10 +225,14 @@ class _Known:
 
     def of_users(self, users: NDArray[np.int64]) -> Numbers:
         """Log-likelihood ratios (n, M) of users; zeros where there is no reader."""
-        return self._ratio(self.view, users)
+        return self._ratio(together(self.readers, self.view, users))
 
     def of_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Those of ``count`` shadows who ``sent`` these in the rounds of the view."""
+        return self._ratio(self.evidence_of(sent, count))
+
+    def evidence_of(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
+        """Evidence on ``count`` shadows who ``sent`` these, by the readers that read them."""
         whose = np.arange(count)
         rounds = tuple(
             replace(seen, uploads=Uploads(whose, {n: parts[n] for n in seen.uploads.components}))
@@ -236,12 +240,13 @@ class _Known:
             if seen.uploads is not None
         )
         public = replace(self.view.public, n_users=count)
-        return self._ratio(replace(self.view, public=public, rounds=rounds), whose)
+        view = replace(self.view, public=public, rounds=rounds)
+        return together([each for each in self.readers if not each.refusal(view)], view, whose)
 
-    def _ratio(self, view: View, users: NDArray[np.int64]) -> Numbers:
-        told = together(self.readers, view, users).log_ratio
+    def _ratio(self, evidence: Evidence) -> Numbers:
+        told = evidence.log_ratio
         if told is None:
-            return np.zeros((len(users), view.public.n_items))
+            return np.zeros((len(evidence.users), self.view.public.n_items))
         return np.asarray(np.clip(told, -SURE, SURE), np.float64)
 
 
@@ -252,7 +257,7 @@ class _Learned:
     Beside what ``known`` readers tell.
     """
 
-    known: _Known
+    known: KnownForms
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -261,7 +266,7 @@ class _Learned:
     @classmethod
     def of(
         cls,
-        known: _Known,
+        known: KnownForms,
         met: Bits,
         like: Bits,
         alone: Sequence[Alone],
@@ -463,7 +468,7 @@ def _features(
         yield some, ItemFeatures.of(part, broadcast, n_items, listing)
 
 
-def _chosen(view: View) -> list[RoundView]:
+def chosen_rounds(view: View) -> list[RoundView]:
     """Some of the rounds that are read, the last and the first ones, of messages alike.
 
     Fewer where a message takes long.

@@ -177,7 +177,9 @@ def fitted(
                         straight = 1 - mixture.tilts
                         gone[-times] = [-(straight @ along), straight**2 @ sums]
         held = met.sum(axis=1, dtype=np.float64)
-        share = float(held.mean()) / items if learning and not known else mixture.share
+        share = mixture.share
+        if learning and not known:
+            share = float(np.clip(held.mean() / items, _LEAST, 0.5))
         step, variance, counts = mixture.step, mixture.variance, mixture.counts
         if learning and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
@@ -196,7 +198,7 @@ def fitted(
                 counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
         if learning and negatives:
             if turn >= _ALIKE:
-                reach = (gone[:, 0] / gone[:, 1]).clip(
+                reach = (gone[:, 0] / np.maximum(gone[:, 1], _TINY)).clip(
                     np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
                 )
                 mixture = replace(mixture, reach=reach)

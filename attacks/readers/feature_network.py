@@ -15,7 +15,8 @@ where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant)
 drawn evenly. The network that it returns and the one that it was sent are both evaluated at every
 item's features. The difference of the logits, less their constants, is the evidence on the user;
 the logits of the one sent, averaged over users, are the items' prior, as far as their features tell
-it. The user's own row of a table of user features is the one that moved.
+it. Both are of shares that add up to 1 over features: how many items a user met they do not tell.
+The user's own row of a table of user features is the one that moved.
 
 The network is known by its form: parts in the order in which they are broadcast, tables of one
 width, the last of them with a row a public feature, then weights (in, out) and biases down to one
@@ -98,7 +99,12 @@ class FeatureNetwork(MessageReader):
                 sent[at] += first
                 count[at] += 1
         prior = sent.sum(axis=0) / max(1.0, count.sum())
-        return Evidence(users=users, log_ratio=ratio[:, whose], items=prior[whose])
+        return Evidence(
+            users=users,
+            log_ratio=ratio[:, whose],
+            items=prior[whose],
+            activity=np.zeros(len(users)),
+        )
 
 
 def _networks(

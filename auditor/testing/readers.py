@@ -7,9 +7,11 @@ from unittest import SkipTest
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader
 from fedrec_auditor.auditor.games import metrics
@@ -90,24 +92,32 @@ def _check_alike(some: Evidence, every: Evidence, users: NDArray[np.int64], what
 
 
 def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
-    """Evidence and the items' true shares tell who met what no worse than the shares alone.
+    """Evidence and the items' true shares tell who met what no worse than the shares alone."""
+    held = case.interactions.ratings.toarray() != 0
+    prior = logit((held.sum(axis=0) + 0.5) / (len(held) + 1))
+    evidence = case.reader.read(case.view, np.arange(case.interactions.n_users))
+    if evidence.log_ratio is None:
+        raise SkipTest("it tells nothing of interactions")
+    compare_with_the_prior(calibrated(evidence, prior), prior, case.interactions)
+
+
+def compare_with_the_prior(
+    evidence: Evidence, prior: NDArray[np.float64], interactions: Interactions
+) -> None:
+    """Evidence on all users makes no posterior worse than its ``prior`` (M,), log-odds of items.
 
     By the area under each user's ROC curve, the log score of probabilities, and the F1 of the sets
     that are likeliest to have the most, but for chance.
     """
-    held = case.interactions.ratings.toarray() != 0
+    assert evidence.log_ratio is not None
+    held = interactions.ratings.toarray() != 0
     users = np.flatnonzero(held.any(axis=1) & ~held.all(axis=1))
-    evidence = case.reader.read(case.view, users)
-    if evidence.log_ratio is None:
-        raise SkipTest("it tells nothing of interactions")
-    shares = (held.sum(axis=0) + 0.5) / (len(held) + 1)
-    prior = np.log(shares / (1 - shares))
     nothing = Evidence(
-        users=users,
+        users=evidence.users,
         log_ratio=np.zeros_like(evidence.log_ratio),
-        activity=np.zeros(len(users)),
+        activity=np.zeros(len(held)),
     )
-    before, after = posterior(nothing, prior), posterior(evidence, prior)
+    before, after = (posterior(each, prior)[users] for each in (nothing, evidence))
     for what, score in (("AUC", _areas), ("log score", _log_scores), ("F1", _f1_of_sets)):
         gains = score(after, held[users]) - score(before, held[users])
         error = _ERRORS * np.std(gains) / np.sqrt(len(gains)) + 1e-6

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from fedrec_auditor.attacks.parts.row_places import Places
+from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fitted
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
@@ -152,3 +154,22 @@ def test_a_shared_direction_that_turns_is_followed_by_known_popularity() -> None
         *rounds, users=USERS, items=ITEMS, settings=settings, popularity=met.mean(axis=0)
     )
     assert auc(told(view)[1].ravel(), met.ravel()) > 0.85
+
+
+@pytest.mark.parametrize("negatives", [0, 1, 4])
+@pytest.mark.parametrize("place", [-1.0, 0.0, 5.0, 12.0])
+def test_rows_that_all_go_one_way_or_nowhere_have_ratios(place: float, negatives: int) -> None:
+    """No division by what no row did: nothing goes down, or no negative is drawn twice."""
+    held = Places(np.arange(3), np.full((3, 8), place, np.float32), signed=True, up=False)
+    first = StepMixture(
+        end=1.0,
+        alike=True,
+        step=5.0,
+        variance=25.0,
+        share=0.05,
+        counts=10.0,
+        items=np.full(8, -3.0),
+        tilts=np.zeros(8),
+        reach=np.arange(4.0),
+    )
+    assert np.isfinite(fitted(held, negatives, first, learning=True).ratio).all()
