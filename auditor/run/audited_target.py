@@ -13,11 +13,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
-from fedrec_auditor.attacks.parts.client_order import ClientOrder
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import QUICK, NotPlayed
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
+from fedrec_auditor.auditor.games.client_order import ClientOrder
 from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
 from fedrec_auditor.auditor.games.game import Game, Readings
 from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, Halves
