@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -72,7 +73,6 @@ class CrowdGame(CanaryGame):
             f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of "
             f"the data, {canaries.NEW_ITEMS} new items and a canary"
         )
-        nobody = canaries.joined(population, np.zeros(population.n_items, np.float32))
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party of one user is another system: it draws its only row in every step.
@@ -87,8 +87,8 @@ class CrowdGame(CanaryGame):
             sent = {"": broadcast}
             if of_uploads and target.steerable:
                 sent = training.steered_broadcasts(broadcast)
-            scope = same[0]
-            halved = any(sends_when_absent(target, nobody, scope, b, rng) for b in sent.values())
+            scope, sends = same[0], partial(sends_when_absent, target, population, same[0])
+            halved = any(sends(each, rng) for each in sent.values())
             if halved:
                 scope = replace(scope, adjacency=Adjacency.REPLACE)
             loudest = training.loudest(short, population, scope, tuple(sent.values()), rng)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import many_canaries, scorer, training
-from fedrec_auditor.auditor.games.canary import Canaries, joined
+from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Ground,
@@ -189,6 +189,4 @@ def _nobody_sends(
 ) -> bool:
     """Whether a history without items moves what is seen in ``scope``, at the first broadcast."""
     opening = training.opening(target, interactions.take(np.arange(1)), rng)
-    nothing = np.zeros(interactions.n_items, np.float32)
-    nobody = joined(interactions.take(np.arange(0)), nothing)
-    return sends_when_absent(target, nobody, scope, training.broadcast_of(opening), rng)
+    return sends_when_absent(target, interactions, scope, training.broadcast_of(opening), rng)

@@ -10,6 +10,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games.canary import joined
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
@@ -71,16 +72,17 @@ def crowd_size(target: Target, users: int, most: int) -> int:
 
 def sends_when_absent(
     target: Target,
-    profiles: Interactions,
+    population: Interactions,
     scope: Scope,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether a user who is not there sends something that moves what a crowd's adversary sees."""
+    """Whether a user without items sends something that moves what a crowd's adversary sees."""
     if not of_a_crowd(target, scope):
         return False
     heard = projection.addressed(broadcast, projection.CANARY)
-    return not _is_neutral(target, profiles.take(np.array([-1])), heard, rng)
+    nobody = joined(population.take(np.arange(0)), np.zeros(population.n_items, np.float32))
+    return not _is_neutral(target, nobody, heard, rng)
 
 
 def of_a_crowd(target: Target, scope: Scope) -> bool:
