@@ -3,10 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
+from scipy.special import expit
 
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
+from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits, fit_activity
 from fedrec_auditor.auditor.games.metrics import set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
@@ -71,3 +73,28 @@ def test_activity_is_nearer_to_the_truth_than_that_of_the_mean_user() -> None:
     found = evidence(flipped(rng.random((400, 300)) < share[:, None], rng, p=0.73, q=0.27))
     error = np.log(share) - found.activity
     assert np.var(error) < np.var(np.log(share))
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0, 1.6])
+def test_activity_is_the_likeliest_under_the_law_that_fits_all_users(spread: float) -> None:
+    """Against a grid of activities: its normal law by 400 steps on exact marginal likelihoods.
+
+    The law is one of all users, and each user's own place is near the most probable one.
+    """
+    rng, grid = np.random.default_rng(5), np.linspace(-8, 8, 401)
+    items = rng.normal(-2.5, 1, 800)
+    truth = rng.random((150, 800)) < expit(items + rng.normal(0, spread, (150, 1)))
+    sent = rng.random(truth.shape) < np.where(truth, P1, Q1)
+    ones = Q1 + (P1 - Q1) * expit(items + grid[:, None])
+    chance = sent @ np.log(ones).T + ~sent @ np.log1p(-ones).T
+    chance = np.exp(chance - chance.max(axis=1, keepdims=True))
+    mean, variance = 0.0, 1.0
+    for _ in range(400):
+        law = np.exp(-((grid - mean) ** 2) / 2 / variance)
+        weight = chance * law
+        weight /= weight.sum(axis=1, keepdims=True)
+        mean = float((weight @ grid).mean())
+        variance = float((weight @ (grid - mean) ** 2).mean())
+    expected = grid[(chance * law).argmax(axis=1)]
+    found = fit_activity(np.where(sent, 1.0, -1.0), items)
+    assert np.sqrt(np.mean((found - expected) ** 2)) < 0.1 * spread
