@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
 _HALVINGS = 16  # down to the share of one user in 60,000
-_STEPS, _LEAST, _TINY = 20, 1e-3, 1e-12
+_TINY = 1e-12
 _WEIGHT = 0.5  # observations of the overall share
 
 Numbers = NDArray[np.floating[Any]]
@@ -61,30 +61,6 @@ def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
     chance = posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
     return np.asarray((1 - open_) * prior(evidence)[1])
-
-
-def settled_activity(ratio: Numbers, items: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Activity of each user (n,), which is added to the log-odds of ``items`` (M,).
-
-    It is normal over users, of a mean and variance that all evidence fits best: a user with little
-    evidence is like the others. For ``ratio`` (n, M) of a channel that is known exactly, because
-    errors of other ratios would be read as activity. Expectation maximisation, with the missing
-    information of Louis 1982.
-    """
-    ratio = np.clip(ratio, -SURE, SURE).astype(np.float32)
-    activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
-    for _ in range(_STEPS):
-        prior = (items + activity[:, None]).astype(np.float32)
-        before, after = expit(prior), expit(prior + ratio)
-        curve = np.sum(before * (1 - before), axis=1, dtype=np.float64)
-        gain = np.sum(after - before, axis=1, dtype=np.float64)
-        open_ = np.sum(after * (1 - after), axis=1, dtype=np.float64)
-        step = (gain - (activity - mean) / variance) / (curve + 1 / variance)
-        activity += step.clip(-1, 1)
-        mean = float(activity.mean())
-        doubt = 1 / (np.maximum(curve - open_, 0) + 1 / variance)
-        variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_LEAST, 1))
-    return activity
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
     code, text, _ = cli("compare", *runs, "--json")
     assert code == 1
     told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
-    names = {"changes", "complete", "differences", "findings", "rows", "uncertain"}
+    names = {"changes", "claimed", "complete", "differences", "findings", "rows", "uncertain"}
     assert set(told) == {*names, "unassessed", "lost"}
     (worst,) = (each for each in told["changes"] if each["trend"] == "worse")
     assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
