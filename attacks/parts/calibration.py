@@ -8,8 +8,9 @@ settled on what the adversary may have:
    items by their popularity, users of log-normal activity. The readers read these messages as they
    read users', and scales and bend are the likeliest for the histories, which are known: a logistic
    regression on ratios and activity beside the log-odds of popularity (Platt 1999).
-   Evidence stays to the last bit unless shadows refute it by three standard errors over shadows,
-   and where popularity clearly bears it out against them: made-up messages may be unlike users'.
+   Evidence stays to the last bit unless shadows refute it by three standard errors over shadows.
+   Where popularity clearly bears it out against them, for made-up messages may be unlike users',
+   it is bent only, to ratios of 16 nats at most.
 2. Popularity, with or without the code. Of an item that a known share pi of the users met, a score
    falls into bin b with chance pi f1(b) + (1 - pi) f0(b), where f1 and f0 are the laws of scores of
    pairs that were met and that were not. So items of different shares tell how far apart the laws
@@ -73,6 +74,7 @@ class Scales(NamedTuple):
 WHOLE = Scales(1.0, 1.0, 0.0)
 """The scales of evidence that is left as it is."""
 _NOTHING = Scales(0.0, 0.0, 0.0)
+_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # a few users may be read wrongly, and surely
 
 
 def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -111,8 +113,10 @@ def calibrated(
         return -_likelihood(counts, odds, scales.of(stated))
 
     best, said = WHOLE, ""
-    if by is not None and by != WHOLE and loss(by) <= loss(WHOLE) + _CLEAR:
+    if by is not None and by != WHOLE:
         best, said = by, "Evidence is weakened to what shadows of the devices' code bear out."
+        if loss(by) > loss(WHOLE) + _CLEAR:
+            best, said = _DISPUTED, "Popularity bears out evidence that shadows of code refute."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         said = "Evidence is weakened to what popularity allows, which refutes more."
         fit = minimize_scalar(

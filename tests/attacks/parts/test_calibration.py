@@ -170,8 +170,9 @@ def test_popularity_bears_out_evidence_against_shadows_that_are_unlike_users() -
     before, after, how = of_stated(3.0, 3.0, epsilon=0.2)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
-    np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
-    assert not how
+    bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
+    np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
+    assert how == ["Popularity bears out evidence that shadows of code refute."]
 
 
 def test_ratios_that_are_too_sure_for_how_often_they_are_wrong_are_bent() -> None:
