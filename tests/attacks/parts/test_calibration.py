@@ -172,7 +172,7 @@ def test_popularity_bears_out_evidence_against_shadows_that_are_unlike_users() -
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
     np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
-    assert how == ["Popularity bears out evidence that shadows of code refute."]
+    assert how == ("Popularity bears out evidence that shadows of code refute.",)
 
 
 def test_ratios_that_are_too_sure_for_how_often_they_are_wrong_are_bent() -> None:
