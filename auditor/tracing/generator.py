@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import INSIDE_NUMPY, TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
@@ -551,6 +552,18 @@ class Replacements:
                 del owner[name]
             else:
                 owner[name] = old
+
+
+def stand_ins(rng: TracedGenerator) -> dict[int, Any]:
+    """What the interpreter calls in the place of draws and of what makes arrays, by identity.
+
+    Of functions as they were when ``known`` was imported, so that nothing needs to be patched.
+    """
+    pairs = [(known.LEGACY, _legacy(rng)), (known.STANDARD, _standard_library(rng))]
+    pairs.append((known.CONSTRUCTORS, {n: _constructor(f) for n, f in known.CONSTRUCTORS.items()}))
+    pairs.append((known.MATH, {name: _lazy(f) for name, f in known.MATH.items()}))
+    found = {id(old[name]): new for old, news in pairs for name, new in news.items() if name in old}
+    return found | {id(float): _Float, id(int): _Int}
 
 
 _ABSENT = object()

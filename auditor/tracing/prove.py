@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.trace import Trace
+from fedrec_auditor.auditor.tracing.veto import check_operations
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.wrapped.client import own_randomness
 
@@ -64,6 +65,12 @@ def prove(
             sized=sampler.sized,
             deadline=min(until, perf_counter() + SECONDS),
             names=names,
+        )
+        check_operations(
+            sampler.call,
+            inputs,
+            sized=sampler.sized,
+            deadline=min(until, perf_counter() + SECONDS),
         )
         bound = trace.bound(delta, enough)
     except NotTraced as refusal:

@@ -1,0 +1,315 @@
+"""The one gate through which interpreted code calls compiled code.
+
+Deny by default: a function passes if it stands in the table of ``known``, or is a draw of the
+generator; its arguments pass if they are of exact types of a fixed set, all the way down. No object
+of a class of the code's own ever reaches compiled code, so that nothing of it is run unseen.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path as FilePath
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, stand_ins
+from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+
+_ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
+_ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, TracedGenerator}
+_ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
+_SERIES = (tuple, list, set, frozenset)
+_VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
+_DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
+_MUTABLE: set[type] = {list, dict, set, bytearray, np.ndarray, TracedArray, *_DIGESTS}
+# What may be asked of a set of text, whose order differs from process to process.
+_ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
+_STEPS = 3_000_000
+"""Steps of the interpreter for one input, at most, over all its paths."""
+_LONGEST = 1 << 22
+"""Entries of one container or array, at most."""
+
+
+class Thrown(Exception):
+    """An exception of the interpreted code, so that none of the interpreter's own passes for it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Lazy:
+    """An iterator of interpreted code, such as a generator expression."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self.values = values
+
+
+class Gate:
+    """What one run of the code has made, and the gate to compiled code."""
+
+    def __init__(self, rng: TracedGenerator) -> None:
+        self.rng = rng
+        self.draws = stand_ins(rng)
+        self.made: dict[int, Any] = {}
+        self.read: dict[int, tuple[Any, Any]] = {}
+        self.steps = 0
+        self.place: tuple[str, int] = "", 0
+
+    def refuse(self, reason: str) -> NoReturn:
+        """NotTraced with the line that is run."""
+        file, line = self.place
+        code = linecache.getline(file, line).strip()
+        where = f" ({FilePath(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
+        raise NotTraced(f"{reason}{where}")
+
+    def refuse_call(self, name: str) -> NoReturn:
+        """NotTraced for a call of what is not known."""
+        self.refuse(f"it calls {name}, which is not known to depend on its arguments alone")
+
+    def step(self) -> None:
+        """Count one step; NotTraced beyond the limit."""
+        self.steps += 1
+        if self.steps > _STEPS:
+            self.refuse(f"it takes more than {_STEPS:,} steps")
+
+    def begin(self) -> None:
+        """Forget what the run before has made."""
+        self.made = {}
+
+    def kind(self, value: Any) -> Any:
+        """The class of a value; NotTraced where classes compare by code of their own."""
+        kind = type(value)
+        how = type(kind)
+        if how is not type and (how.__hash__ is not type.__hash__ or how.__eq__ is not type.__eq__):
+            self.refuse("it uses a class of a class with an order of its own")
+        return kind
+
+    def own(self, value: Any) -> Any:
+        """Note that this call made ``value``."""
+        self.made[id(value)] = value
+        return value
+
+    def is_own(self, value: Any) -> bool:
+        """Whether this call made ``value``, or the memory that it is a view of."""
+        while id(value) not in self.made:
+            base = value.base if type(value) in (np.ndarray, TracedArray) else None
+            if type(base) not in (np.ndarray, TracedArray):
+                return False
+            value = base
+        return True
+
+    def may_write(self, value: Any) -> None:
+        """NotTraced where this call did not make what it writes to."""
+        if not self.is_own(value):
+            self.refuse(
+                f"it changes {_described(value)} that it did not make: "
+                "it changes what it keeps between calls, on which later answers may depend"
+            )
+
+    def look(self, value: Any) -> None:
+        """Note the content of what was read from outside of the call."""
+        if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
+            self.read[id(value)] = value, _content(value)
+
+    def check_read(self) -> None:
+        """NotTraced where something that was read has another content now."""
+        for value, before in self.read.values():
+            if _content(value) != before:
+                self.refuse("what it reads from outside of the call changes")
+
+    def call_known(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+    ) -> Any:
+        """Call a function of the table, or a draw; NotTraced for any other."""
+        target = self.draws.get(id(function))
+        if target is None and id(function) in known.KNOWN:
+            target = function
+        if id(function) in known.WRITING:
+            target = target or function
+            self.may_write(args[0] if args else None)
+        if target is None:
+            self.refuse_call(name)
+        return self.through(target, args, kwargs, name, orderless=id(function) in _ORDERLESS)
+
+    def through(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+        *,
+        orderless: bool = False,
+    ) -> Any:
+        """The gate itself: compiled code is called here, and nowhere else."""
+        self.step()
+        seen: dict[int, Any] = {}
+        args = tuple(self._passed(value, name, seen, orderless) for value in args)
+        kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        if kwargs.get("out") is not None:
+            self.may_write(kwargs["out"])
+        if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
+            args = tuple(map(self._array_of_draws, args))
+        found = self.run(lambda: function(*args, **kwargs))
+        self._adopt(found, seen, name)
+        return found
+
+    def run(self, action: Callable[[], Any]) -> Any:
+        """What an action gives; its exceptions as those of the code."""
+        try:
+            with np.errstate(over="ignore"):
+                return action()
+        except (Thrown, NotTraced, LeftOut):
+            raise
+        except (Exception, SystemExit) as error:
+            raise Thrown(error) from None
+
+    def passes(self, value: Any, name: str) -> Any:
+        """``value``, if it may reach compiled code; NotTraced if not."""
+        return self._passed(value, name, {}, False)
+
+    def _passed(self, value: Any, name: str, seen: dict[int, Any], orderless: bool) -> Any:
+        kind = self.kind(value)
+        if kind in _ATOMS:
+            return value
+        if kind is Lazy:
+            return (self._passed(entry, name, seen, False) for entry in value.values)
+        if id(value) in seen:
+            return value
+        seen[id(value)] = value
+        self.look(value)
+        if kind in _SERIES or kind in _VIEWS:
+            self._check_length(len(value))
+            if kind in (set, frozenset) and not orderless:
+                self.check_order(value)
+            for entry in value:
+                if type(entry) not in _ATOMS:
+                    if type(entry) is Lazy:
+                        self.refuse(f"an iterator stands in what it gives to {name}")
+                    self._passed(entry, name, seen, False)
+        elif kind is dict:
+            self._check_length(len(value))
+            for key, entry in value.items():
+                self._passed(key, name, seen, False)
+                self._passed(entry, name, seen, False)
+        elif kind is np.ndarray:
+            self._check_array(value)
+        elif kind is slice:
+            for entry in (value.start, value.stop, value.step):
+                self._passed(entry, name, seen, False)
+        elif not (
+            kind is TracedArray
+            or kind in (bytearray, *_DIGESTS)
+            or issubclass(kind, np.dtype)
+            or known.CLASSES.get(id(value)) is value
+            or (known.CLASSES.get(id(kind)) is kind and issubclass(kind, BaseException))
+        ):
+            self.refuse(f"{name} gets {_described(value)}, of which it may run code unseen")
+        return value
+
+    def check_order(self, value: Any) -> None:
+        """NotTraced for a set whose order is not known by what is in it."""
+        if not all(type(e) in _ATOMS and type(e) not in (str, bytes, type(None)) for e in value):
+            self.refuse("it looks at the order of a set, which differs from process to process")
+
+    def _check_array(self, value: Any) -> None:
+        if value.dtype.hasobject:
+            self.refuse("it uses an array of objects")
+        root = value
+        while type(root.base) is np.ndarray:
+            root = root.base
+        if type(root.base) not in (type(None), bytes, TracedArray):
+            self.refuse(f"it uses an array over the memory of {_described(root.base)}")
+
+    def _check_length(self, length: int) -> None:
+        if length > _LONGEST:
+            self.refuse(f"it uses a container of {length:,} entries, more than {_LONGEST:,}")
+
+    def _array_of_draws(self, value: Any) -> Any:
+        """A list that holds open draws, as the array that it stands for."""
+        if type(value) in (list, tuple) and any(type(entry) is Symbol for entry in value):
+            return self.draws[id(known.CONSTRUCTORS["array"])](value)
+        return value
+
+    def _adopt(self, found: Any, seen: dict[int, Any], name: str) -> None:
+        """Note what compiled code has made, as this call's own."""
+        kind = type(found)
+        if kind in _ATOMS or id(found) in seen:
+            return
+        if kind is np.ndarray or kind is TracedArray:
+            if kind is np.ndarray and found.dtype.hasobject:
+                self.refuse(f"{name} gives an array of objects")
+            root = found
+            while isinstance(root.base, np.ndarray):
+                root = root.base
+                if id(root) in seen:
+                    return
+            self.own(root)
+            self.own(found)
+        elif kind in (tuple, list, set, frozenset):
+            if kind is not tuple:
+                self.own(found)
+            for entry in found:
+                self._adopt(entry, seen, name)
+        elif kind is dict:
+            self.own(found)
+            for entry in found.values():
+                self._adopt(entry, seen, name)
+        elif kind in _MUTABLE:
+            self.own(found)
+        elif isinstance(found, tuple) and kind.__module__.startswith("numpy"):
+            for entry in found:
+                self._adopt(entry, seen, name)
+
+    def decided(self, value: Any) -> Any:
+        """A plain value, on which the path decides."""
+        return value.plain() if type(value) in (Symbol, TracedArray, MaskedEntries) else value
+
+    def kind_of(self, value: Any) -> Any:
+        """The type of a value; NotTraced for a draw that is open or real."""
+        if type(value) in (Symbol, MaskedEntries):
+            kind = apply(_real_kind, value) if type(value) is Symbol else value
+            if isinstance(kind, Symbol):
+                kind = kind.plain()
+            if not isinstance(kind, type):
+                self.refuse("it looks at the type of a draw")
+            return kind
+        return np.ndarray if type(value) is TracedArray else type(value)
+
+
+def _real_kind(value: Any) -> Any:
+    return type(value)
+
+
+def _described(value: Any) -> str:
+    kind = type(value)
+    return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
+
+
+def _content(value: Any) -> Any:
+    """What a container holds: values of plain entries, identities of others."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if type(value) in _DIGESTS:
+        return value.hexdigest()
+    if isinstance(value, bytearray):
+        return bytes(value)
+    entries: Iterable[Any] = value.items() if isinstance(value, dict) else value
+    return [_entry(entry) for entry in entries]
+
+
+def _entry(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_entry, value))
+    if type(value) in _ATOMS and not isinstance(value, (Symbol, MaskedEntries, TracedGenerator)):
+        nan = isinstance(value, float) and math.isnan(value)
+        return "nan" if nan else (type(value), value)
+    return id(value)

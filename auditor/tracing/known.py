@@ -1,0 +1,151 @@
+"""Compiled functions that are known to be functions of their arguments alone.
+
+An entry is the object itself, as it was when this module was imported. Everything here keeps
+nothing between calls, looks at no clock, draws no coin, and calls back nothing of objects of the
+fixed types that the gate lets through. Reasons stand at the groups.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import builtins
+import cmath
+import hashlib
+import itertools
+import json
+import math
+import operator
+import random
+import string
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+
+_MATH = [f for n, f in vars(math).items() if not n.startswith("_") and callable(f)]
+_CMATH = [f for n, f in vars(cmath).items() if not n.startswith("_") and callable(f)]
+# Arithmetic, comparisons and text of plain values; ``hash`` of texts and ``id`` are not among them.
+_BUILTINS = (
+    "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod float format "
+    "frozenset hex int len list max min oct ord pow range repr round set slice sorted str sum tuple"
+)
+_OPERATOR = [
+    getattr(operator, name)
+    for name in operator.__all__
+    if name not in ("attrgetter", "methodcaller", "itemgetter", "call", "length_hint")
+    and not name.startswith("i")
+] + [operator.invert, operator.index, operator.indexOf, operator.is_, operator.is_not]
+# Text and bytes in, text and bytes out. json calls back for objects of other types alone.
+_TEXT = [json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, zlib.crc32]
+_TEXT += [zlib.adler32, binascii.hexlify, binascii.unhexlify, binascii.crc32]
+_TEXT += [base64.b64encode, base64.b64decode, base64.urlsafe_b64encode, string.capwords]
+# Digests of bytes; without a key that is drawn.
+_DIGESTS = [hashlib.md5, hashlib.sha1, hashlib.sha224, hashlib.sha256, hashlib.sha384]
+_DIGESTS += [hashlib.sha512, hashlib.blake2b, hashlib.blake2s, hashlib.sha3_256]
+# Functions of arrays that make new arrays or views of them, without functions among their arguments
+# and without memory that was not written (``empty``, ``resize`` of ``ndarray``).
+_NUMPY = (
+    "all allclose any append arange argmax argmin argpartition argsort argwhere around array "
+    "array_equal array_split asarray atleast_1d atleast_2d atleast_3d average bincount broadcast_to "
+    "broadcast_arrays broadcast_shapes can_cast clip column_stack concatenate convolve copy "
+    "corrcoef count_nonzero cov cross cumprod cumsum delete diag diagonal diff digitize dot dstack "
+    "ediff1d einsum equal expand_dims eye flatnonzero flip fliplr flipud full full_like gradient "
+    "histogram hsplit hstack identity in1d inner insert interp intersect1d isclose iscomplexobj "
+    "isin isrealobj isscalar ix_ kron linspace logspace max mean median meshgrid min moveaxis "
+    "nan_to_num nanargmax nanargmin nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar "
+    "ndim nonzero ones ones_like outer packbits pad partition percentile prod promote_types ptp "
+    "quantile ravel ravel_multi_index repeat reshape result_type roll rollaxis rot90 round "
+    "searchsorted select setdiff1d setxor1d shape size sort split squeeze stack std sum swapaxes "
+    "take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices trim_zeros "
+    "triu triu_indices union1d unique unpackbits unravel_index unwrap vander var vdot vsplit vstack "
+    "where zeros zeros_like amax amin frombuffer real imag angle real_if_close sinc i0 choose "
+    "compress extract nancumsum format_float_positional array2string array_repr array_str require "
+    "ascontiguousarray asfortranarray dtype finfo iinfo issubdtype isreal iscomplex indices "
+    "isneginf isposinf fmod logaddexp poly polyval polyfit roots mask_indices diag_indices base_repr "
+    "binary_repr permute_dims concat block matrix_transpose vecdot lexsort fix apply_over_axes"
+)
+_LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
+# Lazily, by the interpreter: their arguments are functions or iterables.
+LAZY = {
+    id(f): f.__name__
+    for f in (map, filter, zip, enumerate, reversed, iter, next, itertools.chain, itertools.count,
+              itertools.starmap, itertools.repeat, itertools.islice, itertools.product,
+              itertools.combinations, itertools.permutations, itertools.accumulate,
+              itertools.pairwise, itertools.zip_longest, itertools.takewhile)
+}  # fmt: skip
+_CLASSES = (int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type)
+_CLASSES += (type(None), np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_)
+_CLASSES += (np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator, bytearray)
+CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
+CLASSES |= {
+    id(c): c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)
+}
+
+
+def _table() -> dict[int, Any]:
+    known = [getattr(builtins, name) for name in _BUILTINS.split()]
+    known += [*_MATH, *_CMATH, *_OPERATOR, *_TEXT, *_DIGESTS]
+    known += [getattr(np, name) for name in _NUMPY.split() if hasattr(np, name)]
+    known += [f for f in vars(np).values() if type(f) is np.ufunc]
+    known += [getattr(np.linalg, name) for name in _LINALG.split()]
+    known += [c for c in CLASSES.values() if c not in (type, np.ndarray, np.random.Generator)]
+    return {id(function): function for function in known}
+
+
+KNOWN = _table()
+"""By their identity: compiled functions, whose arguments pass the gate."""
+# Written into: the first argument.
+WRITING = {
+    id(f): f
+    for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
+              np.random.shuffle, random.shuffle)
+}  # fmt: skip
+# Draws, which the path models; as they were at import.
+LEGACY = {n: f for n, f in vars(np.random).items() if n[0].islower() and callable(f)}
+STANDARD = {n: getattr(random, n) for n in dir(random) if n[0].islower()}
+CONSTRUCTORS = {n: getattr(np, n) for n in "array asarray zeros ones full".split()}
+CONSTRUCTORS |= {n: getattr(np, n) for n in "zeros_like ones_like full_like".split()}
+MATH = {n: getattr(math, n) for n in "log log1p floor ceil trunc copysign".split()}
+
+_TEXT_METHODS = {n for n in dir(str) if not n.startswith("_")}
+_NUMBER = {"bit_length", "bit_count", "to_bytes", "as_integer_ratio", "is_integer", "hex"}
+_NUMBER |= {"conjugate", "real", "imag", "numerator", "denominator", "from_bytes", "fromhex"}
+_LIST = set("append extend insert pop remove clear sort reverse index count copy".split())
+_SET = {n for n in dir(set) if not n.startswith("_")}
+_DICT = {n for n in dir(dict) if not n.startswith("_")}
+_ARRAY = set(
+    "T all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod "
+    "cumsum diagonal dot dtype fill flatten imag item itemsize max mean min nbytes ndim nonzero "
+    "partition prod ptp put ravel real repeat reshape round searchsorted shape size sort squeeze "
+    "std sum swapaxes take tobytes tolist trace transpose var view is_integer as_integer_ratio "
+    "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits".split()
+)
+_DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
+METHODS: dict[type, set[str]] = {
+    str: _TEXT_METHODS, bytes: {n for n in dir(bytes) if not n.startswith("_")},
+    int: _NUMBER, float: _NUMBER, bool: _NUMBER, complex: _NUMBER, list: _LIST, set: _SET,
+    frozenset: _SET, dict: _DICT, tuple: {"index", "count"}, range: {"start", "stop", "step",
+    "index", "count"}, slice: {"start", "stop", "step"}, bytearray: _LIST | {"hex", "decode"},
+    np.ndarray: _ARRAY, type(hashlib.sha256()): _DIGEST, type(hashlib.blake2b()): _DIGEST,
+    np.finfo: _ARRAY | {"resolution", "precision"}, np.iinfo: _ARRAY,
+    np.errstate: set(),
+}  # fmt: skip
+METHODS |= dict.fromkeys(set(np.sctypeDict.values()), _ARRAY)
+"""Attributes of values of exact types: their methods call back nothing of plain values."""
+_CHANGES: dict[type, set[str]] = {
+    list: _LIST - {"index", "count", "copy"},
+    bytearray: _LIST - {"index", "count", "copy"},
+    dict: {"pop", "popitem", "setdefault", "update", "clear"},
+    set: {"add", "discard", "remove", "pop", "clear", "update", "difference_update",
+          "intersection_update", "symmetric_difference_update"},
+    np.ndarray: {"fill", "partition", "put", "sort"},
+    type(hashlib.sha256()): {"update"},
+    type(hashlib.blake2b()): {"update"},
+}  # fmt: skip
+
+
+def changes(kind: type, name: str) -> bool:
+    """Whether a method writes into its object."""
+    return name in _CHANGES.get(kind, ())

@@ -1,0 +1,59 @@
+"""The syntax tree of a function, found by the positions of its code object."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
+
+Callable = ast.FunctionDef | ast.Lambda
+
+
+def syntax_of(code: CodeType) -> Callable | None:
+    """The tree that compiles to a code object equal to ``code``; None where there is no such."""
+    source = "".join(linecache.getlines(code.co_filename))
+    if not source:
+        return None
+    nodes, codes = _parsed(code.co_filename, source)
+    if code not in codes:
+        return None
+    found = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
+    return found[0] if found and len({ast.dump(node) for node in found}) == 1 else None
+
+
+@lru_cache(maxsize=256)
+def _parsed(name: str, source: str) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
+    """The functions of a file by their first lines, and all code objects that it compiles to."""
+    try:
+        tree = ast.parse(source, name)
+        whole = compile(tree, name, "exec", dont_inherit=True, optimize=sys.flags.optimize)
+    except (SyntaxError, ValueError):
+        return {}, frozenset()
+    nodes: dict[int, list[Callable]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+            first = min([node.lineno, *(d.lineno for d in decorators)])
+            nodes.setdefault(first, []).append(node)
+    return nodes, frozenset(_within(whole))
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _within(part)
+
+
+def _is_of(node: Callable, code: CodeType) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return node.name == code.co_name
+    if code.co_name != "<lambda>":
+        return False
+    body = node.body
+    span = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return span in set(code.co_positions()) and names == [*code.co_varnames[: len(names)]]

@@ -1,0 +1,86 @@
+"""The veto on a proof: every operation must be known to be a function of its operands.
+
+The tracer watches for what must not happen, and no such list is complete. This runs the same code
+once more, by the interpreter, on every path of its coins, and refuses whatever it does not know.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedrec_auditor.auditor.tracing import answers
+from fedrec_auditor.auditor.tracing.arrays import TracedArray
+from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator
+from fedrec_auditor.auditor.tracing.interpreter import Interpreter
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
+from fedrec_auditor.auditor.tracing.run import OneOutput
+from fedrec_auditor.targets.wrapped.contained import message_of
+
+
+def check_operations(
+    function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool, deadline: float
+) -> None:
+    """NotTraced for the first operation that is not known to be a function of its operands."""
+    if getattr(function, "__code__", None) is not None:
+        flat = function.__code__.co_filename == answers.__file__
+        function = inspect.unwrap(function) if flat else function
+    for value in inputs:
+        try:
+            _check(function, value, sized, deadline, eager=False)
+        except NotTraced as refusal:
+            try:
+                _check(function, value, sized, deadline, eager=True)
+            except NotTraced:
+                raise refusal from None
+
+
+def _check(function: Any, value: Any, sized: bool, deadline: float, *, eager: bool) -> None:
+    rng = TracedGenerator(Path([], deadline=deadline))
+    interpreter = Interpreter(rng)
+
+    def called(fresh: Any, generator: Any, *size: Any) -> Any:
+        _mark(interpreter, fresh)
+        return interpreter.call(function, (fresh, generator, *size), {})
+
+    randomizer = OneOutput(called, sized)
+
+    def run(path: Path) -> Any:
+        rng.path, NotTraced.last = path, None
+        interpreter.begin()
+        try:
+            answer = answers.read(randomizer(value, rng, lazy=not eager))
+        except Thrown as thrown:
+            if not eager or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
+                name = type(thrown.error).__name__
+                interpreter.refuse(f"it raises {name}: {message_of(thrown.error)}")
+            answer = answers.read(answers.Raised(type(thrown.error).__name__))
+        except (Exception, SystemExit) as error:  # of the interpreter's own
+            interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
+        _check_draws(interpreter, path)
+        return answer
+
+    for _ in paths(run, deadline=deadline, eager=eager):
+        pass
+    interpreter.check_read()
+
+
+def _check_draws(interpreter: Interpreter, path: Path) -> None:
+    """NotTraced for whole numbers of a huge range, followed as reals, that were no seed."""
+    for source in path.sources:
+        if source.name == "integers()" and source not in path.used_up:
+            interpreter.refuse("whole numbers of more than 2^40 values are followed as real ones")
+
+
+def _mark(interpreter: Interpreter, value: Any) -> None:
+    """Note that the call may write to its input, which is a copy."""
+    if type(value) in (list, tuple, dict, set):
+        interpreter.own(value)
+        for entry in value.values() if type(value) is dict else value:
+            _mark(interpreter, entry)
+    elif type(value) not in (int, float, str, bool, type(None)):
+        interpreter.own(value)
+        if type(value) is TracedArray and value.base is not None:
+            interpreter.own(value.base)

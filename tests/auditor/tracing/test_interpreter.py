@@ -1,0 +1,450 @@
+"""A proof is vetoed unless every operation is known to depend on its operands alone."""
+
+from __future__ import annotations
+
+import array
+import argparse
+import contextvars
+import ctypes
+import decimal
+import functools
+import gc
+import io
+import itertools
+import logging
+import math
+import os
+import queue
+import random
+import sys
+import threading
+import time
+import types
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from fedrec_auditor.auditor.tracing.trace import NotTraced
+from fedrec_auditor.auditor.tracing.veto import check_operations
+
+Rng = np.random.Generator
+COUNT = 0
+
+
+def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
+    check_operations(function, list(inputs), sized=sized, deadline=time.perf_counter() + 60.0)
+
+
+def coin(x: int, rng: Rng) -> int:
+    return x if rng.random() < 0.75 else 1 - x
+
+
+def at_times(seldom: Callable[[], Any]) -> Callable[[int, Rng], int]:
+    """Leaks where ``seldom`` says so."""
+    return lambda x, rng: x if seldom() else coin(x, rng)
+
+
+def counted(count: Callable[[], int]) -> Callable[[int, Rng], int]:
+    return lambda x, rng: x if count() % 1000 == 999 else coin(x, rng)
+
+
+class Counting:
+    calls = 0
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        return self.calls
+
+    def of_class(self) -> int:
+        Counting.calls += 1
+        return Counting.calls
+
+
+class Slots:
+    __slots__ = ("calls",)
+
+
+def _in_array(kept: Any, place: Any = 0) -> Callable[[], int]:
+    def count() -> int:
+        kept[place] = kept[place] + 1
+        return int(kept[place])
+
+    return count
+
+
+def _in_attribute(kept: Any, name: str = "calls") -> Callable[[], int]:
+    setattr(kept, name, 0)
+
+    def count() -> int:
+        setattr(kept, name, getattr(kept, name) + 1)
+        return int(getattr(kept, name))
+
+    return count
+
+
+def _in_queue() -> Callable[[], int]:
+    kept: queue.Queue[int] = queue.Queue()
+    kept.put(0)
+
+    def count() -> int:
+        n = kept.get() + 1
+        kept.put(n)
+        return n
+
+    return count
+
+
+def _in_variable() -> Callable[[], int]:
+    kept = contextvars.ContextVar("kept", default=0)
+
+    def count() -> int:
+        kept.set(kept.get() + 1)
+        return kept.get()
+
+    return count
+
+
+def _in_text() -> Callable[[], int]:
+    kept = io.StringIO()
+
+    def count() -> int:
+        kept.write("x")
+        return len(kept.getvalue())
+
+    return count
+
+
+def _in_globals() -> int:
+    globals()["COUNT"] += 1
+    return COUNT
+
+
+def _global() -> int:
+    global COUNT
+    COUNT += 1
+    return COUNT
+
+
+def _in_numpy() -> int:
+    np.calls = getattr(np, "calls", 0) + 1  # type: ignore[attr-defined]
+    return int(np.calls)  # type: ignore[attr-defined]
+
+
+def _in_tensor() -> Callable[[], int]:
+    kept = torch.nn.Parameter(torch.zeros(1))
+
+    def count() -> int:
+        kept.data += 1
+        return int(kept.data[0])
+
+    return count
+
+
+def _in_view_of_tensor() -> Callable[[], int]:
+    view = torch.zeros(1).numpy()
+
+    def count() -> int:
+        view[0] += 1
+        return int(view[0])
+
+    return count
+
+
+def _in_decimal() -> int:
+    decimal.getcontext().prec += 1
+    return decimal.getcontext().prec
+
+
+def _in_limit() -> int:
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    return sys.getrecursionlimit()
+
+
+@functools.lru_cache
+def _kept_list() -> list[int]:
+    return [0]
+
+
+def _in_cached_list() -> int:
+    _kept_list()[0] += 1
+    return _kept_list()[0]
+
+
+def _by_default(kept: list[int] = [0]) -> int:  # noqa: B006
+    kept[0] += 1
+    return kept[0]
+
+
+def _nonlocal() -> Callable[[], int]:
+    calls = 0
+
+    def count() -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    return count
+
+
+def _in_weak_dict() -> Callable[[], int]:
+    key = Counting()
+    kept = weakref.WeakKeyDictionary({key: 0})
+
+    def count() -> int:
+        kept[key] += 1
+        return kept[key]
+
+    return count
+
+
+STRUCTURED = np.zeros(1, dtype=[("n", int)])
+STATE: dict[str, Callable[[], int]] = {
+    "array": _in_array(array.array("l", [0])),
+    "namespace of argparse": _in_attribute(argparse.Namespace()),
+    "namespace": _in_attribute(types.SimpleNamespace()),
+    "queue": _in_queue(),
+    "context variable": _in_variable(),
+    "text": _in_text(),
+    "globals": _in_globals,
+    "global": _global,
+    "module": _in_numpy,
+    "parameter": _in_tensor(),
+    "view of a tensor": _in_view_of_tensor(),
+    "sparse matrix": _in_array(scipy.sparse.csr_matrix([[1.0]]).data),
+    "ctypes": _in_attribute(ctypes.c_long(0), "value"),
+    "weak dict": _in_weak_dict(),
+    "logger": _in_attribute(logging.getLogger("kept")),
+    "decimal": _in_decimal,
+    "recursion limit": _in_limit,
+    "cached list": _in_cached_list,
+    "default": _by_default,
+    "nonlocal": _nonlocal(),
+    "list": _in_array([0]),
+    "dict": _in_array({0: 0}),
+    "deque": _in_array(deque([0])),
+    "counter": _in_array(Counter()),
+    "numpy array": _in_array(np.zeros(1)),
+    "structured array": _in_array(STRUCTURED["n"]),
+    "bytes": _in_array(bytearray(1)),
+    "memory view": _in_array(memoryview(bytearray(1))),
+    "object": Counting(),
+    "class": Counting().of_class,
+    "slots": _in_attribute(Slots()),
+    "function": _in_attribute(_nonlocal),
+    "threads": _in_attribute(threading.local()),
+    "iterator": functools.partial(next, itertools.count()),
+    "own iterator": iter(range(10**6)).__next__,
+    "generator": lambda gen=(k for k in range(10**6)): next(gen),  # type: ignore[misc]
+}
+
+
+@pytest.mark.parametrize("count", STATE.values(), ids=STATE)
+def test_code_that_keeps_something_is_refused(count: Callable[[], int]) -> None:
+    with pytest.raises(NotTraced):
+        check(counted(count))
+
+
+CLOCK: dict[str, Callable[[], Any]] = {
+    "partial of a clock": functools.partial(time.perf_counter_ns),
+    "map of a clock": lambda: next(map(lambda f: f(), [time.time_ns])),
+    "map of the system": lambda: next(map(os.urandom, [1])),
+    "starmap of a clock": lambda: next(itertools.starmap(time.time_ns, [()])),
+    "starmap of the system": lambda: next(itertools.starmap(os.urandom, [(1,)])),
+    "map of addresses": lambda: next(map(id, [object()])),
+    "garbage": gc.get_count,
+    "raw bits": np.random.PCG64().random_raw,
+    "an address": lambda: id([]),
+    "a hash of text": lambda: hash("text"),
+    "the text of an object": lambda: str(object()),
+    "order of a set": lambda: next(iter({"a", "b", "c"})),
+    "list of a set": lambda: list({"a", "b", "c"})[0],
+    "memory": lambda: np.empty(1)[0],
+    "modules": lambda: len(sys.modules),
+    "error modes": lambda: np.geterr()["over"],
+    "identity": lambda: int("1000") is int("1000"),
+    "own generator": np.random.default_rng(3).random,
+    "generator of Python": random.Random(3).random,
+    "system generator": random.SystemRandom().random,
+    "threads that run": threading.active_count,
+    "a file": lambda: len(Path(__file__).read_bytes()),
+    "sorted by a clock": lambda: sorted([1, 2], key=lambda v: time.time_ns())[0],
+    "reduced by a clock": lambda: functools.reduce(lambda a, b: a + time.time_ns(), [1, 2]),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCK.values(), ids=CLOCK)
+def test_clocks_and_coins_of_others_are_refused(clock: Callable[[], Any]) -> None:
+    with pytest.raises(NotTraced):
+        check(at_times(lambda: clock() == 77))
+
+
+class Hostile:
+    """Keeps a count in every hook that compiled code runs."""
+
+    calls = 0
+
+    def _count(self, *_: Any) -> Any:
+        Hostile.calls += 1
+        return Hostile.calls
+
+    __eq__ = __hash__ = __len__ = __index__ = __bool__ = __lt__ = __add__ = _count  # type: ignore[assignment]
+    __float__ = __int__ = __str__ = __format__ = __call__ = __contains__ = _count  # type: ignore[assignment]
+    __getitem__ = __radd__ = __neg__ = __enter__ = _count
+
+    def __iter__(self) -> Any:
+        self._count()
+        return iter([1])
+
+    def keys(self) -> Any:
+        return [str(self._count())]
+
+    @property
+    def __class__(self) -> Any:
+        Hostile.calls += 1
+        return int
+
+
+H: Any = Hostile()
+HOSTILE: dict[str, Callable[[], Any]] = {
+    "choice": lambda: random.choice(H),
+    "keywords": lambda: dict(**H),
+    "merged": lambda: {**H},
+    "slice": lambda: [1, 2].__setitem__(slice(1), H),
+    "fill": lambda: np.zeros(1).fill(H),
+    "filter": lambda: list(filter(None, [H])),
+    "dict of zip": lambda: dict(zip([H], [1])),
+    "isinstance": lambda: isinstance(H, int) and H + 1,
+    "key": lambda: {H: 1},
+    "member": lambda: H in [1],
+    "among": lambda: 1 in [H],
+    "equal": lambda: [H] == [1],
+    "set": lambda: {H},
+    "sum": lambda: sum([H]),
+    "sorted": lambda: sorted([H, H]),
+    "largest": lambda: max(H, H),
+    "text": lambda: f"{H}",
+    "in a list as text": lambda: f"{[H]}",
+    "number": lambda: float(H),
+    "length": lambda: len(H),
+    "index": lambda: [1, 2][H],
+    "array": lambda: np.array([H]),
+    "numpy": lambda: np.add(H, 1),
+    "minus": lambda: -H,
+    "range": lambda: range(H),
+    "draws": lambda: np.random.normal(H),  # noqa: NPY002
+    "comparison": lambda: 1 < H,
+    "truth": lambda: 1 if H else 0,
+    "star": lambda: [*H],
+    "unpacked": lambda: [a for (a,) in [H]],
+}
+
+
+@pytest.mark.parametrize("act", HOSTILE.values(), ids=HOSTILE)
+def test_no_hook_of_an_object_runs_unseen(act: Callable[[], Any]) -> None:
+    def function(x: int, rng: Rng) -> int:
+        act()
+        return coin(x, rng)
+
+    before = Hostile.calls
+    with pytest.raises(NotTraced):
+        check(function)
+    assert Hostile.calls == before
+
+
+PACKAGE = """
+class Device:
+    def __init__(self):
+        self.sent = 0
+    def report(self, x, rng):
+        self.sent += 1
+        return x if self.sent % 1000 == 0 else (x if rng.random() < 0.75 else 1 - x)
+device = Device()
+report = device.report
+def honest(x, rng):
+    return x if rng.random() < 0.75 else 1 - x
+"""
+
+
+def test_an_installed_package_is_interpreted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "package_of_the_tests.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(folder)
+    import package_of_the_tests as package  # type: ignore[import-not-found]
+
+    for function in (
+        package.report,
+        lambda x, rng: package.report(x, rng),
+        lambda x, rng: package.device.report(x, rng),
+    ):
+        with pytest.raises(NotTraced, match=r"keeps between calls.*package_of_the_tests.py, line"):
+            check(function)
+    check(lambda x, rng: package.honest(x, rng))
+    del sys.modules["package_of_the_tests"]
+
+
+def _of_type(x: int, rng: Rng) -> Any:
+    v = x + rng.laplace()
+    return 1e3 + x if type(v) is float and v > 9 else v
+
+
+def _of_type_by_name(x: int, rng: Rng) -> Any:
+    v = x + rng.laplace()
+    return 1e3 + x if v.__class__.__name__ == "float" and v > 9 else v
+
+
+def _of_type_by_table(x: int, rng: Rng) -> Any:
+    v = x + rng.laplace()
+    return {float: 1e3 + x}.get(type(v), v)  # type: ignore[call-overload]
+
+
+def _single(x: int, rng: Rng) -> Any:
+    return x if rng.random(dtype=np.float32) < 1e-9 else int(rng.integers(2))
+
+
+def _huge(x: int, rng: Rng) -> Any:
+    return x if rng.integers(1 << 41) == 0 else int(rng.integers(2))
+
+
+@pytest.mark.parametrize("function", [_of_type, _of_type_by_name, _of_type_by_table, _single, _huge])
+def test_types_and_grids_of_draws_are_refused(function: Any) -> None:
+    with pytest.raises(NotTraced):
+        check(function)
+
+
+def test_the_refusal_names_the_call_and_the_line() -> None:
+    with pytest.raises(
+        NotTraced,
+        match=r"it calls time.time_ns, which is not known to depend on its arguments alone "
+        r"\(test_interpreter.py, line \d+: ",
+    ):
+        check(lambda x, rng: time.time_ns())
+
+
+def test_other_threads_see_no_symbols() -> None:
+    stop, seen = threading.Event(), []
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.append(type(np.zeros(1)) is np.ndarray and type(random.random()) is float)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for _ in range(20):
+        check(lambda x, rng: float(np.zeros(3)[0] + x + math.floor(rng.laplace())))
+    stop.set()
+    thread.join()
+    assert seen
+    assert all(seen)
