@@ -21,6 +21,9 @@ def syntax_of(code: CodeType) -> Callable | None:
     if code not in codes:
         return None
     found = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
+    if code.co_name == "<lambda>":  # the innermost one that holds all of the code
+        inner = [n for n in found if not any(m is not n and m in ast.walk(n) for m in found)]
+        found = inner or found
     return found[0] if found and len({ast.dump(node) for node in found}) == 1 else None
 
 
@@ -53,7 +56,14 @@ def _is_of(node: Callable, code: CodeType) -> bool:
         return node.name == code.co_name
     if code.co_name != "<lambda>":
         return False
-    body = node.body
-    span = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    return span in set(code.co_positions()) and names == [*code.co_varnames[: len(names)]]
+    if names != [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]:
+        return False
+    body = node.body
+    first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    places = [
+        ((line, column), (end, end_column))
+        for line, end, column, end_column in code.co_positions()
+        if column is not None and (line, column) != (end, end_column)
+    ]
+    return bool(places) and all(first <= start and end <= last for start, end in places)  # type: ignore[operator]
