@@ -84,16 +84,14 @@ class Calls(Objects):
             return self.call(function.function, (*function.args, *args), function.kwargs | kwargs)
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
-        if kind is functools._lru_cache_wrapper:
+        if kind is functools._lru_cache_wrapper and id(function) not in known.KNOWN:
             return self.without_draws(function.__wrapped__, args, kwargs)
         special = _SPECIAL.get(id(function))
         if special is not None:
             return special(self, args, kwargs)
         if id(function) in known.LAZY:
             return self._lazily(known.LAZY[id(function)], args, kwargs)
-        if id(function) in known.KNOWN or id(function) in self.draws:
-            return self.call_known(function, args, kwargs, _name(function))
-        if id(function) in known.WRITING:
+        if any(id(function) in table for table in self.tables()):
             return self.call_known(function, args, kwargs, _name(function))
         if kind in _METACLASSES and self.is_python_class(function):
             return self.construct(function, args, kwargs)
@@ -105,6 +103,10 @@ class Calls(Objects):
         if hook is not None:
             return self.call(Bound(self.in_class(kind, "__call__"), function), args, kwargs)
         self.refuse_call(_name(function))
+
+    def tables(self) -> tuple[dict[int, Any], ...]:
+        """The tables of compiled functions."""
+        return known.KNOWN, self.draws, known.WRITING, self.special
 
     def function_of(self, function: types.FunctionType) -> Function:
         """A function that was made outside of the call, with its syntax tree."""
@@ -419,9 +421,7 @@ class Calls(Objects):
 
     def _below(self, kind: Any, part: Any) -> bool:
         if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
-            if kind in known.METHODS or kind is type(None):
-                return issubclass(kind, part)
-            self.refuse(f"isinstance of {kind.__name__} and {part.__name__} is not followed")
+            return issubclass(kind, part)
         if type(part) not in (type, abc.ABCMeta, enum.EnumType):
             self.refuse("isinstance of what is no plain class is not followed")
         return any(base is part for base in kind.__mro__)

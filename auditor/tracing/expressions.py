@@ -18,6 +18,7 @@ from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.calls import Calls
 from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
 from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import _METACLASSES, Bound
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
@@ -50,7 +51,8 @@ _COMPARE: dict[type, tuple[Any, str, str]] = {
     ast.GtE: (operator.ge, "ge", "le"),
 }
 _BUILTINS = vars(builtins)
-_LONGEST_TEXT = 1 << 16
+_IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, Function)
+_OPEN = (Symbol, TracedArray)
 _FAST = (int, float, bool)
 _MANY_BITS = 1 << 13
 
@@ -213,6 +215,9 @@ class Expressions(Calls):
         """One comparison."""
         if isinstance(how, ast.Is | ast.IsNot):
             return self._is(a, b) is isinstance(how, ast.Is)
+        if type(a) in _OPEN or type(b) in _OPEN:
+            self.check_grid(a, follows=isinstance(how, ast.Lt | ast.GtE))
+            self.check_grid(b, follows=isinstance(how, ast.Gt | ast.LtE))
         if isinstance(how, ast.In | ast.NotIn):
             found = self._contains(b, a)
             if isinstance(how, ast.In):
@@ -252,7 +257,7 @@ class Expressions(Calls):
                 return a is b
         if type(a) in _METACLASSES or type(b) in _METACLASSES:
             return a is b
-        if type(a) in (list, dict, set, np.ndarray) or type(b) in (list, dict, set, np.ndarray):
+        if type(a) in _IDENTIFIED or type(b) in _IDENTIFIED:
             return a is b
         self.refuse("it looks at the identity of plain values")
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import linecache
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any, NoReturn
 
@@ -19,10 +21,11 @@ from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, stand_ins
 from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
+from fedrec_auditor.targets.mechanisms.parts import exact_draws
 
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
-_ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, TracedGenerator}
+_ATOMS |= {type(NotImplemented), Fraction, np.finfo, np.iinfo, Symbol, MaskedEntries, TracedGenerator}
 _ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
 _SERIES = (tuple, list, set, frozenset)
 _VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
@@ -30,6 +33,8 @@ _DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_
 _MUTABLE: set[type] = {list, dict, set, bytearray, np.ndarray, TracedArray, *_DIGESTS}
 # What may be asked of a set of text, whose order differs from process to process.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
+_COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
+_COMPARING |= {id(f) for f in (np.greater_equal, np.isclose, operator.contains, operator.eq)}
 _STEPS = 3_000_000
 """Steps of the interpreter for one input, at most, over all its paths."""
 _LONGEST = 1 << 22
@@ -59,6 +64,7 @@ class Gate:
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
         self.draws = stand_ins(rng)
+        self.special = known.special_functions()
         self.made: dict[int, Any] = {}
         self.read: dict[int, tuple[Any, Any]] = {}
         self.steps = 0
@@ -131,7 +137,7 @@ class Gate:
     ) -> Any:
         """Call a function of the table, or a draw; NotTraced for any other."""
         target = self.draws.get(id(function))
-        if target is None and id(function) in known.KNOWN:
+        if target is None and (id(function) in known.KNOWN or id(function) in self.special):
             target = function
         if id(function) in known.WRITING:
             target = target or function
@@ -154,6 +160,9 @@ class Gate:
         seen: dict[int, Any] = {}
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        if id(function) in _COMPARING:
+            for value in args:
+                self.check_grid(value, follows=False)
         if kwargs.get("out") is not None:
             self.may_write(kwargs["out"])
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
@@ -272,6 +281,20 @@ class Gate:
     def decided(self, value: Any) -> Any:
         """A plain value, on which the path decides."""
         return value.plain() if type(value) in (Symbol, TracedArray, MaskedEntries) else value
+
+    def check_grid(self, value: Any, *, follows: bool) -> None:
+        """NotTraced where whole numbers of a huge range, followed as reals, are not so compared.
+
+        ``<`` and ``>=`` of a real number and a whole one are as those of its whole part; nothing
+        else is. But for the auditor's own exact draws, which draw on where numbers tie.
+        """
+        if self.place[0] == exact_draws.__file__:
+            return
+        for symbol in value.objects.flat if type(value) is TracedArray else (value,):
+            for _, piece in symbol.pieces() if type(symbol) is Symbol else ():
+                if isinstance(piece, Line) and piece.variable.source.name == "integers()":
+                    if not (follows and piece.coefficient > 0):
+                        self.refuse("whole numbers of more than 2^40 values are compared")
 
     def kind_of(self, value: Any) -> Any:
         """The type of a value; NotTraced for a draw that is open or real."""

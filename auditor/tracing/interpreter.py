@@ -11,6 +11,7 @@ import ast
 import operator
 import sys
 import types
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,15 @@ _INPLACE = {
 } | {"or": operator.ior, "and": operator.iand}
 
 
+def _yields(node: ast.AST) -> bool:
+    """Whether a yield stands in a statement, but for functions within it."""
+    if isinstance(node, ast.Yield | ast.YieldFrom):
+        return True
+    if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+        return False
+    return any(map(_yields, ast.iter_child_nodes(node)))
+
+
 class _Returned:
     """What a function returns."""
 
@@ -45,7 +55,9 @@ class Interpreter(Expressions):
         """The result of a function whose arguments stand in ``frame``."""
         node = function.node
         if scope_of(node)[3]:
-            self.refuse(f"{function.name} is a generator function, which is not followed")
+            if isinstance(node, ast.Lambda):
+                self.refuse("yield in a lambda is not followed")
+            return Lazy(self._stream(node.body, frame))
         if isinstance(node, ast.Lambda):
             self.place = frame.file, node.body.lineno
             return self.evaluate(node.body, frame)
@@ -212,6 +224,59 @@ class Interpreter(Expressions):
     def skip(self, node: ast.Continue, frame: Frame) -> Any:
         """``continue``."""
         return _CONTINUE
+
+    def _stream(self, statements: list[ast.stmt], frame: Frame) -> Generator[Any, None, Any]:
+        """What the body of a generator function yields; where it goes on afterwards, as ``block``.
+
+        ``yield`` stands as a statement, or as the value of an assignment, in ``if``, ``for``,
+        ``while`` and ``try`` without handlers; elsewhere it is refused.
+        """
+        for statement in statements:
+            self.step()
+            self.place = frame.file, statement.lineno
+            found: Any = None
+            value = getattr(statement, "value", None)
+            if not _yields(statement):
+                found = self.block([statement], frame)
+            elif isinstance(statement, ast.Expr | ast.Assign) and isinstance(value, ast.YieldFrom):
+                yield from self.iterate(self.evaluate(value.value, frame))
+            elif isinstance(statement, ast.Expr | ast.Assign) and isinstance(value, ast.Yield):
+                yield None if value.value is None else self.evaluate(value.value, frame)
+                if isinstance(statement, ast.Assign):
+                    for target in statement.targets:
+                        self.assign(target, None, frame)
+            elif isinstance(statement, ast.If) and not _yields(statement.test):
+                taken = self.truth(self.evaluate(statement.test, frame))
+                found = yield from self._stream(
+                    statement.body if taken else statement.orelse, frame
+                )
+            elif isinstance(statement, ast.For | ast.While) and not statement.orelse:
+                found = yield from self._stream_of_loop(statement, frame)
+            else:
+                self.refuse("a yield is not followed here")
+            if found is not None:
+                return found
+        return None
+
+    def _stream_of_loop(
+        self, node: ast.For | ast.While, frame: Frame
+    ) -> Generator[Any, None, Any]:
+        entries = self.iterate(self.evaluate(node.iter, frame)) if isinstance(node, ast.For) else ()
+        rounds = iter(entries)
+        while True:
+            if isinstance(node, ast.While):
+                if not self.truth(self.evaluate(node.test, frame)):
+                    return None
+            else:
+                entry = next(rounds, _BREAK)
+                if entry is _BREAK:
+                    return None
+                self.assign(node.target, entry, frame)
+            found = yield from self._stream(node.body, frame)
+            if found is _BREAK:
+                return None
+            if found is not None and found is not _CONTINUE:
+                return found
 
     def nothing(self, node: ast.stmt, frame: Frame) -> None:
         """``pass``, and what only says where names belong."""

@@ -11,6 +11,7 @@ import base64
 import binascii
 import builtins
 import cmath
+import fractions
 import hashlib
 import itertools
 import json
@@ -19,10 +20,13 @@ import operator
 import random
 import string
 import struct
+import sys
 import zlib
 from typing import Any
 
 import numpy as np
+
+from fedrec_auditor.targets.mechanisms.parts import rates
 
 _MATH = [f for n, f in vars(math).items() if not n.startswith("_") and callable(f)]
 _CMATH = [f for n, f in vars(cmath).items() if not n.startswith("_") and callable(f)]
@@ -84,9 +88,25 @@ CLASSES |= {
 }
 
 
+# The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
+_OWN = [rates.flip_rate, rates.share_of_noise, rates.at_least, rates.check_rate_epsilon]
+# Numbers of the standard library, which are computed from their operands.
+_NUMBERS = [fractions.Fraction]
+
+
+def special_functions() -> dict[int, Any]:
+    """The compiled element-wise functions of scipy.special, if it is there.
+
+    Without loops over objects, as functions of Python have that were made element-wise.
+    """
+    names = vars(sys.modules.get("scipy.special", math))
+    found = [f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)]
+    return {id(function): function for function in found}
+
+
 def _table() -> dict[int, Any]:
     known = [getattr(builtins, name) for name in _BUILTINS.split()]
-    known += [*_MATH, *_CMATH, *_OPERATOR, *_TEXT, *_DIGESTS]
+    known += [*_MATH, *_CMATH, *_OPERATOR, *_TEXT, *_DIGESTS, *_OWN, *_NUMBERS]
     known += [getattr(np, name) for name in _NUMPY.split() if hasattr(np, name)]
     known += [f for f in vars(np).values() if type(f) is np.ufunc]
     known += [getattr(np.linalg, name) for name in _LINALG.split()]
@@ -132,6 +152,7 @@ METHODS: dict[type, set[str]] = {
     np.finfo: _ARRAY | {"resolution", "precision"}, np.iinfo: _ARRAY,
     np.errstate: set(),
 }  # fmt: skip
+METHODS[fractions.Fraction] = {"numerator", "denominator", "limit_denominator"}
 METHODS |= dict.fromkeys(set(np.sctypeDict.values()), _ARRAY)
 """Attributes of values of exact types: their methods call back nothing of plain values."""
 _CHANGES: dict[type, set[str]] = {

@@ -10,6 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Super:
     value: Any
 
 
-_OURS = {id(kind) for kind in (Symbol, TracedArray, MaskedEntries, TracedGenerator, Lazy, Function)}
+_OURS = {id(kind) for kind in (Fraction, Symbol, TracedArray, MaskedEntries, TracedGenerator, Lazy, Function)}
 _OURS |= {id(kind) for kind in (Bound, NativeMethod, Partial, Super, Thrown)}
 
 
@@ -276,8 +277,11 @@ class Objects(Gate):
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of an object that this call made."""
-        kind = type(value)
-        if not self.is_python_class(kind) or not self.is_own(value):
+        kind = self.kind(value)
+        python = self.is_python_class(kind)
+        if python and name not in vars(kind) and self.instance_names(value).get(name) is new:
+            return  # it is so already
+        if not python or not self.is_own(value):
             self.refuse(
                 f"it changes the attribute {name} of what it did not make: "
                 "it changes what it keeps between calls, on which later answers may depend"

@@ -59,19 +59,11 @@ def _check(function: Any, value: Any, sized: bool, deadline: float, *, eager: bo
             answer = answers.read(answers.Raised(type(thrown.error).__name__))
         except (Exception, SystemExit) as error:  # of the interpreter's own
             interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
-        _check_draws(interpreter, path)
         return answer
 
     for _ in paths(run, deadline=deadline, eager=eager):
         pass
     interpreter.check_read()
-
-
-def _check_draws(interpreter: Interpreter, path: Path) -> None:
-    """NotTraced for whole numbers of a huge range, followed as reals, that were no seed."""
-    for source in path.sources:
-        if source.name == "integers()" and source not in path.used_up:
-            interpreter.refuse("whole numbers of more than 2^40 values are followed as real ones")
 
 
 def _mark(interpreter: Interpreter, value: Any) -> None:
