@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 import ast
+import copy
 import dataclasses
 import enum
 import functools
 import itertools
 import operator
 import types
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,7 +36,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.syntax import syntax_of
 
 _DEEPEST = 60
-_SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray)
+_SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, Function, Bound)
 _CALLABLE += (NativeMethod, Partial, functools.partial, type)
@@ -62,13 +64,14 @@ class Calls(Objects):
         """``function(*args, **kwargs)``."""
         self.step()
         kind = self.kind(function)
+        special = _SPECIAL.get(id(function))
+        if special is not None:
+            return special(self, args, kwargs)
         if kind is Function:
             return self._interpret(function, args, kwargs)
         if kind is types.FunctionType:
             if id(function) in known.KNOWN or id(function) in self.draws:
                 return self.call_known(function, args, kwargs, _name(function))
-            if function is dataclasses.replace:
-                return self._replace(args, kwargs)
             return self._interpret(self.function_of(function), args, kwargs)
         if kind is Bound:
             if function.function is object.__init__:
@@ -86,9 +89,6 @@ class Calls(Objects):
             return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
         if kind is functools._lru_cache_wrapper and id(function) not in known.KNOWN:
             return self.without_draws(function.__wrapped__, args, kwargs)
-        special = _SPECIAL.get(id(function))
-        if special is not None:
-            return special(self, args, kwargs)
         if id(function) in known.LAZY:
             return self._lazily(known.LAZY[id(function)], args, kwargs)
         if any(id(function) in table for table in self.tables()):
@@ -200,7 +200,9 @@ class Calls(Objects):
             self.may_write(value)
         if kind is list and name in ("append", "insert", "extend", "sort", "pop", "clear"):
             return self._of_list(value, name, args, kwargs)
-        if kind is dict and name in ("get", "setdefault", "pop", "items", "values", "keys", "copy"):
+        if kind is deque and name in ("append", "appendleft", "pop", "popleft", "clear"):
+            return self.run(lambda: getattr(value, name)(*args))
+        if kind in (dict, defaultdict) and name in ("get", "setdefault", "pop", "items", "values", "keys", "copy"):
             for key in args[:1]:
                 self.check_key(value, key)
             found = self.run(lambda: getattr(value, name)(*args))
@@ -492,6 +494,45 @@ class Calls(Objects):
         kept = {f.name: self.attribute(value, f.name) for f in self.parts_of(type(value)) or () if f.init}
         return self.call(type(value), (), kept | kwargs)
 
+    def _below_class(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        self._check_kind(args[0], _METACLASSES, "issubclass")
+        return any(self._below(args[0], c) for c in self._classes(args[1]))
+
+    def _copied(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``copy.deepcopy`` of values of the fixed types."""
+        (value,) = args
+        kind = self.kind(value)
+        if kind in (list, dict):
+            self.look(value)
+        if kind is list:
+            return self.own([self._copied((entry,), {}) for entry in value])
+        if kind is tuple:
+            return tuple(self._copied((entry,), {}) for entry in value)
+        if kind is dict:
+            self.check_key(value, None)
+            return self.own({key: self._copied((entry,), {}) for key, entry in value.items()})
+        if kind in (np.ndarray, TracedArray):
+            return self.call(NativeMethod(value, "copy"), (), {})
+        if kind in (int, float, bool, str, bytes, type(None), complex, Symbol, *_SCALARS):
+            return value
+        self.refuse(f"copy of a {kind.__name__} is not followed")
+
+    def _item(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        *places, value = args
+        found = tuple(self.entry(value, place) for place in places)
+        return found if len(found) > 1 else found[0]
+
+    def entry(self, value: Any, index: Any) -> Any:
+        """``value[index]``."""
+        raise NotImplementedError
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        *names, value = args
+        if any(type(name) is not str or "." in name for name in names):
+            self.refuse("attrgetter of several levels is not followed")
+        found = tuple(self.attribute(value, name) for name in names)
+        return found if len(found) > 1 else found[0]
+
     def _callable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return type(args[0]) in _CALLABLE or self.method(args[0], "__call__") is not None
 
@@ -503,7 +544,22 @@ class Calls(Objects):
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, abc.ABCMeta)
 _NAMED += (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _SINGLE = {"random", "standard_normal", "standard_exponential", "standard_gamma"}
+_SCALARS = tuple(set(np.sctypeDict.values()) - {np.void, np.object_})
+
+
+class _Getter:
+    """What an ``itemgetter`` or an ``attrgetter`` calls."""
+
+
+_ITEM, _ATTRIBUTE = _Getter(), _Getter()
 _SPECIAL: dict[int, Any] = {
+    id(_ITEM): Calls._item,
+    id(_ATTRIBUTE): Calls._named,
+    id(operator.itemgetter): lambda self, args, kwargs: Partial(_ITEM, args, {}),
+    id(operator.attrgetter): lambda self, args, kwargs: Partial(_ATTRIBUTE, args, {}),
+    id(issubclass): Calls._below_class,
+    id(copy.deepcopy): Calls._copied,
+    id(dataclasses.replace): Calls._replace,
     id(isinstance): Calls._instance,
     id(type): Calls._kind,
     id(getattr): Calls._getattr,

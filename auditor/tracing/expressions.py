@@ -8,6 +8,7 @@ import enum
 import functools
 import operator
 import types
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -266,7 +267,7 @@ class Expressions(Calls):
         hook = self.method(container, "__contains__")
         if hook is not None:
             return self.truth(hook(value))
-        if kind is dict:
+        if kind in (dict, defaultdict):
             self.check_key(container, value)
             return self.run(lambda: value in container)
         if kind in (list, tuple, set, frozenset, str, bytes, range, np.ndarray, TracedArray):
@@ -288,11 +289,18 @@ class Expressions(Calls):
     def entry(self, value: Any, index: Any) -> Any:
         """``value[index]`` of a value."""
         kind = type(value)
-        if kind in (list, tuple, str, bytes, range):
+        if kind in (list, tuple, str, bytes, range, deque):
             self.look(value)
             self.passes(index, "an index")
             found = self.run(lambda: value[index])
             return self.own(found) if type(found) is list and type(index) is slice else found
+        if kind is defaultdict:
+            self.check_key(value, index)
+            if not self.run(lambda: index in value):
+                self.may_write(value)
+            found = self.run(lambda: value[index])
+            self._adopt(found, {}, "a dict") if id(found) not in self.made else None
+            return found
         if kind is dict:
             self.check_key(value, index)
             return self.run(lambda: value[index])

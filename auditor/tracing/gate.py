@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import math
 import operator
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path as FilePath
@@ -27,10 +28,10 @@ from fedrec_auditor.targets.mechanisms.parts import exact_draws
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
 _ATOMS |= {type(NotImplemented), Fraction, np.finfo, np.iinfo, Symbol, MaskedEntries, TracedGenerator}
 _ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
-_SERIES = (tuple, list, set, frozenset)
+_SERIES = (tuple, list, set, frozenset, deque)
 _VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
 _DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
-_MUTABLE: set[type] = {list, dict, set, bytearray, np.ndarray, TracedArray, *_DIGESTS}
+_MUTABLE: set[type] = {list, dict, set, deque, defaultdict, bytearray, np.ndarray, TracedArray, *_DIGESTS}
 # What may be asked of a set of text, whose order differs from process to process.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
 _COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
@@ -204,7 +205,7 @@ class Gate:
                     if type(entry) is Lazy:
                         self.refuse(f"an iterator stands in what it gives to {name}")
                     self._passed(entry, name, seen, False)
-        elif kind is dict:
+        elif kind in (dict, defaultdict):
             self._check_length(len(value))
             for key, entry in value.items():
                 self._passed(key, name, seen, False)
@@ -263,12 +264,12 @@ class Gate:
                     return
             self.own(root)
             self.own(found)
-        elif kind in (tuple, list, set, frozenset):
+        elif kind in _SERIES:
             if kind is not tuple:
                 self.own(found)
             for entry in found:
                 self._adopt(entry, seen, name)
-        elif kind is dict:
+        elif kind in (dict, defaultdict):
             self.own(found)
             for entry in found.values():
                 self._adopt(entry, seen, name)

@@ -11,6 +11,7 @@ import ast
 import operator
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
@@ -149,7 +150,7 @@ class Interpreter(Expressions):
             entries = list(self.iterate(value))
             self.passes(index, "an index")
             self.run(lambda: operator.setitem(owner, index, entries))
-        elif kind is dict:
+        elif kind in (dict, defaultdict):
             self.check_key(owner, index)
             self.run(lambda: operator.setitem(owner, index, value))
         else:
@@ -379,6 +380,9 @@ class Interpreter(Expressions):
         if not items:
             return self.block(body, frame)
         manager = self.evaluate(items[0].context_expr, frame)
+        if type(manager) is np.errstate:
+            with manager:
+                return self._within(items[1:], body, frame)
         enter, leave = self.method(manager, "__enter__"), self.method(manager, "__exit__")
         if enter is None or leave is None:
             self.refuse(f"with {type(manager).__name__} is not followed")
@@ -478,6 +482,14 @@ class Interpreter(Expressions):
             return len(value) == len(pattern.patterns) and all(
                 self._matches(part, entry, frame)
                 for part, entry in zip(pattern.patterns, value, strict=True)
+            )
+        if isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
+            if type(value) is not dict:
+                return False
+            keys = [self.evaluate(key, frame) for key in pattern.keys]
+            return all(self._contains(value, key) for key in keys) and all(
+                self._matches(part, self.entry(value, key), frame)
+                for key, part in zip(keys, pattern.patterns, strict=True)
             )
         if isinstance(pattern, ast.MatchClass) and not pattern.patterns:
             kind = self.evaluate(pattern.cls, frame)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bisect
 import builtins
 import cmath
 import fractions
 import hashlib
+import heapq
 import itertools
 import json
 import math
@@ -22,6 +24,7 @@ import string
 import struct
 import sys
 import zlib
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -68,7 +71,7 @@ _NUMPY = (
     "compress extract nancumsum format_float_positional array2string array_repr array_str require "
     "ascontiguousarray asfortranarray dtype finfo iinfo issubdtype isreal iscomplex indices "
     "isneginf isposinf fmod logaddexp poly polyval polyfit roots mask_indices diag_indices base_repr "
-    "binary_repr permute_dims concat block matrix_transpose vecdot lexsort fix apply_over_axes"
+    "binary_repr permute_dims concat block matrix_transpose vecdot lexsort fix apply_over_axes errstate"
 )
 _LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
 # Lazily, by the interpreter: their arguments are functions or iterables.
@@ -88,6 +91,10 @@ CLASSES |= {
 }
 
 
+# Orders of values, which compare themselves.
+_ORDERS = [bisect.bisect, bisect.bisect_left, bisect.bisect_right]
+# Containers that are compiled; the factory of a dict is a class of the table.
+_CONTAINERS = [deque, defaultdict]
 # The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
 _OWN = [rates.flip_rate, rates.share_of_noise, rates.at_least, rates.check_rate_epsilon]
 # Numbers of the standard library, which are computed from their operands.
@@ -107,6 +114,7 @@ def special_functions() -> dict[int, Any]:
 def _table() -> dict[int, Any]:
     known = [getattr(builtins, name) for name in _BUILTINS.split()]
     known += [*_MATH, *_CMATH, *_OPERATOR, *_TEXT, *_DIGESTS, *_OWN, *_NUMBERS]
+    known += [*_ORDERS, *_CONTAINERS]
     known += [getattr(np, name) for name in _NUMPY.split() if hasattr(np, name)]
     known += [f for f in vars(np).values() if type(f) is np.ufunc]
     known += [getattr(np.linalg, name) for name in _LINALG.split()]
@@ -120,7 +128,8 @@ KNOWN = _table()
 WRITING = {
     id(f): f
     for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
-              np.random.shuffle, random.shuffle)
+              np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
+              heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Draws, which the path models; as they were at import.
 LEGACY = {n: f for n, f in vars(np.random).items() if n[0].islower() and callable(f)}
@@ -152,6 +161,8 @@ METHODS: dict[type, set[str]] = {
     np.finfo: _ARRAY | {"resolution", "precision"}, np.iinfo: _ARRAY,
     np.errstate: set(),
 }  # fmt: skip
+METHODS[deque] = {n for n in dir(deque) if not n.startswith("_")}
+METHODS[defaultdict] = _DICT
 METHODS[fractions.Fraction] = {"numerator", "denominator", "limit_denominator"}
 METHODS |= dict.fromkeys(set(np.sctypeDict.values()), _ARRAY)
 """Attributes of values of exact types: their methods call back nothing of plain values."""
@@ -165,6 +176,10 @@ _CHANGES: dict[type, set[str]] = {
     type(hashlib.sha256()): {"update"},
     type(hashlib.blake2b()): {"update"},
 }  # fmt: skip
+
+
+_CHANGES[defaultdict] = _CHANGES[dict]
+_CHANGES[deque] = METHODS[deque] - {"copy", "count", "index", "maxlen"}
 
 
 def changes(kind: type, name: str) -> bool:

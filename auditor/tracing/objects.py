@@ -10,8 +10,9 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,8 +24,12 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _MISSING: Any = object()
+_COMPILED = types.WrapperDescriptorType
+_ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
-_METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType)
+_METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
+# Compiled classes under those that are written in Python.
+_ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
 _FUNCTIONS = (types.FunctionType, Function)
 # Constants of modules that are no functions of the process that runs.
@@ -66,6 +71,25 @@ class Super:
 
 _OURS = {id(kind) for kind in (Fraction, Symbol, TracedArray, MaskedEntries, TracedGenerator, Lazy, Function)}
 _OURS |= {id(kind) for kind in (Bound, NativeMethod, Partial, Super, Thrown)}
+
+
+@lru_cache(maxsize=4096)
+def _is_python(kind: type) -> bool:
+    if not any(type(kind) is known_kind for known_kind in _METACLASSES) or kind in _ROOTS:
+        return False
+    if not all(base in _ROOTS or issubclass(base, BaseException) or _is_written(base)
+               for base in kind.__mro__):  # fmt: skip
+        return False
+    return _is_written(kind)
+
+
+def _is_written(kind: type) -> bool:
+    """Whether a class is written in Python: no compiled method of its own stands in it."""
+    compiled = (_COMPILED, types.MethodDescriptorType)
+    heap = bool(kind.__flags__ & 1 << 9)
+    return heap and not any(
+        type(value) in compiled and value.__objclass__ is kind for value in vars(kind).values()
+    )
 
 
 class Objects(Gate):
@@ -170,14 +194,13 @@ class Objects(Gate):
 
     def is_python_class(self, kind: type) -> bool:
         """Whether a class is written in Python, on top of ``object`` or a tuple alone."""
-        plain = any(type(kind) is known_kind for known_kind in _METACLASSES)
-        return plain and bool(kind.__flags__ & 1 << 9) and id(kind) not in _OURS
+        return id(kind) not in _OURS and _is_python(kind)
 
     def _of_object(self, value: Any, name: str) -> Any:
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"it uses .{name} of {kind.__module__}.{kind.__name__}, which is not known")
-        if self.in_class(kind, "__getattribute__") is not object.__getattribute__:
+        if type(self.in_class(kind, "__getattribute__")) is not _COMPILED:
             self.refuse(f"{kind.__name__} has a __getattribute__ of its own")
         found = self.in_class(kind, name)
         if type(found) is property:
@@ -187,6 +210,8 @@ class Objects(Gate):
         if issubclass(kind, enum.Enum):
             if name in ("value", "name"):
                 return self.instance_names(value)[f"_{name}_"]
+        if found is _ARGS:
+            return value.args
         own = self.instance_names(value)
         if name in own:
             self.look(own[name])
@@ -333,12 +358,10 @@ class Objects(Gate):
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         new, begin = self.in_class(kind, "__new__"), self.in_class(kind, "__init__")
         if issubclass(kind, BaseException):
-            if new is BaseException.__new__ or new is Exception.__new__:
-                python = [b for b in kind.__mro__ if begin in vars(b).values()]
-                if python and type(begin) not in _FUNCTIONS:
-                    for value in args:
-                        self.passes(value, kind.__name__)
-                    return self.own(kind(*args))
+            if type(new) is types.BuiltinFunctionType and type(begin) is _COMPILED and not kwargs:
+                for value in args:
+                    self.passes(value, kind.__name__)
+                return self.own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         if issubclass(kind, tuple) and self.in_class(kind, "_fields") is not _MISSING and tuple in kind.__bases__:
             return self._named_tuple(kind, args, kwargs)
