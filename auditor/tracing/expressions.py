@@ -9,21 +9,16 @@ import functools
 import operator
 import types
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.calls import Calls
-from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
-from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import _METACLASSES, Bound
+from fedrec_auditor.auditor.tracing.comparisons import Comparisons
+from fedrec_auditor.auditor.tracing.frames import Frame, Function
+from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.objects import METACLASSES
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
-_BINARY: dict[type, tuple[Any, str]] = {
+BINARY: dict[type, tuple[Any, str]] = {
     ast.Add: (operator.add, "add"),
     ast.Sub: (operator.sub, "sub"),
     ast.Mult: (operator.mul, "mul"),
@@ -43,22 +38,12 @@ _UNARY: dict[type, tuple[Any, str]] = {
     ast.UAdd: (operator.pos, "pos"),
     ast.Invert: (operator.invert, "invert"),
 }
-_COMPARE: dict[type, tuple[Any, str, str]] = {
-    ast.Eq: (operator.eq, "eq", "eq"),
-    ast.NotEq: (operator.ne, "ne", "ne"),
-    ast.Lt: (operator.lt, "lt", "gt"),
-    ast.LtE: (operator.le, "le", "ge"),
-    ast.Gt: (operator.gt, "gt", "lt"),
-    ast.GtE: (operator.ge, "ge", "le"),
-}
 _BUILTINS = vars(builtins)
-_IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, Function)
-_OPEN = (Symbol, TracedArray)
 _FAST = (int, float, bool)
 _MANY_BITS = 1 << 13
 
 
-class Expressions(Calls):
+class Expressions(Comparisons):
     """The value of each kind of expression."""
 
     def evaluate(self, node: ast.expr, frame: Frame) -> Any:
@@ -145,7 +130,7 @@ class Expressions(Calls):
         """``a + b``, and its like."""
         a, b = self.evaluate(node.left, frame), self.evaluate(node.right, frame)
         self.place = frame.file, node.lineno
-        action, name = _BINARY[type(node.op)]
+        action, name = BINARY[type(node.op)]
         return self.binary(action, name, a, b)
 
     def binary(self, action: Any, name: str, a: Any, b: Any) -> Any:
@@ -162,7 +147,7 @@ class Expressions(Calls):
         if name == "mul" and {one, two} & {str, bytes}:
             for many in (v for v in (a, b) if type(v) in (int, bool)):
                 self._check_length(int(many))
-        if name == "or" and one in (*_METACLASSES, types.UnionType):
+        if name == "or" and one in (*METACLASSES, types.UnionType):
             return a | b
         for value, other, method in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
             hook = self.method(value, method)
@@ -211,68 +196,6 @@ class Expressions(Calls):
                 return found
             left = right
         return found
-
-    def compare(self, how: ast.cmpop, a: Any, b: Any) -> Any:
-        """One comparison."""
-        if isinstance(how, ast.Is | ast.IsNot):
-            return self._is(a, b) is isinstance(how, ast.Is)
-        if type(a) in _OPEN or type(b) in _OPEN:
-            self.check_grid(a, follows=isinstance(how, ast.Lt | ast.GtE))
-            self.check_grid(b, follows=isinstance(how, ast.Gt | ast.LtE))
-        if isinstance(how, ast.In | ast.NotIn):
-            found = self._contains(b, a)
-            if isinstance(how, ast.In):
-                return found
-            return self.run(lambda: not found)
-        action, name, mirrored = _COMPARE[type(how)]
-        if type(a) in _FAST and type(b) in _FAST:
-            return action(a, b)
-        for value, other, method in ((a, b, name), (b, a, mirrored)):
-            hook = self.method(value, f"__{method}__")
-            if hook is not None:
-                found = hook(other)
-                if found is not NotImplemented:
-                    return found
-        kinds = (type(a), type(b))
-        if name in ("eq", "ne") and all(k in _METACLASSES for k in kinds):
-            return (a is b) is (name == "eq")
-        own = [self.is_python_class(k) and not issubclass(k, tuple) for k in kinds]
-        if name in ("eq", "ne") and any(own) and self._by_identity(a) and self._by_identity(b):
-            return (a is b) is (name == "eq")
-        return self.through(action, (a, b), {}, name)
-
-    def _by_identity(self, value: Any) -> bool:
-        kind = type(value)
-        if kind in known.METHODS or value is None:
-            return True
-        return self.in_class(kind, "__eq__") is object.__eq__
-
-    def _is(self, a: Any, b: Any) -> bool:
-        """Identity, which of numbers and texts is a matter of chance."""
-        single = (type(None), bool, type(...), type(NotImplemented))
-        for one, other in ((a, b), (b, a)):
-            if type(one) in (Symbol, MaskedEntries) and type(other) is bool:
-                self.refuse("it looks at the identity of a draw")
-            if type(one) in single or (self.is_python_class(type(one)) and type(one) not in (
-                tuple, *known.METHODS)):  # fmt: skip
-                return a is b
-        if type(a) in _METACLASSES or type(b) in _METACLASSES:
-            return a is b
-        if type(a) in _IDENTIFIED or type(b) in _IDENTIFIED:
-            return a is b
-        self.refuse("it looks at the identity of plain values")
-
-    def _contains(self, container: Any, value: Any) -> Any:
-        kind = type(container)
-        hook = self.method(container, "__contains__")
-        if hook is not None:
-            return self.truth(hook(value))
-        if kind in (dict, defaultdict):
-            self.check_key(container, value)
-            return self.run(lambda: value in container)
-        if kind in (list, tuple, set, frozenset, str, bytes, range, np.ndarray, TracedArray):
-            return self.through(operator.contains, (container, value), {}, "in", orderless=True)
-        return any(self.truth(self.compare(ast.Eq(), e, value)) for e in self.iterate(container))
 
     def conditional(self, node: ast.IfExp, frame: Frame) -> Any:
         """``a if condition else b``."""
@@ -379,10 +302,6 @@ class Expressions(Calls):
         self.assign(node.target, value, home)
         return value
 
-    def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
-        """``target = value``; see ``Interpreter``."""
-        raise NotImplementedError
-
     def function_node(self, node: ast.Lambda, frame: Frame) -> Any:
         """``lambda``."""
         return self.made_function(node, frame)
@@ -398,58 +317,6 @@ class Expressions(Calls):
             {a.arg: self.evaluate(part, frame) for a, part in keywords if part is not None},
             frame,
         )
-
-    def _looped(
-        self, node: Any, frame: Frame, element: Callable[[Frame], Any]
-    ) -> Iterator[Any]:
-        """The elements of a comprehension, as they are asked for."""
-        names = set()
-        for part in node.generators:
-            for inner in ast.walk(part.target):
-                if isinstance(inner, ast.Name):
-                    names.add(inner.id)
-        inside = Frame(frame.file, {}, frozenset(names), frame.module, frame, owner="loop")
-        first = self.iterate(self.evaluate(node.generators[0].iter, frame))
-
-        def run(place: int) -> Iterator[Any]:
-            if place == len(node.generators):
-                yield element(inside)
-                return
-            part = node.generators[place]
-            if part.is_async:
-                self.refuse("async is not followed")
-            entries = first if place == 0 else self.iterate(self.evaluate(part.iter, inside))
-            for entry in entries:
-                self.assign(part.target, entry, inside)
-                if all(self.truth(self.evaluate(test, inside)) for test in part.ifs):
-                    yield from run(place + 1)
-
-        return run(0)
-
-    def list_loop(self, node: ast.ListComp, frame: Frame) -> Any:
-        """``[... for ...]``."""
-        loop = self._looped(node, frame, lambda inside: self.evaluate(node.elt, inside))
-        return self.own(list(loop))
-
-    def set_loop(self, node: ast.SetComp, frame: Frame) -> Any:
-        """``{... for ...}``."""
-        loop = self._looped(node, frame, lambda inside: self.evaluate(node.elt, inside))
-        entries = [self.passes(entry, "a set") for entry in loop]
-        return self.own(self.run(lambda: set(entries)))
-
-    def dict_loop(self, node: ast.DictComp, frame: Frame) -> Any:
-        """``{...: ... for ...}``."""
-
-        def pair(inside: Frame) -> Any:
-            key = self.passes(self.evaluate(node.key, inside), "a dict")
-            return key, self.evaluate(node.value, inside)
-
-        pairs = list(self._looped(node, frame, pair))
-        return self.own(self.run(lambda: dict(pairs)))
-
-    def lazy_loop(self, node: ast.GeneratorExp, frame: Frame) -> Any:
-        """``(... for ...)``."""
-        return Lazy(self._looped(node, frame, lambda inside: self.evaluate(node.elt, inside)))
 
 
 _ACTIONS: dict[type, Any] = {
@@ -477,4 +344,3 @@ _ACTIONS: dict[type, Any] = {
     ast.DictComp: Expressions.dict_loop,
     ast.GeneratorExp: Expressions.lazy_loop,
 }
-

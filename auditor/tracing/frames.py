@@ -94,7 +94,7 @@ def scope_of(node: ast.AST) -> tuple[frozenset[str], frozenset[str], frozenset[s
         listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         listed += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
         own |= {a.arg for a in listed}
-    body = node.body if isinstance(node, _SCOPES) else [node]  # type: ignore[attr-defined]
+    body = node.body if isinstance(node, _SCOPES) else [node]
     for part in _own_nodes(body if isinstance(body, list) else [body]):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del):
             own.add(part.id)

@@ -26,16 +26,35 @@ from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
 from fedrec_auditor.targets.mechanisms.parts import exact_draws
 
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
-_ATOMS |= {type(NotImplemented), Fraction, np.finfo, np.iinfo, Symbol, MaskedEntries, TracedGenerator}
+_ATOMS |= {
+    type(NotImplemented),
+    Fraction,
+    np.finfo,
+    np.iinfo,
+    Symbol,
+    MaskedEntries,
+    TracedGenerator,
+}
 _ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
 _SERIES = (tuple, list, set, frozenset, deque)
 _VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
 _DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
-_MUTABLE: set[type] = {list, dict, set, deque, defaultdict, bytearray, np.ndarray, TracedArray, *_DIGESTS}
+_MUTABLE: set[type] = {
+    list,
+    dict,
+    set,
+    deque,
+    defaultdict,
+    bytearray,
+    np.ndarray,
+    TracedArray,
+    *_DIGESTS,
+}
 # What may be asked of a set of text, whose order differs from process to process.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
 _COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
 _COMPARING |= {id(f) for f in (np.greater_equal, np.isclose, operator.contains, operator.eq)}
+_TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _STEPS = 3_000_000
 """Steps of the interpreter for one input, at most, over all its paths."""
 _LONGEST = 1 << 22
@@ -95,7 +114,7 @@ class Gate:
     def kind(self, value: Any) -> Any:
         """The class of a value; NotTraced where classes compare by code of their own."""
         kind = type(value)
-        how = type(kind)
+        how: Any = type(kind)
         if how is not type and (how.__hash__ is not type.__hash__ or how.__eq__ is not type.__eq__):
             self.refuse("it uses a class of a class with an order of its own")
         return kind
@@ -161,6 +180,10 @@ class Gate:
         seen: dict[int, Any] = {}
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        if id(function) in _TEXTS and any(
+            type(value) in (np.ndarray, TracedArray) and value.ndim for value in args
+        ):
+            self.refuse("it writes an array as text, by options that others change")
         if id(function) in _COMPARING:
             for value in args:
                 self.check_grid(value, follows=False)
@@ -218,7 +241,7 @@ class Gate:
         elif not (
             kind is TracedArray
             or kind in (bytearray, *_DIGESTS)
-            or issubclass(kind, np.dtype)
+            or issubclass(type(value), np.dtype)
             or known.CLASSES.get(id(value)) is value
             or (known.CLASSES.get(id(kind)) is kind and issubclass(kind, BaseException))
         ):
@@ -293,9 +316,9 @@ class Gate:
             return
         for symbol in value.objects.flat if type(value) is TracedArray else (value,):
             for _, piece in symbol.pieces() if type(symbol) is Symbol else ():
-                if isinstance(piece, Line) and piece.variable.source.name == "integers()":
-                    if not (follows and piece.coefficient > 0):
-                        self.refuse("whole numbers of more than 2^40 values are compared")
+                huge = isinstance(piece, Line) and piece.variable.source.name == "integers()"
+                if huge and not (follows and piece.coefficient > 0):
+                    self.refuse("whole numbers of more than 2^40 values are compared")
 
     def kind_of(self, value: Any) -> Any:
         """The type of a value; NotTraced for a draw that is open or real."""

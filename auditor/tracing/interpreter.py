@@ -8,36 +8,36 @@ make, and patches nothing.
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import sys
-import types
 from collections import defaultdict
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.expressions import _BINARY, Expressions
+from fedrec_auditor.auditor.tracing.expressions import BINARY
 from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
 from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
-from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.tracing.generator_functions import BREAK, CONTINUE, GeneratorFunctions
 
-_BREAK, _CONTINUE = object(), object()
 _INPLACE = {
     name: getattr(operator, f"i{name}")
-    for name in "add sub mul truediv floordiv mod pow lshift rshift xor matmul".split()
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "lshift",
+        "rshift",
+        "xor",
+        "matmul",
+    ]
 } | {"or": operator.ior, "and": operator.iand}
-
-
-def _yields(node: ast.AST) -> bool:
-    """Whether a yield stands in a statement, but for functions within it."""
-    if isinstance(node, ast.Yield | ast.YieldFrom):
-        return True
-    if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-        return False
-    return any(map(_yields, ast.iter_child_nodes(node)))
 
 
 class _Returned:
@@ -49,7 +49,7 @@ class _Returned:
         self.value = value
 
 
-class Interpreter(Expressions):
+class Interpreter(GeneratorFunctions):
     """Statements, and the functions that they make up."""
 
     def run_body(self, function: Function, frame: Frame) -> Any:
@@ -58,7 +58,7 @@ class Interpreter(Expressions):
         if scope_of(node)[3]:
             if isinstance(node, ast.Lambda):
                 self.refuse("yield in a lambda is not followed")
-            return Lazy(self._stream(node.body, frame))
+            return Lazy(self.stream(node.body, frame))
         if isinstance(node, ast.Lambda):
             self.place = frame.file, node.body.lineno
             return self.evaluate(node.body, frame)
@@ -112,15 +112,6 @@ class Interpreter(Expressions):
         else:
             self.refuse(f"a value for {type(target).__name__} is not followed")
 
-    def _bind_name(self, name: str, value: Any, frame: Frame) -> None:
-        home = frame.home(name)
-        if home is None:
-            self.refuse(
-                f"it changes what it keeps between calls ({name}), on which later answers may "
-                "depend"
-            )
-        home.values[name] = value
-
     def _unpack(self, targets: list[ast.expr], value: Any, frame: Frame) -> None:
         entries = list(self.iterate(value))
         starred = [k for k, t in enumerate(targets) if isinstance(t, ast.Starred)]
@@ -159,7 +150,7 @@ class Interpreter(Expressions):
     def augmented(self, node: ast.AugAssign, frame: Frame) -> None:
         """``a += b``."""
         target = node.target
-        action, name = _BINARY[type(node.op)]
+        action, name = BINARY[type(node.op)]
         if isinstance(target, ast.Name):
             if frame.home(target.id) is None:
                 self._bind_name(target.id, None, frame)
@@ -202,9 +193,9 @@ class Interpreter(Expressions):
         for entry in self.iterate(self.evaluate(node.iter, frame)):
             self.assign(node.target, entry, frame)
             found = self.block(node.body, frame)
-            if found is _BREAK:
+            if found is BREAK:
                 return None
-            if found is not None and found is not _CONTINUE:
+            if found is not None and found is not CONTINUE:
                 return found
         return self.block(node.orelse, frame)
 
@@ -212,105 +203,22 @@ class Interpreter(Expressions):
         """``while``."""
         while self.truth(self.evaluate(node.test, frame)):
             found = self.block(node.body, frame)
-            if found is _BREAK:
+            if found is BREAK:
                 return None
-            if found is not None and found is not _CONTINUE:
+            if found is not None and found is not CONTINUE:
                 return found
         return self.block(node.orelse, frame)
 
     def stop(self, node: ast.Break, frame: Frame) -> Any:
         """``break``."""
-        return _BREAK
+        return BREAK
 
     def skip(self, node: ast.Continue, frame: Frame) -> Any:
         """``continue``."""
-        return _CONTINUE
-
-    def _stream(self, statements: list[ast.stmt], frame: Frame) -> Generator[Any, None, Any]:
-        """What the body of a generator function yields; where it goes on afterwards, as ``block``.
-
-        ``yield`` stands as a statement, or as the value of an assignment, in ``if``, ``for``,
-        ``while`` and ``try`` without handlers; elsewhere it is refused.
-        """
-        for statement in statements:
-            self.step()
-            self.place = frame.file, statement.lineno
-            found: Any = None
-            value = getattr(statement, "value", None)
-            if not _yields(statement):
-                found = self.block([statement], frame)
-            elif isinstance(statement, ast.Expr | ast.Assign) and isinstance(value, ast.YieldFrom):
-                yield from self.iterate(self.evaluate(value.value, frame))
-            elif isinstance(statement, ast.Expr | ast.Assign) and isinstance(value, ast.Yield):
-                yield None if value.value is None else self.evaluate(value.value, frame)
-                if isinstance(statement, ast.Assign):
-                    for target in statement.targets:
-                        self.assign(target, None, frame)
-            elif isinstance(statement, ast.If) and not _yields(statement.test):
-                taken = self.truth(self.evaluate(statement.test, frame))
-                found = yield from self._stream(
-                    statement.body if taken else statement.orelse, frame
-                )
-            elif isinstance(statement, ast.For | ast.While) and not statement.orelse:
-                found = yield from self._stream_of_loop(statement, frame)
-            else:
-                self.refuse("a yield is not followed here")
-            if found is not None:
-                return found
-        return None
-
-    def _stream_of_loop(
-        self, node: ast.For | ast.While, frame: Frame
-    ) -> Generator[Any, None, Any]:
-        entries = self.iterate(self.evaluate(node.iter, frame)) if isinstance(node, ast.For) else ()
-        rounds = iter(entries)
-        while True:
-            if isinstance(node, ast.While):
-                if not self.truth(self.evaluate(node.test, frame)):
-                    return None
-            else:
-                entry = next(rounds, _BREAK)
-                if entry is _BREAK:
-                    return None
-                self.assign(node.target, entry, frame)
-            found = yield from self._stream(node.body, frame)
-            if found is _BREAK:
-                return None
-            if found is not None and found is not _CONTINUE:
-                return found
+        return CONTINUE
 
     def nothing(self, node: ast.stmt, frame: Frame) -> None:
         """``pass``, and what only says where names belong."""
-
-    def define(self, node: ast.FunctionDef, frame: Frame) -> None:
-        """``def``."""
-        made: Any = self.made_function(node, frame)
-        for decorator in reversed(node.decorator_list):
-            made = self.call(self.evaluate(decorator, frame), (made,), {})
-        self._bind_name(node.name, made, frame)
-
-    def define_class(self, node: ast.ClassDef, frame: Frame) -> None:
-        """``class``, without decorators and metaclasses."""
-        bases = tuple(self.evaluate(base, frame) for base in node.bases)
-        plain = all(type(b) is type and self.in_class(b, "__init_subclass__")
-                    is object.__dict__["__init_subclass__"] for b in bases)  # fmt: skip
-        if node.keywords or node.decorator_list or not plain:
-            self.refuse(f"the class {node.name} is made in a way that is not followed")
-        own = scope_of(node)[0]
-        inside = Frame(frame.file, {}, own, frame.module, frame, skipped=True)
-        cell = types.CellType()
-        inside.cells = {"__class__": cell}
-        self.block(node.body, inside)
-        for value in inside.values.values():
-            self._check_member(value)
-        made = type(node.name, bases, dict(inside.values))
-        cell.cell_contents = made
-        self._bind_name(node.name, made, frame)
-
-    def _check_member(self, value: Any) -> None:
-        kind = type(value)
-        if kind is not Function and kind not in known.METHODS and kind not in (Symbol, type(None)):
-            self.refuse(f"a class holds a {kind.__name__}, which is not followed")
 
     def check(self, node: ast.Assert, frame: Frame) -> None:
         """``assert``."""
@@ -398,37 +306,6 @@ class Interpreter(Expressions):
         leave(None, None, None)
         return found
 
-    def take(self, node: ast.Import, frame: Frame) -> None:
-        """``import``, of modules that are there."""
-        for part in node.names:
-            module = self._module(part.name)
-            if part.asname is None:
-                self._bind_name(part.name.partition(".")[0], self._module(
-                    part.name.partition(".")[0]), frame)  # fmt: skip
-            else:
-                self._bind_name(part.asname, module, frame)
-
-    def take_from(self, node: ast.ImportFrom, frame: Frame) -> None:
-        """``from module import name``."""
-        if node.level:
-            package = str(frame.module.get("__package__") or "")
-            parts = package.split(".")
-            parts = parts[: len(parts) - node.level + 1]
-            name = ".".join([*parts, *([node.module] if node.module else [])])
-        else:
-            name = str(node.module)
-        module = self._module(name)
-        for part in node.names:
-            if part.name == "*":
-                self.refuse("import * is not followed")
-            self._bind_name(part.asname or part.name, self.attribute(module, part.name), frame)
-
-    def _module(self, name: str) -> types.ModuleType:
-        module = sys.modules.get(name)
-        if type(module) is not types.ModuleType:
-            self.refuse(f"it imports {name}, which is no plain module that is there")
-        return module
-
     def remove(self, node: ast.Delete, frame: Frame) -> None:
         """``del``."""
         for target in node.targets:
@@ -445,7 +322,7 @@ class Interpreter(Expressions):
                 if type(owner) is dict:
                     self.check_key(owner, index)
                 self.passes(index, "an index")
-                self.run(lambda owner=owner, index=index: operator.delitem(owner, index))
+                self.run(functools.partial(operator.delitem, owner, index))
             else:
                 self.refuse("del of an attribute is not followed")
 
@@ -458,46 +335,6 @@ class Interpreter(Expressions):
             ):
                 return self.block(case.body, frame)
         return None
-
-    def _matches(self, pattern: ast.pattern, value: Any, frame: Frame) -> bool:
-        if isinstance(pattern, ast.MatchValue):
-            return self.truth(self.compare(ast.Eq(), value, self.evaluate(pattern.value, frame)))
-        if isinstance(pattern, ast.MatchSingleton):
-            return bool(self.compare(ast.Is(), value, pattern.value))
-        if isinstance(pattern, ast.MatchOr):
-            return any(self._matches(part, value, frame) for part in pattern.patterns)
-        if isinstance(pattern, ast.MatchAs):
-            if pattern.pattern is not None and not self._matches(pattern.pattern, value, frame):
-                return False
-            if pattern.name is not None:
-                self._bind_name(pattern.name, value, frame)
-            return True
-        if isinstance(pattern, ast.MatchSequence) and not any(
-            isinstance(part, ast.MatchStar) for part in pattern.patterns
-        ):
-            if type(value) not in (list, tuple):
-                if type(value) in (str, bytes, int, float, bool, dict, type(None)):
-                    return False
-                self.refuse(f"match of a {type(value).__name__} is not followed")
-            return len(value) == len(pattern.patterns) and all(
-                self._matches(part, entry, frame)
-                for part, entry in zip(pattern.patterns, value, strict=True)
-            )
-        if isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
-            if type(value) is not dict:
-                return False
-            keys = [self.evaluate(key, frame) for key in pattern.keys]
-            return all(self._contains(value, key) for key in keys) and all(
-                self._matches(part, self.entry(value, key), frame)
-                for key, part in zip(keys, pattern.patterns, strict=True)
-            )
-        if isinstance(pattern, ast.MatchClass) and not pattern.patterns:
-            kind = self.evaluate(pattern.cls, frame)
-            return self._instance((value, kind), {}) and all(
-                self._matches(part, self.attribute(value, name), frame)
-                for name, part in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
-            )
-        self.refuse(f"{type(pattern).__name__} is not followed")
 
 
 _ACTIONS: dict[type, Any] = {
@@ -525,4 +362,3 @@ _ACTIONS: dict[type, Any] = {
     ast.Delete: Interpreter.remove,
     ast.Match: Interpreter.match,
 }
-

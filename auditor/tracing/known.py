@@ -49,29 +49,32 @@ _TEXT = [json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, zl
 _TEXT += [zlib.adler32, binascii.hexlify, binascii.unhexlify, binascii.crc32]
 _TEXT += [base64.b64encode, base64.b64decode, base64.urlsafe_b64encode, string.capwords]
 # Digests of bytes; without a key that is drawn.
-_DIGESTS = [hashlib.md5, hashlib.sha1, hashlib.sha224, hashlib.sha256, hashlib.sha384]
+_DIGESTS: list[Any] = [hashlib.md5, hashlib.sha1, hashlib.sha224, hashlib.sha256, hashlib.sha384]
 _DIGESTS += [hashlib.sha512, hashlib.blake2b, hashlib.blake2s, hashlib.sha3_256]
 # Functions of arrays that make new arrays or views of them, without functions among their arguments
 # and without memory that was not written (``empty``, ``resize`` of ``ndarray``).
 _NUMPY = (
-    "all allclose any append arange argmax argmin argpartition argsort argwhere around array "
-    "array_equal array_split asarray atleast_1d atleast_2d atleast_3d average bincount broadcast_to "
-    "broadcast_arrays broadcast_shapes can_cast clip column_stack concatenate convolve copy "
-    "corrcoef count_nonzero cov cross cumprod cumsum delete diag diagonal diff digitize dot dstack "
-    "ediff1d einsum equal expand_dims eye flatnonzero flip fliplr flipud full full_like gradient "
-    "histogram hsplit hstack identity in1d inner insert interp intersect1d isclose iscomplexobj "
-    "isin isrealobj isscalar ix_ kron linspace logspace max mean median meshgrid min moveaxis "
-    "nan_to_num nanargmax nanargmin nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar "
-    "ndim nonzero ones ones_like outer packbits pad partition percentile prod promote_types ptp "
-    "quantile ravel ravel_multi_index repeat reshape result_type roll rollaxis rot90 round "
-    "searchsorted select setdiff1d setxor1d shape size sort split squeeze stack std sum swapaxes "
-    "take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices trim_zeros "
-    "triu triu_indices union1d unique unpackbits unravel_index unwrap vander var vdot vsplit vstack "
-    "where zeros zeros_like amax amin frombuffer real imag angle real_if_close sinc i0 choose "
-    "compress extract nancumsum format_float_positional array2string array_repr array_str require "
-    "ascontiguousarray asfortranarray dtype finfo iinfo issubdtype isreal iscomplex indices "
-    "isneginf isposinf fmod logaddexp poly polyval polyfit roots mask_indices diag_indices base_repr "
-    "binary_repr permute_dims concat block matrix_transpose vecdot lexsort fix apply_over_axes errstate"
+    "all allclose any append arange argmax argmin argpartition argsort argwhere around "
+    "array array_equal array_split asarray atleast_1d atleast_2d atleast_3d average "
+    "bincount broadcast_to broadcast_arrays broadcast_shapes can_cast clip column_stack "
+    "concatenate convolve copy corrcoef count_nonzero cov cross cumprod cumsum delete "
+    "diag diagonal diff digitize dot dstack ediff1d einsum equal expand_dims eye "
+    "flatnonzero flip fliplr flipud full full_like gradient histogram hsplit hstack "
+    "identity in1d inner insert interp intersect1d isclose iscomplexobj isin isrealobj "
+    "isscalar ix_ kron linspace logspace max mean median meshgrid min moveaxis nan_to_num "
+    "nanargmax nanargmin nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar "
+    "ndim nonzero ones ones_like outer packbits pad partition percentile prod "
+    "promote_types ptp quantile ravel ravel_multi_index repeat reshape result_type roll "
+    "rollaxis rot90 round searchsorted select setdiff1d setxor1d shape size sort split "
+    "squeeze stack std sum swapaxes take take_along_axis tensordot tile trace transpose "
+    "trapezoid tri tril tril_indices trim_zeros triu triu_indices union1d unique "
+    "unpackbits unravel_index unwrap vander var vdot vsplit vstack where zeros zeros_like "
+    "amax amin frombuffer real imag angle real_if_close sinc i0 choose compress extract "
+    "nancumsum format_float_positional require ascontiguousarray asfortranarray dtype "
+    "finfo iinfo issubdtype isreal iscomplex indices isneginf isposinf fmod logaddexp "
+    "poly polyval polyfit roots mask_indices diag_indices base_repr binary_repr "
+    "permute_dims concat block matrix_transpose vecdot lexsort fix apply_over_axes "
+    "errstate"
 )
 _LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
 # Lazily, by the interpreter: their arguments are functions or iterables.
@@ -82,7 +85,21 @@ LAZY = {
               itertools.combinations, itertools.permutations, itertools.accumulate,
               itertools.pairwise, itertools.zip_longest, itertools.takewhile)
 }  # fmt: skip
-_CLASSES = (int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type)
+_CLASSES: tuple[Any, ...] = (
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    object,
+    type,
+)
 _CLASSES += (type(None), np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_)
 _CLASSES += (np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator, bytearray)
 CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
@@ -107,7 +124,9 @@ def special_functions() -> dict[int, Any]:
     Without loops over objects, as functions of Python have that were made element-wise.
     """
     names = vars(sys.modules.get("scipy.special", math))
-    found = [f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)]
+    found = [
+        f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)
+    ]
     return {id(function): function for function in found}
 
 
@@ -134,23 +153,26 @@ WRITING = {
 # Draws, which the path models; as they were at import.
 LEGACY = {n: f for n, f in vars(np.random).items() if n[0].islower() and callable(f)}
 STANDARD = {n: getattr(random, n) for n in dir(random) if n[0].islower()}
-CONSTRUCTORS = {n: getattr(np, n) for n in "array asarray zeros ones full".split()}
-CONSTRUCTORS |= {n: getattr(np, n) for n in "zeros_like ones_like full_like".split()}
-MATH = {n: getattr(math, n) for n in "log log1p floor ceil trunc copysign".split()}
+CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
+CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
+MATH = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
 
 _TEXT_METHODS = {n for n in dir(str) if not n.startswith("_")}
 _NUMBER = {"bit_length", "bit_count", "to_bytes", "as_integer_ratio", "is_integer", "hex"}
 _NUMBER |= {"conjugate", "real", "imag", "numerator", "denominator", "from_bytes", "fromhex"}
-_LIST = set("append extend insert pop remove clear sort reverse index count copy".split())
+_LIST_NAMES = "append extend insert pop remove clear sort reverse index count copy"
+_LIST = set(_LIST_NAMES.split())
 _SET = {n for n in dir(set) if not n.startswith("_")}
 _DICT = {n for n in dir(dict) if not n.startswith("_")}
-_ARRAY = set(
-    "T all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod "
-    "cumsum diagonal dot dtype fill flatten imag item itemsize max mean min nbytes ndim nonzero "
-    "partition prod ptp put ravel real repeat reshape round searchsorted shape size sort squeeze "
-    "std sum swapaxes take tobytes tolist trace transpose var view is_integer as_integer_ratio "
-    "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits".split()
+_ARRAY_NAMES = (
+    "T all any argmax argmin argpartition argsort astype choose clip compress conj "
+    "copy cumprod cumsum diagonal dot dtype fill flatten imag item itemsize max mean "
+    "min nbytes ndim nonzero partition prod ptp put ravel real repeat reshape round "
+    "searchsorted shape size sort squeeze std sum swapaxes take tobytes tolist trace "
+    "transpose var view is_integer as_integer_ratio bit_count conjugate hex kind name "
+    "char type itemsize str eps tiny smallest_normal bits"
 )
+_ARRAY = set(_ARRAY_NAMES.split())
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
 METHODS: dict[type, set[str]] = {
     str: _TEXT_METHODS, bytes: {n for n in dir(bytes) if not n.startswith("_")},

@@ -81,4 +81,4 @@ def _is_of(node: Callable, code: CodeType) -> bool:
         for line, end, column, end_column in code.co_positions()
         if column is not None and (line, column) != (end, end_column)
     ]
-    return bool(places) and all(first <= start and end <= last for start, end in places)  # type: ignore[operator]
+    return bool(places) and all(first <= start and end <= last for start, end in places)

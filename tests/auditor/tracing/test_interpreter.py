@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import array
 import argparse
+import array
 import contextvars
 import ctypes
 import decimal
@@ -256,7 +256,7 @@ def test_code_that_keeps_something_is_refused(count: Callable[[], int]) -> None:
 
 CLOCK: dict[str, Callable[[], Any]] = {
     "partial of a clock": functools.partial(time.perf_counter_ns),
-    "map of a clock": lambda: next(map(lambda f: f(), [time.time_ns])),
+    "map of a clock": lambda: next(map(lambda f: f(), [time.time_ns])),  # noqa: C417
     "map of the system": lambda: next(map(os.urandom, [1])),
     "starmap of a clock": lambda: next(itertools.starmap(time.time_ns, [()])),
     "starmap of the system": lambda: next(itertools.starmap(os.urandom, [(1,)])),
@@ -267,7 +267,7 @@ CLOCK: dict[str, Callable[[], Any]] = {
     "a hash of text": lambda: hash("text"),
     "the text of an object": lambda: str(object()),
     "order of a set": lambda: next(iter({"a", "b", "c"})),
-    "list of a set": lambda: list({"a", "b", "c"})[0],
+    "list of a set": lambda: [*{"a", "b", "c"}][0],  # noqa: RUF015
     "memory": lambda: np.empty(1)[0],
     "modules": lambda: len(sys.modules),
     "error modes": lambda: np.geterr()["over"],
@@ -322,7 +322,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "slice": lambda: [1, 2].__setitem__(slice(1), H),
     "fill": lambda: np.zeros(1).fill(H),
     "filter": lambda: list(filter(None, [H])),
-    "dict of zip": lambda: dict(zip([H], [1])),
+    "dict of zip": lambda: dict(zip([H], [1], strict=True)),
     "isinstance": lambda: isinstance(H, int) and H + 1,
     "key": lambda: {H: 1},
     "member": lambda: H in [1],
@@ -342,7 +342,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "minus": lambda: -H,
     "range": lambda: range(H),
     "draws": lambda: np.random.normal(H),  # noqa: NPY002
-    "comparison": lambda: 1 < H,
+    "comparison": lambda: 1 < H,  # noqa: SIM300
     "truth": lambda: 1 if H else 0,
     "star": lambda: [*H],
     "unpacked": lambda: [a for (a,) in [H]],
@@ -418,7 +418,9 @@ def _huge(x: int, rng: Rng) -> Any:
     return x if rng.integers(1 << 41) == 0 else int(rng.integers(2))
 
 
-@pytest.mark.parametrize("function", [_of_type, _of_type_by_name, _of_type_by_table, _single, _huge])
+@pytest.mark.parametrize(
+    "function", [_of_type, _of_type_by_name, _of_type_by_table, _single, _huge]
+)
 def test_types_and_grids_of_draws_are_refused(function: Any) -> None:
     with pytest.raises(NotTraced):
         check(function)
