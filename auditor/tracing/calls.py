@@ -251,7 +251,7 @@ class Calls(Builtins):
             return self.iterate(value.plain())
         if kind in (np.ndarray, TracedArray):
             self.passes(value, "a loop")
-            rows = self.run(lambda: [value[k] for k in range(len(value))])
+            rows: list[Any] = self.run(lambda: [value[k] for k in range(len(value))])
             return iter(rows)
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])

@@ -138,7 +138,7 @@ class Objects(Gate):
                 self.look(vars(value)[name])
                 return vars(value)[name]
             raise Thrown(AttributeError(f"'function' object has no attribute '{name}'"))
-        if known.CLASSES.get(id(kind)) is kind and issubclass(kind, BaseException):
+        if id(kind) in known.CLASSES and issubclass(type(value), BaseException):
             if name == "args":
                 return value.args
             self.refuse(f"it uses .{name} of an exception")

@@ -1,14 +1,20 @@
 """The syntax tree of a function, found by the positions of its code object."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import functools
 import linecache
+import operator
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
+_FUTURE = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 Callable = ast.FunctionDef | ast.Lambda
 
 
@@ -18,7 +24,7 @@ def syntax_of(code: CodeType) -> Callable | None:
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
         return None
-    nodes, codes = _parsed(code.co_filename, source)
+    nodes, codes = _parsed(code.co_filename, source, code.co_flags & _FUTURE)
     if code not in codes:
         return None
     found = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
@@ -43,11 +49,13 @@ def _generated(code: CodeType) -> str:
 
 
 @lru_cache(maxsize=256)
-def _parsed(name: str, source: str) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
+def _parsed(
+    name: str, source: str, future: int
+) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
     """The functions of a file by their first lines, and all code objects that it compiles to."""
     try:
         tree = ast.parse(source, name)
-        whole = compile(tree, name, "exec", dont_inherit=True, optimize=sys.flags.optimize)
+        whole = compile(tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize)
     except (SyntaxError, ValueError):
         return {}, frozenset()
     nodes: dict[int, list[Callable]] = {}

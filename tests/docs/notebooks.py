@@ -6,6 +6,7 @@ import ast
 import contextlib
 import io
 import json
+import linecache
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]
         tree.body[-1] = ending
     names["_"] = None
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(tree, "a cell", "exec"), names)
+        name = f"cell {count}"
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        exec(compile(tree, name, "exec"), names)
     value = names["_"]
     shown: list[dict[str, Any]] = []
     if out.getvalue():

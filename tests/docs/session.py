@@ -7,6 +7,7 @@ import doctest
 import importlib.util
 import io
 import json
+import linecache
 import os
 import re
 import shlex
@@ -94,6 +95,8 @@ class Session:
 
     def _python(self, block: Block) -> None:
         with contextlib.redirect_stdout(io.StringIO()) as out:
+            lines = block.text.splitlines(keepends=True)
+            linecache.cache[str(block)] = len(block.text), None, lines, str(block)
             exec(compile(block.text, str(block), "exec"), self.module.__dict__)
         self.printed = out.getvalue()
 
