@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.construction import Construction
 from fedrec_auditor.auditor.tracing.frames import Frame, Function
@@ -72,11 +73,11 @@ class Builtins(Construction):
                 if self.truth(entry if args[0] is None else self.call(args[0], (entry,), {}))
             )
         elif name == "zip":
-            strict = bool(kwargs.get("strict", False))
+            strict = self.truth(kwargs.get("strict", False))
             values = zip(*[self.iterate(a) for a in args], strict=strict)  # type: ignore[assignment]
         elif name == "enumerate":
             start = kwargs.get("start", args[1] if len(args) > 1 else 0)
-            values = enumerate(self.iterate(args[0]), start)  # type: ignore[assignment]
+            values = enumerate(self.iterate(args[0]), self.passes(start, name))  # type: ignore[assignment]
         elif name == "reversed":
             if type(args[0]) in (np.ndarray, TracedArray):
                 values = reversed(list(self.iterate(args[0])))  # type: ignore[assignment]
@@ -92,7 +93,10 @@ class Builtins(Construction):
             many = {"product": len(args), "zip_longest": len(args), "repeat": 0, "count": 0}
             first = many.get(name, 1)
             given = [Lazy(self.iterate(a)).values for a in args[:first]]
-            rest = [self.decided(a) if name != "repeat" else a for a in args[first:]]
+            plain = args[first + (name == "repeat") :]
+            rest = [*args[first:][: name == "repeat"], *(self.decided(a) for a in plain)]
+            for value in (*plain, *kwargs.values()):
+                self.passes(value, name)
             values = self.run(lambda: getattr(itertools, name)(*given, *rest, **kwargs))
         elif name == "accumulate":
             values = self._accumulated(*args, **kwargs)  # type: ignore[assignment]
@@ -130,7 +134,7 @@ class Builtins(Construction):
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``sorted``, the keys by the interpreter."""
         value, key = args[0], kwargs.get("key")
-        reverse = bool(kwargs.get("reverse", False))
+        reverse = self.truth(kwargs.get("reverse", False))
         if key is None:
             if type(value) not in (set, frozenset):
                 value = list(self.iterate(value))
@@ -170,7 +174,10 @@ class Builtins(Construction):
 
     def _below(self, kind: Any, part: Any) -> bool:
         if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
-            return issubclass(kind, part)
+            known_kind = known.ABSTRACT.get((id(kind), id(part)))
+            if known_kind is None and part.__module__ != "numbers":
+                self.refuse(f"isinstance of {kind.__name__} and {part.__name__} is not followed")
+            return bool(known_kind)
         if type(part) not in (type, abc.ABCMeta, enum.EnumType):
             self.refuse("isinstance of what is no plain class is not followed")
         return any(base is part for base in kind.__mro__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import builtins
 import enum
 import functools
 import types
@@ -16,7 +17,7 @@ from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.builtin_calls import SEQUENCES, SPECIAL, VIEWS, Builtins
 from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
-from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import DIGESTS, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
@@ -91,6 +92,8 @@ class Calls(Builtins):
     def function_of(self, function: types.FunctionType) -> Function:
         """A function that was made outside of the call, with its syntax tree."""
         code = function.__code__
+        if getattr(function, "__builtins__", None) is not vars(builtins):
+            self.refuse(f"{_name(function)} has built-in functions of its own")
         node = syntax_of(code)
         if node is None:
             self.refuse(f"it calls {_name(function)}, whose source is not found")
@@ -182,6 +185,8 @@ class Calls(Builtins):
             self.may_write(value)
         if kind is list and name in ("append", "insert", "extend", "sort", "pop", "clear"):
             return self._of_list(value, name, args, kwargs)
+        if kind in DIGESTS:
+            return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind is deque and name in ("append", "appendleft", "pop", "popleft", "clear"):
             return self.run(lambda: getattr(value, name)(*args))
         if kind in (dict, defaultdict) and name in (
@@ -218,6 +223,8 @@ class Calls(Builtins):
         if name == "append" and len(args) == 1:
             value.append(args[0])
             return None
+        for value_given in args[:1]:
+            self.passes(value_given, f"list.{name}")
         rest = [self.decided(a) if type(a) is Symbol and k == 0 else a for k, a in enumerate(args)]
         return self.run(lambda: getattr(value, name)(*rest))
 
@@ -254,9 +261,11 @@ class Calls(Builtins):
             rows: list[Any] = self.run(lambda: [value[k] for k in range(len(value))])
             return iter(rows)
         if kind is enum.EnumType:
-            return iter([value._member_map_[name] for name in value._member_names_])
+            members: list[Any] = [value._member_map_[name] for name in value._member_names_]
+            return iter(members)
         if issubclass(kind, tuple) and self.in_class(kind, "__iter__") is tuple.__iter__:
-            return tuple.__iter__(value)
+            entries: Iterator[Any] = tuple.__iter__(value)
+            return entries
         hook = self.method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())

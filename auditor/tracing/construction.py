@@ -10,6 +10,7 @@ from typing import Any
 from fedrec_auditor.auditor.tracing.gate import Thrown
 from fedrec_auditor.auditor.tracing.objects import (
     COMPILED,
+    METACLASSES,
     MISSING,
     Objects,
 )
@@ -54,11 +55,15 @@ class Construction(Objects):
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A value that is kept from the first call on, and so must not depend on draws."""
         before = len(self.rng.path.sources)
+        made = dict(self.made)
+        for value in (*args, *kwargs.values()):
+            if type(value) not in METACLASSES and not self.is_python_class(type(value)):
+                self.passes(value, "a cache")
         found = self.call(function, args, kwargs)
         if len(self.rng.path.sources) != before:
             self.refuse("a cache keeps what was drawn for later calls")
-        if type(found) in (list, dict, set, bytearray):
-            self.made.pop(id(found), None)
+        self.kept.append(found)
+        self.made = made
         return found
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -219,10 +219,12 @@ class Expressions(Comparisons):
             return self.own(found) if type(found) is list and type(index) is slice else found
         if kind is defaultdict:
             self.check_key(value, index)
-            if not self.run(lambda: index in value):
+            missing = not self.run(lambda: index in value)
+            if missing:
                 self.may_write(value)
             found = self.run(lambda: value[index])
-            self._adopt(found, {}, "a dict") if id(found) not in self.made else None
+            if missing:
+                self._adopt(found, {}, "a dict")
             return found
         if kind is dict:
             self.check_key(value, index)

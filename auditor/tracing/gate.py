@@ -33,12 +33,11 @@ _ATOMS |= {
     np.iinfo,
     Symbol,
     MaskedEntries,
-    TracedGenerator,
 }
 _ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
 _SERIES = (tuple, list, set, frozenset, deque)
 _VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
-_DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
+DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
 _MUTABLE: set[type] = {
     list,
     dict,
@@ -48,15 +47,37 @@ _MUTABLE: set[type] = {
     bytearray,
     np.ndarray,
     TracedArray,
-    *_DIGESTS,
+    *DIGESTS,
 }
 # What may be asked of a set of text, whose order differs from process to process.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
+_ORDERLESS |= {id(getattr(operator, name)) for name in ("or_", "and_", "sub", "xor", "contains")}
+_ORDERLESS |= {id(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 _COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
 _COMPARING |= {id(f) for f in (np.greater_equal, np.isclose, operator.contains, operator.eq)}
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _STEPS = 3_000_000
 """Steps of the interpreter for one input, at most, over all its paths."""
+_CONSUMING = {
+    "str.join",
+    "set",
+    "frozenset",
+    "dict",
+    "math.fsum",
+    "math.prod",
+    "bytes",
+    "bytearray",
+    "set.union",
+    "set.update",
+    "set.difference",
+    "set.intersection",
+    "dict.update",
+    "collections.deque",
+    "sorted",
+    "min",
+    "max",
+}
+"""Functions that take an iterator to its end, and do nothing else with it."""
 _LONGEST = 1 << 22
 """Entries of one container or array, at most."""
 
@@ -164,7 +185,24 @@ class Gate:
             self.may_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
+        if function is known.LEGACY.get("default_rng") and args and args[0] is self.rng:
+            return self.rng
+        if function is known.CONSTRUCTORS["asarray"]:
+            return self._as_array(target, args, kwargs, name)
         return self.through(target, args, kwargs, name, orderless=id(function) in _ORDERLESS)
+
+    def _as_array(
+        self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+    ) -> Any:
+        """``numpy.asarray``, which may give the array itself: it is as much the call's own."""
+        found = self.through(target, args, kwargs, name)
+        given = args[0] if args else None
+        if type(given) in (np.ndarray, TracedArray) and not self.is_own(given):
+            root = found
+            while type(root) in (np.ndarray, TracedArray):
+                self.made.pop(id(root), None)
+                root = root.base
+        return found
 
     def through(
         self,
@@ -178,15 +216,20 @@ class Gate:
         """The gate itself: compiled code is called here, and nowhere else."""
         self.step()
         seen: dict[int, Any] = {}
+        orderless = orderless or id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
         if id(function) in _TEXTS and any(
-            type(value) in (np.ndarray, TracedArray) and value.ndim for value in args
+            (type(value) in (np.ndarray, TracedArray) and value.ndim)
+            or type(value) is MaskedEntries
+            for value in args
         ):
             self.refuse("it writes an array as text, by options that others change")
         if id(function) in _COMPARING:
             for value in args:
                 self.check_grid(value, follows=False)
+        if kwargs.get("copy") is False or kwargs.get("overwrite_input"):
+            self.refuse(f"{name} may write into its arguments")
         if kwargs.get("out") is not None:
             self.may_write(kwargs["out"])
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
@@ -202,6 +245,8 @@ class Gate:
                 return action()
         except (Thrown, NotTraced, LeftOut):
             raise
+        except (RecursionError, MemoryError) as error:
+            self.refuse(f"it ends in a {type(error).__name__}")
         except (Exception, SystemExit) as error:
             raise Thrown(error) from None
 
@@ -214,6 +259,8 @@ class Gate:
         if kind in _ATOMS:
             return value
         if kind is Lazy:
+            if name not in _CONSUMING:
+                self.refuse(f"{name} gets an iterator, which has an address")
             return (self._passed(entry, name, seen, False) for entry in value.values)
         if id(value) in seen:
             return value
@@ -240,7 +287,7 @@ class Gate:
                 self._passed(entry, name, seen, False)
         elif not (
             kind is TracedArray
-            or kind in (bytearray, *_DIGESTS)
+            or kind is bytearray
             or issubclass(type(value), np.dtype)
             or known.CLASSES.get(id(value)) is value
             or (id(kind) in known.CLASSES and issubclass(type(value), BaseException))
@@ -345,7 +392,7 @@ def _content(value: Any) -> Any:
     """What a container holds: values of plain entries, identities of others."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
-    if type(value) in _DIGESTS:
+    if type(value) in DIGESTS:
         return value.hexdigest()
     if isinstance(value, bytearray):
         return bytes(value)

@@ -7,22 +7,26 @@ fixed types that the gate lets through. Reasons stand at the groups.
 
 from __future__ import annotations
 
+import abc
 import base64
 import binascii
 import bisect
 import builtins
 import cmath
+import collections.abc
 import fractions
 import hashlib
 import heapq
 import itertools
 import json
 import math
+import numbers
 import operator
 import random
 import string
 import struct
 import sys
+import types
 import zlib
 from collections import defaultdict, deque
 from typing import Any
@@ -151,8 +155,16 @@ WRITING = {
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Draws, which the path models; as they were at import.
-LEGACY = {n: f for n, f in vars(np.random).items() if n[0].islower() and callable(f)}
-STANDARD = {n: getattr(random, n) for n in dir(random) if n[0].islower()}
+LEGACY = {
+    name: f
+    for name, f in vars(np.random).items()
+    if name[0].islower() and callable(f) and type(f) is not types.FunctionType
+}
+STANDARD = {
+    name: f
+    for name, f in vars(random).items()
+    if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
+}
 CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
 CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
 MATH = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
@@ -202,6 +214,15 @@ _CHANGES: dict[type, set[str]] = {
 
 _CHANGES[defaultdict] = _CHANGES[dict]
 _CHANGES[deque] = METHODS[deque] - {"copy", "count", "index", "maxlen"}
+
+
+_ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]
+ABSTRACT = {
+    (id(kind), id(part)): issubclass(kind, part)
+    for kind in (*METHODS, type(None), types.FunctionType)
+    for part in _ABCS
+}
+"""Whether the exact types are numbers, sequences and so on."""
 
 
 def changes(kind: type, name: str) -> bool:

@@ -97,6 +97,10 @@ def _is_written(kind: type) -> bool:
 class Objects(Gate):
     """Attributes, and objects of classes that are written in Python."""
 
+    def __init__(self, rng: TracedGenerator) -> None:
+        super().__init__(rng)
+        self.kept: list[Any] = []
+
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call anything; see ``Calls``."""
         raise NotImplementedError

@@ -64,7 +64,20 @@ def _parsed(
             decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
             first = min([node.lineno, *(d.lineno for d in decorators)])
             nodes.setdefault(first, []).append(node)
-    return nodes, frozenset(_within(whole))
+    return nodes, frozenset([*_within(whole), *_within(_as_pytest(source, name, future) or whole)])
+
+
+def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
+    """The same file as pytest compiles it, which writes other code for ``assert``."""
+    rewriting = sys.modules.get("_pytest.assertion.rewrite")
+    if rewriting is None or "assert" not in source:
+        return None
+    tree = ast.parse(source, name)
+    rewriting.rewrite_asserts(tree, source.encode(), name, None)
+    found: CodeType = compile(
+        tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize
+    )
+    return found
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:

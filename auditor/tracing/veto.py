@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fedrec_auditor.auditor.tracing import answers
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.gate import Thrown
@@ -51,7 +53,9 @@ def _check(function: Any, value: Any, sized: bool, deadline: float, *, eager: bo
         rng.path, NotTraced.last = path, None
         interpreter.begin()
         try:
-            answer = answers.read(randomizer(value, rng, lazy=not eager))
+            given = randomizer(value, rng, lazy=not eager)
+            _check_answer(interpreter, given)
+            answer = answers.read(given)
         except Thrown as thrown:
             if not eager or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 name = type(thrown.error).__name__
@@ -59,11 +63,28 @@ def _check(function: Any, value: Any, sized: bool, deadline: float, *, eager: bo
             answer = answers.read(answers.Raised(type(thrown.error).__name__))
         except (Exception, SystemExit) as error:  # of the interpreter's own
             interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
+        interpreter.check_read()
         return answer
 
     for _ in paths(run, deadline=deadline, eager=eager):
         pass
-    interpreter.check_read()
+
+
+def _check_answer(interpreter: Interpreter, answer: Any) -> None:
+    """NotTraced for an answer of which code would run as it is read."""
+    kind = interpreter.kind(answer)
+    if kind in (list, tuple) or (issubclass(kind, tuple) and interpreter.is_python_class(kind)):
+        for entry in tuple.__iter__(answer) if kind is not list else answer:
+            _check_answer(interpreter, entry)
+    elif kind is dict:
+        for key, entry in answer.items():
+            interpreter.passes(key, "the answer")
+            _check_answer(interpreter, entry)
+    elif kind in (set, frozenset):
+        for entry in answer:
+            interpreter.passes(entry, "the answer")
+    else:
+        interpreter.passes(answer, "the answer")
 
 
 def _mark(interpreter: Interpreter, value: Any) -> None:
@@ -72,7 +93,7 @@ def _mark(interpreter: Interpreter, value: Any) -> None:
         interpreter.own(value)
         for entry in value.values() if type(value) is dict else value:
             _mark(interpreter, entry)
-    elif type(value) not in (int, float, str, bool, type(None)):
+    elif type(value) in (np.ndarray, TracedArray):
         interpreter.own(value)
         if type(value) is TracedArray and value.base is not None:
             interpreter.own(value.base)
