@@ -185,7 +185,9 @@ class Calls(Builtins):
             self.may_write(value)
         if kind is list and name in ("append", "insert", "extend", "sort", "pop", "clear"):
             return self._of_list(value, name, args, kwargs)
-        if kind in DIGESTS:
+        if kind in DIGESTS or kind in (np.random.Generator, np.ufunc):
+            if name == "shuffle":
+                self.may_write(args[0] if args else kwargs.get("x"))
             return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind is deque and name in ("append", "appendleft", "pop", "popleft", "clear"):
             return self.run(lambda: getattr(value, name)(*args))

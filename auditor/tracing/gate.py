@@ -78,6 +78,7 @@ _CONSUMING = {
     "max",
 }
 """Functions that take an iterator to its end, and do nothing else with it."""
+_STANDS_FOR: dict[type, type] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _LONGEST = 1 << 22
 """Entries of one container or array, at most."""
 
@@ -108,6 +109,7 @@ class Gate:
         self.special = known.special_functions()
         self.made: dict[int, Any] = {}
         self.read: dict[int, tuple[Any, Any]] = {}
+        self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self.steps = 0
         self.place: tuple[str, int] = "", 0
 
@@ -167,8 +169,16 @@ class Gate:
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
+    def note(self, names: dict[str, Any], name: str) -> None:
+        """Note what stands under a name outside of the call."""
+        self.named.setdefault((id(names), name), (names, names[name]))
+        self.look(names[name])
+
     def check_read(self) -> None:
         """NotTraced where something that was read has another content now."""
+        for (_, name), (names, value) in self.named.items():
+            if names.get(name) is not value:
+                self.refuse(f"{name}, which it reads from outside of the call, changes")
         for value, before in self.read.values():
             if _content(value) != before:
                 self.refuse("what it reads from outside of the call changes")
@@ -228,7 +238,7 @@ class Gate:
         if id(function) in _COMPARING:
             for value in args:
                 self.check_grid(value, follows=False)
-        if kwargs.get("copy") is False or kwargs.get("overwrite_input"):
+        if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"{name} may write into its arguments")
         if kwargs.get("out") is not None:
             self.may_write(kwargs["out"])
@@ -343,7 +353,7 @@ class Gate:
             self.own(found)
             for entry in found.values():
                 self._adopt(entry, seen, name)
-        elif kind in _MUTABLE:
+        elif kind in _MUTABLE or kind is np.random.Generator:
             self.own(found)
         elif isinstance(found, tuple) and kind.__module__.startswith("numpy"):
             for entry in found:
@@ -376,7 +386,7 @@ class Gate:
             if not isinstance(kind, type):
                 self.refuse("it looks at the type of a draw")
             return kind
-        return np.ndarray if type(value) is TracedArray else type(value)
+        return _STANDS_FOR.get(type(value)) or type(value)
 
 
 def _real_kind(value: Any) -> Any:

@@ -42,11 +42,12 @@ _BUILTINS = (
     "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod float format "
     "frozenset hex int len list max min oct ord pow range repr round set slice sorted str sum tuple"
 )
+_UNKNOWN = {"attrgetter", "methodcaller", "itemgetter", "call", "length_hint"}
+_UNKNOWN |= {"setitem", "delitem"}
 _OPERATOR = [
     getattr(operator, name)
     for name in operator.__all__
-    if name not in ("attrgetter", "methodcaller", "itemgetter", "call", "length_hint")
-    and not name.startswith("i")
+    if name not in _UNKNOWN and not name.startswith("i")
 ] + [operator.invert, operator.index, operator.indexOf, operator.is_, operator.is_not]
 # Text and bytes in, text and bytes out. json calls back for objects of other types alone.
 _TEXT = [json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, zlib.crc32]

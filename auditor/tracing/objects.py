@@ -124,6 +124,14 @@ class Objects(Gate):
             if name in _DRAWS:
                 return NativeMethod(value, name)
             self.refuse(f"Generator.{name} is not modelled")
+        if kind is np.random.Generator and self.is_own(value) and name in _DRAWS:
+            return NativeMethod(value, name)
+        if (
+            kind is np.ufunc
+            and name in ("reduce", "accumulate", "outer")
+            and (id(value) in known.KNOWN or id(value) in self.special)
+        ):
+            return NativeMethod(value, name)
         allowed = known.METHODS.get(np.ndarray if kind is TracedArray else kind)
         if allowed is None and issubclass(type(value), np.dtype):
             allowed = known.METHODS[np.ndarray]
@@ -166,7 +174,7 @@ class Objects(Gate):
         root = str(names.get("__name__")).partition(".")[0]
         if kind in (list, dict, set) and root in sys.stdlib_module_names and root != "__main__":
             self.refuse(f"it reads {names.get('__name__')}.{name}, which others change")
-        self.look(value)
+        self.note(names, name)
         return value
 
     def _of_plain(self, value: Any, name: str, allowed: set[str]) -> Any:
@@ -217,7 +225,9 @@ class Objects(Gate):
             return value.args
         own = self.instance_names(value)
         if name in own:
-            self.look(own[name])
+            if self.is_own(value):
+                return own[name]
+            self.note(own, name)
             return own[name]
         if found is MISSING:
             hook = self.in_class(kind, "__getattr__")

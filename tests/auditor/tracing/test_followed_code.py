@@ -13,6 +13,7 @@ import json
 import math
 import operator
 import random
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -322,6 +323,9 @@ FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
     "shuffle": lambda x, rng: (values := [x, 1 - x], random.shuffle(values))[0][0],
     "scipy": lambda x, rng: stats.laplace.rvs(loc=x, scale=1, random_state=rng),
     "scipy of whole numbers": lambda x, rng: x ^ int(stats.bernoulli.rvs(0.3, random_state=rng)),
+    "seeded": lambda x, rng: coin(x, rng) + np.random.default_rng(x).integers(2),
+    "reduction": lambda x, rng: coin(int(np.add.reduce(np.array([x, 0]))), rng),
+    "kind of generator": lambda x, rng: coin(x, rng if type(rng) is np.random.Generator else None),
     "lambda": lambda x, rng: (lambda a, /, b=2, *c, d=3, **e: coin(a, rng) + b + d)(x),
 }
 
@@ -360,7 +364,36 @@ def by_cached_array() -> Any:
     return kept_array()[0]
 
 
-@pytest.mark.parametrize("count", [through_asarray, by_place, by_default_dict, by_cached_array])
+def by_operator() -> Any:
+    operator.setitem(KEPT, 0, KEPT[0] + 1)
+    return KEPT[0]
+
+
+def test_what_another_thread_changes_is_seen() -> None:
+    state = Value(0)
+
+    def function(x: int, rng: Rng) -> int:
+        return x if state.value % 1000 == 999 else coin(x, rng)
+
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            state.value += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        with pytest.raises(NotTraced, match="changes"):
+            check(lambda x, rng: [function(x, rng) for _ in range(5)])
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "count", [by_operator, through_asarray, by_place, by_default_dict, by_cached_array]
+)
 def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(lambda x, rng: x if count() % 1000 == 999 else coin(x, rng))
