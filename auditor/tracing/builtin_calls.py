@@ -291,6 +291,13 @@ class Builtins(Construction):
         found = tuple(self.attribute(value, name) for name in names)
         return found if len(found) > 1 else found[0]
 
+    def _printed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """``print``, of which nothing comes back."""
+        if kwargs.get("file") is not None:
+            self.refuse_call("print to a file")
+        for value in args:
+            self.passes(value, "print")
+
     def _callable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return type(args[0]) in _CALLABLE or self.method(args[0], "__call__") is not None
 
@@ -312,6 +319,7 @@ SPECIAL: dict[int, Any] = {
     id(_ATTRIBUTE): Builtins._named,
     id(operator.itemgetter): lambda self, args, kwargs: Partial(_ITEM, args, {}),
     id(operator.attrgetter): lambda self, args, kwargs: Partial(_ATTRIBUTE, args, {}),
+    id(print): Builtins._printed,
     id(issubclass): Builtins._below_class,
     id(copy.deepcopy): Builtins._copied,
     id(dataclasses.replace): Builtins._replace,
