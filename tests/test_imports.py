@@ -16,6 +16,7 @@ MAY_REACH = {
     "auditor.games": "attacks",
     "auditor.reproductions": "attacks",
     "auditor.testing": "attacks",
+    "auditor.tracing": "targets",
 }
 """What speaks of the parts of another top-level folder, and so may import them."""
 

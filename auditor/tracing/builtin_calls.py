@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
     MISSING,
-    Bound,
+    BoundMethod,
     NativeMethod,
     Partial,
     Super,
@@ -39,7 +39,7 @@ _CALLABLE: tuple[Any, ...] = (
     types.BuiltinFunctionType,
     types.MethodType,
     Function,
-    Bound,
+    BoundMethod,
 )
 _CALLABLE += (NativeMethod, Partial, functools.partial, type)
 

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.tracing.gate import DIGESTS, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
-    Bound,
+    BoundMethod,
     NativeMethod,
     Partial,
 )
@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.tracing.syntax import syntax_of
 _DEEPEST = 60
 
 
-class Calls(Builtins):
+class FunctionCalls(Builtins):
     """Calls, of anything."""
 
     depth = 0
@@ -54,7 +54,7 @@ class Calls(Builtins):
             if id(function) in known.KNOWN or id(function) in self.draws:
                 return self.call_known(function, args, kwargs, _name(function))
             return self._interpret(self.function_of(function), args, kwargs)
-        if kind is Bound:
+        if kind is BoundMethod:
             if function.function is object.__init__:
                 return None
             return self.call(function.function, (function.owner, *args), kwargs)
@@ -82,7 +82,7 @@ class Calls(Builtins):
             self.refuse_call(_name(function))
         hook = self.method(function, "__call__")
         if hook is not None:
-            return self.call(Bound(self.in_class(kind, "__call__"), function), args, kwargs)
+            return self.call(BoundMethod(self.in_class(kind, "__call__"), function), args, kwargs)
         self.refuse_call(_name(function))
 
     def tables(self) -> tuple[dict[int, Any], ...]:

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fedrec_auditor.auditor.tracing.calls import Calls
+from fedrec_auditor.auditor.tracing.calls import FunctionCalls
 from fedrec_auditor.auditor.tracing.frames import Frame
 from fedrec_auditor.auditor.tracing.gate import Lazy
 
 
-class Comprehensions(Calls):
+class Comprehensions(FunctionCalls):
     """Loops within expressions."""
 
     def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:

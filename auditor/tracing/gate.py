@@ -100,7 +100,7 @@ class Lazy:
         self.values = values
 
 
-class Gate:
+class CallGate:
     """What one run of the code has made, and the gate to compiled code."""
 
     def __init__(self, rng: TracedGenerator) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.frames import Function
-from fedrec_auditor.auditor.tracing.gate import Gate, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import CallGate, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
@@ -36,7 +36,7 @@ _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class BoundMethod:
     """A method of an object of the code's own, or a class method."""
 
     function: Any
@@ -72,7 +72,7 @@ _OURS = {
     id(kind)
     for kind in (Fraction, Symbol, TracedArray, MaskedEntries, TracedGenerator, Lazy, Function)
 }
-_OURS |= {id(kind) for kind in (Bound, NativeMethod, Partial, Super, Thrown)}
+_OURS |= {id(kind) for kind in (BoundMethod, NativeMethod, Partial, Super, Thrown)}
 
 
 @lru_cache(maxsize=4096)
@@ -94,7 +94,7 @@ def _is_written(kind: type) -> bool:
     )
 
 
-class Objects(Gate):
+class Objects(CallGate):
     """Attributes, and objects of classes that are written in Python."""
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -102,7 +102,7 @@ class Objects(Gate):
         self.kept: list[Any] = []
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call anything; see ``Calls``."""
+        """Call anything; see ``FunctionCalls``."""
         raise NotImplementedError
 
     def attribute(self, value: Any, name: str) -> Any:
@@ -240,18 +240,18 @@ class Objects(Gate):
         """What stands in a class, as seen from an object of it."""
         how = type(found)
         if how in FUNCTIONS:
-            return Bound(found, value)
+            return BoundMethod(found, value)
         if how is staticmethod:
             return found.__func__
         if how is classmethod:
-            return Bound(found.__func__, kind)
+            return BoundMethod(found.__func__, kind)
         if how is functools.cached_property:
             result = self.without_draws(found.func, (value,), {})
             if self.is_own(value):
                 self.instance_names(value)[name] = result
             return result
         if how is functools._lru_cache_wrapper:
-            return Bound(found, value)
+            return BoundMethod(found, value)
         if how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
         if self.in_class(how, "__get__") is not MISSING:
@@ -289,7 +289,7 @@ class Objects(Gate):
         if found is MISSING:
             raise Thrown(AttributeError(f"type object {kind.__name__!r} has no attribute {name!r}"))
         if type(found) is classmethod:
-            return Bound(found.__func__, kind)
+            return BoundMethod(found.__func__, kind)
         if type(found) is staticmethod:
             return found.__func__
         if type(found) in FUNCTIONS or type(found) is functools._lru_cache_wrapper:
@@ -306,13 +306,13 @@ class Objects(Gate):
         if type(found) is property:
             return self.call(found.fget, (value.value,), {})
         if found is object.__init__:
-            return Bound(found, value.value)
+            return BoundMethod(found, value.value)
         if found is MISSING:
             raise Thrown(AttributeError(f"'super' object has no attribute {name!r}"))
         return self._descended(found, value.value, kind, name)
 
     def has_source(self, function: Any) -> bool:
-        """Whether a function can be interpreted; see ``Calls``."""
+        """Whether a function can be interpreted; see ``FunctionCalls``."""
         raise NotImplementedError
 
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -330,13 +330,13 @@ class Objects(Gate):
         return lambda *args: self.call(found, (value, *args), {})
 
     def truth(self, value: Any) -> bool:
-        """Whether ``if value`` is taken; see ``Calls``."""
+        """Whether ``if value`` is taken; see ``FunctionCalls``."""
         raise NotImplementedError
 
     def check_key(self, container: Any, key: Any) -> None:
-        """NotTraced for a key of a class of the code's own; see ``Calls``."""
+        """NotTraced for a key of a class of the code's own; see ``FunctionCalls``."""
         raise NotImplementedError
 
     def iterate(self, value: Any) -> Iterator[Any]:
-        """The entries of anything; see ``Calls``."""
+        """The entries of anything; see ``FunctionCalls``."""
         raise NotImplementedError
