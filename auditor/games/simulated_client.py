@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.auditor.games.informative import LARGEST, oversized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Uploads
@@ -77,7 +78,7 @@ class SimulatedClient:
             },
         )
         try:
-            return self.target.upload(profiles, broadcast, rng)
+            sent = self.target.upload(profiles, broadcast, rng)
         except HistoriesRefused:
             raise
         except Exception as error:
@@ -85,6 +86,9 @@ class SimulatedClient:
             if takes.all():
                 raise
             raise HistoriesRefused(f"{type(error).__name__}: {error}", takes) from error
+        if (large := oversized(sent)).any():
+            raise HistoriesRefused(f"it sends numbers above {LARGEST:g} or NaN", ~large)
+        return sent
 
     def _takes(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
         """Whether the target's code takes the history of this user alone."""
