@@ -152,7 +152,7 @@ def _shared(
         ways[group, half] = basis @ (slope * kept)
         ways[group, half] /= max(np.linalg.norm(ways[group, half]), _TINY)
     away = np.linalg.norm(ways - ways[-1], axis=2)
-    turned = away > 1.5 * (doubts + doubts[-1])
+    turned = (away > 1.5 * (doubts + doubts[-1])) & ways.any(axis=2)  # few messages show none
     return np.where(turned[..., None], ways, ways[-1])[groups]
 
 
