@@ -144,7 +144,7 @@ def _moves(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Which messages hold numbers that are too large, or NaN; (n,)."""
+    """Flags (n,) of messages that hold numbers which are too large, or NaN."""
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
         if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:

@@ -1,4 +1,4 @@
-"""What messages tell of steps: tilts of items, which own items and negatives tell alike."""
+"""Steps that messages tell: tilts of items, by own items and negatives alike."""
 
 from __future__ import annotations
 
