@@ -60,7 +60,7 @@ Floats = NDArray[np.float64]
 
 
 class Scales(NamedTuple):
-    """What ratios r and activity are multiplied by; r is r / (1 + ``bend`` |r|) before."""
+    """Factors of ratios r and of activity; r is r / (1 + ``bend`` |r|) before."""
 
     ratio: float
     activity: float
@@ -186,8 +186,8 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
     except InputError as error:
         view.tell(f"Evidence is not held against shadows: {error}")
         return WHOLE
-    told = known.evidence_of(sent, len(taken))
-    return WHOLE if told.log_ratio is None else scales(told, met[taken], items)
+    shadows = known.evidence_of(sent, len(taken))
+    return WHOLE if shadows.log_ratio is None else scales(shadows, met[taken], items)
 
 
 def _scaled(evidence: Evidence, by: Scales) -> Evidence:
@@ -198,8 +198,8 @@ def _scaled(evidence: Evidence, by: Scales) -> Evidence:
     assert ratio is not None
     items, activity = prior(evidence)
     finite = np.isfinite(ratio)
-    told = by.of(np.where(finite, ratio, 0))
-    ratio = np.where(finite, told.astype(ratio.dtype), ratio)
+    weaker = by.of(np.where(finite, ratio, 0))
+    ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
     return replace(evidence, log_ratio=ratio, items=items, activity=by.activity * activity)
 
 

@@ -21,6 +21,7 @@ _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a
 _STEPS = 30
 LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
 _CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
+_AT_ONCE = 2**23  # numbers of messages that are held
 _LEAST, _TINY = 1e-3, 1e-30
 
 
@@ -55,14 +56,12 @@ def places(
     Directions point along ``vectors`` (n, d) of them all, ascending, where these are sent.
 
     None where they tell nothing: the places by even columns and by odd ones do not go together,
-    beyond what a message's rows and an item's rows have in common. Two passes over the messages.
+    beyond what a message's rows and an item's rows have in common. Five passes over the messages.
     """
     asked = np.union1d(common, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
-    shared = _shared(rounds, common, popular)
-    turns = np.zeros((*shared.shape, width), dtype=np.float32)
-    for place in np.ndindex(shared.shape[:2]):
-        turns[place] = _rotation(shared[place], shared[0, place[1]])
+    turns = _turns(rounds, common)
+    shared = _shared(rounds, turns, common, popular)
     grams = np.zeros((len(asked), 2, width, width), dtype=np.float32)
     counts = np.zeros(len(asked))
     for sent, turn in zip(rounds, turns, strict=True):
@@ -86,7 +85,7 @@ def places(
     for half, other in ((0, 1), (1, 0)):  # of half of the rows, by the others
         mean = pooled[other] / sizes[other] / noise
         common_ways, along[:, half] = _directions(
-            grams[:, other].astype(np.float64), counts * sizes[other], mean, told, shared[0, other]
+            grams[:, other].astype(np.float64), counts * sizes[other], mean, told, shared[other]
         )
         signed &= common_ways
     along[:, 1] *= _sign(np.einsum("nd,nd->n", along[:, 0], along[:, 1]))[:, None]
@@ -102,68 +101,114 @@ def places(
     return None if found is None else Places(*found, signed, ends is not None)
 
 
-def _shared(
-    rounds: Sequence[ModelMessages], users: NDArray[np.int64], items: Floats | None
-) -> Floats:
-    """The direction in which own items of all users go, (R, 2, d), as even and odd rows show it.
+def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Orthogonal matrices (R, 2, d, d) that take even and odd rows of each round to one frame.
 
-    A model that learns turns it: as many consecutive rounds as bring a message per user have one.
-    It is in the span of the eigenvectors of the mean Gram matrix that noise does not reach. The
-    mean row of an item grows with the share of users who met it, so that regression on the known
-    shares gives the direction; without them it is the strongest eigenvector. Length 0 if there is
-    none.
+    A model that learns turns directions: as many consecutive rounds as bring a message per user
+    have one matrix, the identity if they are not surely turned.
+    """
+    width = rounds[0].component.shape[1]
+    first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
+    groups = np.unique(first, return_inverse=True)[1]
+    turns = np.tile(np.eye(width, dtype=np.float32), (groups[-1] + 1, 2, 1, 1))
+    if len(turns) == 1:
+        return turns[groups]
+    halves = [_ways(rounds, groups, users, half) for half in (0, 1)]
+    if all(ways.size for ways, _ in halves):
+        surest = np.argmin(sum(doubts.sum(axis=1) for _, doubts in halves))
+        for half, (ways, doubts) in enumerate(halves):
+            away = np.linalg.norm(ways - ways[surest], axis=2)
+            kept = np.where((away > 3 * (doubts + doubts[surest]))[..., None], ways, ways[surest])
+            both = np.einsum("gkd,ke->gde", kept, ways[surest]) + _LEAST * np.eye(width)
+            left, _, right = np.linalg.svd(both)
+            turns[:, half] = left @ right
+    return turns[groups]
+
+
+def _ways(
+    rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64], half: int
+) -> tuple[Floats, Floats]:
+    """Unit directions (G, k, d) in each group of rounds, by every second row; their errors (G, k).
+
+    Noise is independent between rounds, while own items stay. So directions are the leading
+    eigenvectors of the Gram matrix of rows, less their item's mean, between groups: of noise alone
+    its entries have variance 1, and Wigner's semicircle its spectrum.
     """
     count, width = rounds[0].component.shape
-    first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
-    groups = np.unique(first, return_inverse=True)[1] * (items is not None)
-    grams = np.zeros((groups[-1] + 1, 2, width, width))
-    sums, sizes = np.zeros((groups[-1] + 1, count, width)), np.zeros(groups[-1] + 1)
-    for group, sent in zip(groups, rounds, strict=True):
+    kinds, items = int(groups[-1]) + 1, len(range(half, count, 2))
+    cross = np.zeros((kinds * width, kinds * width))
+    sums, sent_by = np.zeros((items, kinds, width)), np.zeros((len(users), kinds))
+    block = max(_AT_ONCE // (kinds * items * width), 1)
+    for start in range(0, len(users), block):
+        some = users[start : start + block]
+        rows = np.zeros((len(some), items, kinds, width), dtype=np.float32)
+        for group, sent in zip(groups, rounds, strict=True):
+            for whose, change, _ in sent.changes_of(some):
+                rows[whose, :, group] += scored(change)[:, half::2]
+                sent_by[start + whose, group] += change.any(axis=(1, 2))
+        sums += rows.sum(axis=0)
+        flat = rows.reshape(-1, kinds * width)
+        cross += flat.T @ flat
+    means = (sums / np.maximum(np.count_nonzero(sent_by, axis=0), 1)[:, None]).reshape(items, -1)
+    both = np.count_nonzero(sent_by, axis=0)
+    cross -= means.T @ means * np.sqrt(np.outer(both, both)).repeat(width, 0).repeat(width, 1)
+    blocks = cross.reshape(kinds, width, kinds, width)
+    own = np.einsum("gdge->de", blocks)
+    noise = max(float(np.median(np.linalg.eigvalsh(own))) / max(sent_by.sum() * items, 1), _TINY)
+    pairs = sent_by.T @ sent_by * items
+    np.fill_diagonal(pairs, 0)
+    deviation = noise * np.sqrt(pairs)[:, None, :, None]
+    blocks[:] = np.divide(blocks, deviation, out=np.zeros_like(blocks), where=deviation > 0)
+    values, vectors = np.linalg.eigh(cross)
+    sure = values > 2 * np.sqrt(len(cross)) + LUCK * len(cross) ** (-1 / 6)
+    ways = vectors[:, sure].reshape(kinds, width, -1).transpose(0, 2, 1)
+    sizes = np.maximum(np.linalg.norm(ways, axis=2), _TINY)
+    return ways / sizes[..., None], np.sqrt(width) / (values[sure] * sizes)
+
+
+def _shared(
+    rounds: Sequence[ModelMessages],
+    turns: NDArray[np.float32],
+    users: NDArray[np.int64],
+    items: Floats | None,
+) -> Floats:
+    """The direction in which own items of all users go, (2, d), as even and odd rows show it.
+
+    It is in the span of the eigenvectors of the mean Gram matrix that noise does not reach. The
+    mean row of an item grows with the share of users who met it, so that regression on the known
+    shares gives the direction; without them it is the strongest eigenvector.
+    """
+    count, width = rounds[0].component.shape
+    grams, sums, senders = np.zeros((2, width, width)), np.zeros((count, width)), 0
+    for sent, turn in zip(rounds, turns, strict=True):
         for _, change, _ in sent.changes_of(users):
             rows = scored(change)
-            sums[group] += rows.sum(axis=0)
-            sizes[group] += np.count_nonzero(change.any(axis=(1, 2)))
+            senders += int(np.count_nonzero(change.any(axis=(1, 2))))
             for half in (0, 1):
-                part = rows[:, half::2].reshape(-1, width)
-                grams[group, half] += part.T @ part
-    if len(grams) > 1:  # and of all rounds together
-        grams, sums, sizes = (
-            np.concatenate([x, x.sum(axis=0, keepdims=True)]) for x in (grams, sums, sizes)
-        )
-    ways, doubts = np.zeros((len(grams), 2, width)), np.zeros((len(grams), 2))
-    for group, half in np.ndindex(ways.shape[:2]):
-        rows = max(sizes[group], 1) * len(sums[group, half::2])
-        values, basis = np.linalg.eigh(grams[group, half] / rows)
+                part = rows[:, half::2] @ turn[half]
+                sums[half::2] += part.sum(axis=0)
+                part = part.reshape(-1, width)
+                grams[half] += part.T @ part
+    ways = np.zeros((2, width))
+    for half in (0, 1):
+        size = max(senders, 1) * len(sums[half::2])
+        values, basis = np.linalg.eigh(grams[half] / max(size, 1))
         noise = max(float(np.median(values)), _TINY)
-        kept = values > noise * _edge(np.array(width / rows), np.array(rows))
-        profile = sums[group, half::2] @ basis / max(sizes[group], 1)
-        profile -= profile.mean(axis=0)
-        if items is None:
-            slope = np.eye(width)[-1]
-        else:
+        kept = values > noise * _edge(np.array(width / max(size, 1)), np.array(size))
+        slope = np.eye(width)[-1]
+        if items is not None:
+            profile = sums[half::2] @ basis / max(senders, 1)
+            profile -= profile.mean(axis=0)
             shares = expit(items[half::2])
             shares -= shares.mean()
             total = max(float(shares @ shares), _TINY)
-            slope = shares @ profile / total
-            error = np.mean((profile - shares[:, None] * slope) ** 2, axis=0) / total
-            doubts[group, half] = np.sqrt(error @ kept / max(float(slope**2 @ kept), _TINY))
-            slope *= np.maximum(1 - error / np.maximum(slope**2, _TINY), 0)
-            slope = slope if (slope * kept).any() else np.eye(width)[-1]
-        ways[group, half] = basis @ (slope * kept)
-        ways[group, half] /= max(np.linalg.norm(ways[group, half]), _TINY)
-    away = np.linalg.norm(ways - ways[-1], axis=2)
-    turned = away > 1.5 * (doubts + doubts[-1])
-    return np.where(turned[..., None], ways, ways[-1])[groups]
-
-
-def _rotation(way: Floats, to: Floats) -> Floats:
-    """The rotation (d, d) that takes rows along the unit vector ``way`` to those along ``to``."""
-    both = way + to
-    if not way.any() or not to.any():
-        return np.eye(len(way))
-    if both @ both < _TINY:
-        return -np.eye(len(way))
-    return np.eye(len(way)) - 2 * np.outer(both, both) / (both @ both) + 2 * np.outer(way, to)
+            known = shares @ profile / total
+            error = np.mean((profile - shares[:, None] * known) ** 2, axis=0) / total
+            known *= np.maximum(1 - error / np.maximum(known**2, _TINY), 0)
+            slope = known if (known * kept).any() else slope
+        ways[half] = basis @ (slope * kept)
+        ways[half] /= max(np.linalg.norm(ways[half]), _TINY)
+    return ways
 
 
 def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:

@@ -172,7 +172,7 @@ def fitted(
                     along = np.einsum("t,tm->m", long, chance)
                     size, way = mixture.reach[abs(times)], np.sign(times)
                     level += size**2 * sums
-                    tilted += way * size * (along - way * size * sums)
+                    tilted += size * (along - way * size * sums)
                     if times < 0:
                         straight = 1 - mixture.tilts
                         gone[-times] = [-(straight @ along), straight**2 @ sums]

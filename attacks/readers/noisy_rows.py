@@ -12,11 +12,12 @@ One message says little of its direction and of the sizes of steps; all messages
    eigenvalues that noise alone does not reach (the edge of Marchenko and Pastur 1967). Directions
    that users have for themselves are as likely anywhere, as strong as they show in single Gram
    matrices (Baik, Ben Arous and Peche 2005). If users share a direction, C is that of what they add
-   to it, in units of each user's own length. If popularity is known, regression of items' mean rows
-   on it gives that direction for each round, and rows are rotated to a common one. Each w is
-   the likeliest by its user's messages of all rounds (expectation maximisation of probabilistic
-   principal components). That of even rows is fitted to the odd ones, and that of odd rows to the
-   even: noise has variance 1 along it.
+   to it, in units of each user's own length. A model that learns turns directions: what a user's
+   rows have in common between rounds, of which noise has nothing, tells how, and rows are turned
+   back. If popularity is known, regression of items' mean rows on it gives the shared direction.
+   Each w is the likeliest by its user's messages of all rounds (expectation maximisation of
+   probabilistic principal components). That of even rows is fitted to the odd ones, and that of odd
+   rows to the even: noise has variance 1 along it.
 3. The place z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for one drawn k
    times as a negative, g_k from 1 to k, k of a Poisson distribution; the step a is a message's own,
    drawn from a normal distribution that all messages together tell, as they tell the tilt t of each

@@ -153,8 +153,9 @@ def _learned(
 ) -> Iterator[AttackRow | SkippedRow]:
     """The rows of one attribute, of an attack that learns from known users."""
     usable = [name for name, one in whole.inputs.items() if not one.problem]
-    for name in whole.inputs.keys() - set(usable):
-        yield game.skipped(f"{key}, {name}: {whole.inputs[name].problem}")
+    for name, each in whole.inputs.items():
+        if each.problem:
+            yield game.skipped(f"{key}, {name}: {each.problem}")
     wide = _too_wide(game, whole, usable)
     for name in wide:
         yield game.skipped(

@@ -64,16 +64,20 @@ def informative(view: View, unread: int = 0) -> Informative:
     linked = replace(view, rounds=tuple(map(_numbered, view.rounds)))
     filled, empty = _without(linked, partial(_empty, linked))
     read = {id(part) for name in names(filled) for part, _, _ in kept(filled, name, ROUNDS + 1)}
-    usable, oversized = _without(
-        filled, lambda part: _oversized(part) if id(part) in read else np.zeros(0, dtype=np.bool_)
-    )
+
+    def too_large(seen: RoundView) -> NDArray[np.bool_]:
+        if seen.uploads is None or id(seen) not in read:
+            return np.zeros(0, dtype=np.bool_)
+        return oversized(seen.uploads)
+
+    usable, large = _without(filled, too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
     unread = unread if sent else 0
     return Informative(
         view=replace(view, rounds=tuple(map(_unnumbered, view.rounds, usable.rounds))),
         sent=sent + unread,
         empty=empty,
-        oversized=oversized + unread,
+        oversized=large + unread,
     )
 
 
@@ -139,11 +143,10 @@ def _moves(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
     return moved
 
 
-def _oversized(seen: RoundView) -> NDArray[np.bool_]:
-    """Which messages of a round hold numbers that are too large, or none; (n,)."""
-    assert seen.uploads is not None
-    out = np.zeros(len(seen.uploads.users), dtype=np.bool_)
-    for part in seen.uploads.components.values():
+def oversized(uploads: Uploads) -> NDArray[np.bool_]:
+    """Flags (n,) of messages that hold numbers which are too large, or NaN."""
+    out = np.zeros(len(uploads.users), dtype=np.bool_)
+    for part in uploads.components.values():
         if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:
             for rows, sent in blocks(part):
                 out[rows] |= _any(~(np.abs(sent) <= LARGEST))

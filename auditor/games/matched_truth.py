@@ -24,7 +24,7 @@ from fedrec_auditor.targets.side_tables import places
 LARGEST = 2**31
 """Most bytes of a table of senders and users."""
 Senders = str | Path | Mapping[Any, Any] | None
-"""Which user each sender is: a table, or its path; None where they are called as users are."""
+"""User of each sender: a table, or its path; None where senders are called as users are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

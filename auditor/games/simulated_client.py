@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.auditor.games.informative import LARGEST, oversized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
-from fedrec_auditor.targets.transcript import Broadcast, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Uploads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class SimulatedClient:
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """See ``DeviceCode``."""
+        """See ``DeviceCode``. Where the code fails, each history is tried alone."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
             ratings.data[:] = rng.choice(self.values, ratings.nnz)
@@ -76,4 +77,23 @@ class SimulatedClient:
                 for name, each in self.nobody.attributes.items()
             },
         )
-        return self.target.upload(profiles, broadcast, rng)
+        try:
+            sent = self.target.upload(profiles, broadcast, rng)
+        except HistoriesRefused:
+            raise
+        except Exception as error:
+            takes = np.array([self._takes(profiles, user, broadcast) for user in range(count)])
+            if takes.all():
+                raise
+            raise HistoriesRefused(f"{type(error).__name__}: {error}", takes) from error
+        if (large := oversized(sent)).any():
+            raise HistoriesRefused(f"it sends numbers above {LARGEST:g} or NaN", ~large)
+        return sent
+
+    def _takes(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
+        """Whether the target's code takes the history of this user alone."""
+        try:
+            self.target.upload(profiles.take(np.array([user])), broadcast, np.random.default_rng(0))
+        except Exception:
+            return False
+        return True

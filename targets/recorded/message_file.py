@@ -135,7 +135,7 @@ class MessageFile:
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """Which messages hold finite numbers alone, (count,): all are read once, by blocks."""
+        """Flags (count,) of messages of finite numbers alone; all are read once, by blocks."""
         out = np.ones(self.count, np.bool_)
         for name, layout in self.layouts.items():
             for block in blocks(self.count, self.numbers(name), _BLOCK):

@@ -36,7 +36,7 @@ Repeated = Callable[[int], Iterator[tuple[int, list[Message]]]]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the kinds of a message's parts, their types in order, notes in sentences.
+    """Findings about a client: kinds of a message's parts, their types in order, and notes.
 
     ``any_items`` says that the client takes a catalogue of another size, too.
     ``size`` is that of a message, in bytes; ``repeated`` gives more of them, in several rounds.

@@ -136,24 +136,38 @@ def test_which_end_is_up_is_told_by_the_vectors_that_users_send(alike: float, do
     assert alike or 0.3 < found[False].mean() < 0.7
 
 
-def test_a_shared_direction_that_turns_is_followed_by_known_popularity() -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_directions_that_turn_are_followed(known: bool) -> None:
+    assert area_of_rounds([0.0, 1.0, 2.0, 3.0], [0.0] * 4, known=known) > 0.85
+
+
+def test_no_direction_is_turned_around_by_a_model_that_overrates_popular_items() -> None:
+    """In later rounds the mean row of popular items moves the other way, own items as before."""
+    plain = area_of_rounds([0.0] * 8, [0.0] * 8, known=True)
+    assert area_of_rounds([0.0] * 8, [0.0] * 4 + [1.0] * 4, known=True) > plain - 0.03
+
+
+def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) -> float:
+    """AUC by rounds of one direction at ``angles``, less ``overrated`` times an item's popularity.
+
+    ``known``: whether popularity is public.
+    """
     rng = np.random.default_rng(11)
     share = rng.permutation(0.6 / (1 + np.arange(ITEMS)) ** 0.5)
     met = rng.random((USERS, ITEMS)) < share
     rate = NEGATIVES * met.sum(axis=1, keepdims=True) / (~met).sum(axis=1, keepdims=True)
+    plane = np.linalg.qr(rng.normal(size=(WIDTH, 2)))[0]
     rounds = []
-    for angle in (0.0, 1.0, 2.0, 3.0):
-        way = np.zeros(WIDTH)
-        way[:2] = np.cos(angle), np.sin(angle)
-        far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape))
+    for angle, less in zip(angles, overrated, strict=True):
+        way = plane @ [np.cos(angle), np.sin(angle)]
+        far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape)) - 3 * less * share
         moved = far[:, :, None] * way + rng.normal(size=(*met.shape, WIDTH))
         part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
         rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
-    view = view_of(
-        *rounds, users=USERS, items=ITEMS, settings=settings, popularity=met.mean(axis=0)
-    )
-    assert auc(told(view)[1].ravel(), met.ravel()) > 0.85
+    popularity = met.mean(axis=0) if known else None
+    view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
+    return auc(told(view)[1].ravel(), met.ravel())
 
 
 @pytest.mark.parametrize("negatives", [0, 1, 4])

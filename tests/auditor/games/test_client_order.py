@@ -82,7 +82,7 @@ def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
 def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
     message: Callable[..., Parts],
 ) -> None:
-    """Of how many items there are is no order, nor is it a doubt."""
+    """The number of items that a device has met gives no order, and raises no doubt."""
     assert ClientOrder.of(view(Device(message, seconds=0.0))) == ClientOrder()
 
 

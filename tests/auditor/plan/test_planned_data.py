@@ -57,7 +57,7 @@ def test_a_file_without_names_is_read_as_the_refusal_says(folder):
     code, out, err = cli("doctor", "--data", "ratings.dat", *words)
     assert (code, err) == (0, "")
     assert "interactions      210, 100.00% of pairs" in out
-    assert "not read: 3, 4. If one is, say --column rating=NAME." in out
+    assert "not read: 3, 4. If one is, say --column rating=NAME or --column timestamp=NAME." in out
     code, out, _ = cli("doctor", "--data", "ratings.dat", *words, "--column", "timestamp=4")
     assert "2017-07-14T02:41:40 to 2017-07-14T02:46:36 (UTC)" in out
     columns = {"header": "no", "user": 1, "item": 2, "rating": 3}

@@ -38,7 +38,7 @@ def test_ten_scores_beside_many_show_what_they_can() -> None:
 
 
 def test_few_scores_beside_many_are_looked_at_at_all_thresholds() -> None:
-    """Which shows more of numbers than one threshold does that some of them choose."""
+    """All thresholds show more of few numbers than one that some of them choose."""
     shown: dict[str, list[float]] = {"clopper-pearson": [], "all-thresholds": []}
     for rng in np.random.default_rng(2).spawn(8):
         scores = CanaryScores.of(rng.normal(1, 1, 100), rng.normal(0, 1, 1_000))

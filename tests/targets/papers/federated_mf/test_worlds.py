@@ -63,7 +63,7 @@ def test_one_rating_moves_the_sum_by_root_three_halves(another: bool, far: float
 
 
 def test_without_noise_either_gradient_is_drawn_as_often() -> None:
-    """What the adversary expects is what the system sends, at 6 standard errors of a coin."""
+    """The adversary expects what the system sends, at 6 standard errors of a coin."""
     quiet = LflSgdmf(factors=2, rounds=1, noise_multiplier=1e-9, as_published=False)
     turned = local.Turned(quiet, 2, another=True)
     there, _, first = turned.worlds()
