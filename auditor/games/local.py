@@ -152,7 +152,6 @@ def _prover(
                 histories,
                 delta,
                 enough=0.0,
-                until=math.inf,
                 paced=lambda sampler, most: (sampler, most // one_in),
                 seed=np.random.SeedSequence(0),
                 names=found.canary.names,

@@ -17,8 +17,6 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 _CLOSE = 1e-9
 # Types of entries that are plain values as lists: truth values and numbers of at most 128 bits.
 _PLAIN = "?bhilqBHILQefdFD"
-# As it is while another one stands in for it.
-_array = np.array
 
 
 class Answer(NamedTuple):
@@ -60,7 +58,7 @@ def flat(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def answer(*arguments: Any) -> Any:
         leaves = read(function(*arguments)).leaves
-        return leaves if any(isinstance(e, Symbol) for e in leaves) else _array(leaves)
+        return leaves if any(isinstance(e, Symbol) for e in leaves) else np.array(leaves)
 
     return answer
 

@@ -17,12 +17,6 @@ import numpy as np
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply, converter, pick, to_item
 
-# These as they are while others stand in for them.
-_array, _asarray, _empty, _ones = np.array, np.asarray, np.empty, np.ones
-
-INSIDE_NUMPY: list[Any] = []
-"""Functions of NumPy that work on plain arrays just now: what they make is plain."""
-
 
 class TracedArray(np.ndarray):
     """Objects, each a plain value or a ``Symbol``; ``stands_for`` is the type of its entries."""
@@ -32,14 +26,14 @@ class TracedArray(np.ndarray):
     @classmethod
     def of(cls, objects: Any, dtype: Any) -> TracedArray:
         """An array of ``objects`` that stands for one of ``dtype``."""
-        array = _asarray(objects, dtype=object).view(cls)
+        array = np.asarray(objects, dtype=object).view(cls)
         array.stands_for = np.dtype(dtype)
         return array
 
     @classmethod
     def typed(cls, objects: Any, dtype: Any) -> TracedArray:
         """The same, each entry as the number of NumPy that it is in such an array."""
-        return cls.of(_each(converter(dtype))(_asarray(objects, dtype=object)), dtype)
+        return cls.of(_each(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
         self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
@@ -57,7 +51,7 @@ class TracedArray(np.ndarray):
     def plain(self) -> Any:
         """The array that the path decides on; NotTraced where noise has a density."""
         entries = [e.plain() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
-        return _array(entries, dtype=self.stands_for).reshape(self.shape)
+        return np.array(entries, dtype=self.stands_for).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """The same entries as another type."""
@@ -139,11 +133,7 @@ class TracedArray(np.ndarray):
             with suppress(TypeError, AttributeError, ValueError):
                 return super().__array_function__(function, types, args, kwargs)
         decided = {name: _decided(value) for name, value in kwargs.items()}
-        INSIDE_NUMPY.append(function)
-        try:
-            return _boxed(function(*map(_decided, args), **decided))
-        finally:
-            INSIDE_NUMPY.pop()
+        return _boxed(function(*map(_decided, args), **decided))
 
     def __bool__(self) -> bool:
         return bool(self.plain())
@@ -214,7 +204,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return _asarray(self.plain(), dtype=dtype)
+        return np.asarray(self.plain(), dtype=dtype)
 
     def __len__(self) -> int:
         return len(self.plain())
@@ -250,7 +240,7 @@ def _each(function: Callable[..., Any]) -> Any:
 
 def boxed(value: Any) -> Any:
     """One object as an array without dimensions."""
-    box = _empty((), dtype=object)
+    box = np.empty((), dtype=object)
     box[()] = value
     return box
 
@@ -263,7 +253,7 @@ def _objects(value: Any) -> Any:
         return _objects(value.plain())
     if isinstance(value, Symbol):
         return boxed(value)
-    array = _asarray(value)
+    array = np.asarray(value)
     return _scalars(array) if array.ndim else value
 
 
@@ -274,15 +264,15 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
         if isinstance(value, Symbol):
             value = value.pieces()[0][1]
             return 1.0 if isinstance(value, Line) else value
-        return _ones(value.ndim and 1, value.dtype) if isinstance(value, np.ndarray) else value
+        return np.ones(value.ndim and 1, value.dtype) if isinstance(value, np.ndarray) else value
 
     with np.errstate(all="ignore"):
-        return _asarray(function(*map(typical, inputs), **options)).dtype
+        return np.asarray(function(*map(typical, inputs), **options)).dtype
 
 
 def _scalars(array: Any) -> Any:
     """The entries of a plain array as objects, each the number of NumPy that it is."""
-    objects = _empty(array.shape, dtype=object)
+    objects = np.empty(array.shape, dtype=object)
     for place, entry in zip(np.ndindex(array.shape), array.ravel(), strict=True):
         objects[place] = entry
     return objects
@@ -332,7 +322,7 @@ def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
     picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
-    kind = _type(np.where, (_ones(1, bool), a, b))
+    kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
 

@@ -31,7 +31,9 @@ from fedrec_auditor.auditor.tracing.objects import (
     Super,
 )
 from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.targets import settings
 
+_OWN = settings.__name__.partition(".")[0]
 SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _CALLABLE: tuple[Any, ...] = (
@@ -102,7 +104,7 @@ class Builtins(Construction):
             values = self._accumulated(*args, **kwargs)  # type: ignore[assignment]
         else:
             self.refuse_call(name)
-        return Lazy(iter(values))
+        return Lazy(self.counted(values))
 
     def _accumulated(self, entries: Any, function: Any = None) -> Iterator[Any]:
         total = MISSING
@@ -185,7 +187,7 @@ class Builtins(Construction):
     def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
             self.refuse("it makes a class by type()")
-        return self.kind_of(args[0])
+        return self.attribute(args[0], "__class__")
 
     def _getattr(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._check_kind(args[1], (str,), "getattr")
@@ -301,6 +303,12 @@ class Builtins(Construction):
     def _callable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return type(args[0]) in _CALLABLE or self.method(args[0], "__call__") is not None
 
+    def _declared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Rules of the auditor's own settings, which its classes declare."""
+        if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
+            self.refuse_call("settings.declared")
+        return settings.declared(args[0])
+
     def _super(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._check_kind(args[0], (type, abc.ABCMeta), "super")
         return Super(args[0], args[1])
@@ -320,6 +328,7 @@ SPECIAL: dict[int, Any] = {
     id(operator.itemgetter): lambda self, args, kwargs: Partial(_ITEM, args, {}),
     id(operator.attrgetter): lambda self, args, kwargs: Partial(_ATTRIBUTE, args, {}),
     id(print): Builtins._printed,
+    id(settings.declared): Builtins._declared,
     id(issubclass): Builtins._below_class,
     id(copy.deepcopy): Builtins._copied,
     id(dataclasses.replace): Builtins._replace,

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.tracing.objects import (
     NativeMethod,
     Partial,
 )
-from fedrec_auditor.auditor.tracing.state import is_compiled
+from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.syntax import syntax_of
 
@@ -76,7 +76,8 @@ class FunctionCalls(Builtins):
             return self.call_known(function, args, kwargs, _name(function))
         if kind in METACLASSES and self.is_python_class(function):
             return self.construct(function, args, kwargs)
-        if is_compiled(function):
+        if known.is_compiled(function):
+            self.steered = False
             return self.call(function.py_func, args, kwargs)
         if kind in METACLASSES or kind is types.BuiltinFunctionType:
             self.refuse_call(_name(function))
@@ -134,6 +135,9 @@ class FunctionCalls(Builtins):
         place = self.place
         try:
             return self.run_body(function, frame)
+        except NotTraced as refusal:
+            refusal.where = refusal.where or self.where
+            raise
         finally:
             self.depth -= 1
             self.place = place
@@ -188,6 +192,8 @@ class FunctionCalls(Builtins):
         if kind in DIGESTS or kind in (np.random.Generator, np.ufunc):
             if name == "shuffle":
                 self.may_write(args[0] if args else kwargs.get("x"))
+            if name in (*_SINGLE, "shuffle", "permuted") and TracedArray in map(type, args):
+                self.refuse(f"{name} writes into an array that may hold draws")
             return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind is deque and name in ("append", "appendleft", "pop", "popleft", "clear"):
             return self.run(lambda: getattr(value, name)(*args))
@@ -204,6 +210,8 @@ class FunctionCalls(Builtins):
                 self.check_key(value, key)
             found = self.run(lambda: getattr(value, name)(*args))
             return self.own(found) if name == "copy" else found
+        if kind in (bytes, bytearray, str):
+            args = tuple(map(self._plainly, args))
         return self.through(
             lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
             (value, *args),
@@ -251,7 +259,7 @@ class FunctionCalls(Builtins):
             return values
         if kind in SEQUENCES or kind in VIEWS:
             self.look(value)
-            return iter(value)
+            return self.counted(value)
         if kind in (set, frozenset):
             self.look(value)
             self.check_order(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 import types
 from typing import Any
@@ -11,6 +12,7 @@ from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.expressions import Expressions
 from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
 from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.targets.wrapped.client import own_randomness
 
 
 class Definitions(Expressions):
@@ -85,9 +87,13 @@ class Definitions(Expressions):
             self._bind_name(part.asname or part.name, self.attribute(module, part.name), frame)
 
     def _module(self, name: str) -> types.ModuleType:
-        module = sys.modules.get(name)
+        if name not in sys.modules:  # as the first call would, with coins of its own
+            with own_randomness():
+                self.run(lambda: importlib.import_module(name))
+            self.special = known.special_functions()
+        module = sys.modules[name]
         if type(module) is not types.ModuleType:
-            self.refuse(f"it imports {name}, which is no plain module that is there")
+            self.refuse(f"it imports {name}, which is no plain module")
         return module
 
     def _matches(self, pattern: ast.pattern, value: Any, frame: Frame) -> bool:

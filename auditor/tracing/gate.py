@@ -7,9 +7,11 @@ of a class of the code's own ever reaches compiled code, so that nothing of it i
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import math
 import operator
+import types
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -20,8 +22,8 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, stand_ins
-from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process, makers
+from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path
 from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
 from fedrec_auditor.targets.mechanisms.parts import exact_draws
 
@@ -56,8 +58,10 @@ _ORDERLESS |= {id(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", 
 _COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
 _COMPARING |= {id(f) for f in (np.greater_equal, np.isclose, operator.contains, operator.eq)}
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
-_STEPS = 3_000_000
-"""Steps of the interpreter for one input, at most, over all its paths."""
+_OPEN_ARRAYS = (TracedArray, MaskedEntries)
+_DISPATCHER = type(np.concatenate)
+_READING = {id(getattr(operator, name)) for name in ("contains", "indexOf", "countOf", "concat")}
+_PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
 _CONSUMING = {
     "str.join",
     "set",
@@ -105,34 +109,46 @@ class CallGate:
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
-        self.draws = stand_ins(rng)
+        self.of_process = draws_of_process(rng)
+        self.makers = {eager: makers(eager) for eager in (False, True)}
+        self.begin(rng.path)
         self.special = known.special_functions()
         self.made: dict[int, Any] = {}
         self.read: dict[int, tuple[Any, Any]] = {}
         self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
-        self.steps = 0
         self.place: tuple[str, int] = "", 0
+        self.steered = True
+
+    @property
+    def where(self) -> str:
+        """The line that is run."""
+        file, line = self.place
+        code = linecache.getline(file, line).strip()
+        return f" ({FilePath(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
 
     def refuse(self, reason: str) -> NoReturn:
         """NotTraced with the line that is run."""
-        file, line = self.place
-        code = linecache.getline(file, line).strip()
-        where = f" ({FilePath(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
-        raise NotTraced(f"{reason}{where}")
+        raise NotTraced(reason, self.where)
 
     def refuse_call(self, name: str) -> NoReturn:
         """NotTraced for a call of what is not known."""
         self.refuse(f"it calls {name}, which is not known to depend on its arguments alone")
 
-    def step(self) -> None:
-        """Count one step; NotTraced beyond the limit."""
-        self.steps += 1
-        if self.steps > _STEPS:
-            self.refuse(f"it takes more than {_STEPS:,} steps")
+    def counted(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The values, a step each."""
+        for value in values:
+            self.step()
+            yield value
 
-    def begin(self) -> None:
-        """Forget what the run before has made."""
-        self.made = {}
+    def step(self) -> None:
+        """Count one step; OutOfSteps beyond the limit."""
+        self.rng.path.budget.spend()
+
+    def begin(self, path: Path) -> None:
+        """Forget what the run before has made; ``path`` decides on draws, or gives plain ones."""
+        self.rng.path, self.made = path, {}
+        plain = path.values is not None
+        self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
     def kind(self, value: Any) -> Any:
         """The class of a value; NotTraced where classes compare by code of their own."""
@@ -188,6 +204,8 @@ class CallGate:
     ) -> Any:
         """Call a function of the table, or a draw; NotTraced for any other."""
         target = self.draws.get(id(function))
+        if id(function) in self.of_process:
+            self.steered = False
         if target is None and (id(function) in known.KNOWN or id(function) in self.special):
             target = function
         if id(function) in known.WRITING:
@@ -195,6 +213,9 @@ class CallGate:
             self.may_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
+        if id(function) in known.SIZES:
+            size = known.SIZES[id(function)]
+            self._check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
         if function is known.LEGACY.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.CONSTRUCTORS["asarray"]:
@@ -229,6 +250,11 @@ class CallGate:
         orderless = orderless or id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        if not _takes_symbols(function):
+            if type(kwargs.get("out")) is TracedArray:
+                self.refuse(f"{name} writes into an array that may hold draws")
+            args = tuple(map(self._plainly, args))
+            kwargs = {key: self._plainly(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in (np.ndarray, TracedArray) and value.ndim)
             or type(value) is MaskedEntries
@@ -238,6 +264,10 @@ class CallGate:
         if id(function) in _COMPARING:
             for value in args:
                 self.check_grid(value, follows=False)
+        shapes = [v.shape for v in args if type(v) in (np.ndarray, TracedArray) and v.ndim]
+        if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
+            self._check_length(math.prod(map(max, itertools.zip_longest(
+                *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"{name} may write into its arguments")
         if kwargs.get("out") is not None:
@@ -266,6 +296,8 @@ class CallGate:
 
     def _passed(self, value: Any, name: str, seen: dict[int, Any], orderless: bool) -> Any:
         kind = self.kind(value)
+        if kind is range:
+            self._check_length(len(value))
         if kind in _ATOMS:
             return value
         if kind is Lazy:
@@ -313,6 +345,7 @@ class CallGate:
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
             self.refuse("it uses an array of objects")
+        self._check_length(value.size)
         root = value
         while type(root.base) is np.ndarray:
             root = root.base
@@ -320,8 +353,12 @@ class CallGate:
             self.refuse(f"it uses an array over the memory of {_described(root.base)}")
 
     def _check_length(self, length: int) -> None:
+        """Work of so many entries; NotTraced for too many."""
+        self.rng.path.budget.spend(max(0, min(length, _LONGEST)) >> 5)
         if length > _LONGEST:
-            self.refuse(f"it uses a container of {length:,} entries, more than {_LONGEST:,}")
+            self.refuse(
+                f"it uses a container or an array of {length:,} entries, more than {_LONGEST:,}"
+            )
 
     def _array_of_draws(self, value: Any) -> Any:
         """A list that holds open draws, as the array that it stands for."""
@@ -359,6 +396,12 @@ class CallGate:
             for entry in found:
                 self._adopt(entry, seen, name)
 
+    def _plainly(self, value: Any) -> Any:
+        """``value`` without arrays that may hold draws, for code that reads the memory of arrays."""
+        if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
+            return type(value)(map(self.decided, value))
+        return self.decided(value) if type(value) in _OPEN_ARRAYS else value
+
     def decided(self, value: Any) -> Any:
         """A plain value, on which the path decides."""
         return value.plain() if type(value) in (Symbol, TracedArray, MaskedEntries) else value
@@ -380,13 +423,22 @@ class CallGate:
     def kind_of(self, value: Any) -> Any:
         """The type of a value; NotTraced for a draw that is open or real."""
         if type(value) in (Symbol, MaskedEntries):
-            kind = apply(_real_kind, value) if type(value) is Symbol else value
-            if isinstance(kind, Symbol):
-                kind = kind.plain()
-            if not isinstance(kind, type):
+            pieces = value.pieces() if type(value) is Symbol else ()
+            if not pieces or any(type(piece) is Line for _, piece in pieces):
                 self.refuse("it looks at the type of a draw")
-            return kind
+            kind = apply(_real_kind, value)
+            return kind.plain() if type(kind) is Symbol else kind
         return _STANDS_FOR.get(type(value)) or type(value)
+
+
+def _takes_symbols(function: Any) -> bool:
+    """Whether a function hands arrays of draws back to their own class, or is one of ours."""
+    kind = type(function)
+    if kind is types.BuiltinFunctionType and function.__module__ == "_operator":
+        return id(function) not in _READING
+    of = type(getattr(function, "__self__", None))
+    ours = kind is types.FunctionType or of in (TracedGenerator, Symbol, TracedArray, np.ufunc)
+    return ours or kind in (np.ufunc, _DISPATCHER) or function in _PROTOCOLS
 
 
 def _real_kind(value: Any) -> Any:

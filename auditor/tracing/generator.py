@@ -1,7 +1,7 @@
 """The generator that a traced function draws from: every draw is a source, still open.
 
-In the place of the generator that is handed over, and of NumPy's and Python's global ones while
-the function runs. Whatever is not modelled refuses by name.
+In the place of the generator that is handed over, and, for the interpreter, of NumPy's and Python's
+global ones. Whatever is not modelled refuses by name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import INSIDE_NUMPY, TracedArray, _objects, boxed
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
-from fedrec_auditor.auditor.tracing.state import is_compiled
 from fedrec_auditor.auditor.tracing.symbols import (
     Floor,
     Line,
@@ -37,6 +36,8 @@ from fedrec_auditor.auditor.tracing.symbols import (
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
+_MANY_BITS = 1 << 15
+"""Of a probability in lowest terms, at most."""
 _SEEDS, _MANY = 1 << 31, 1 << 40
 """How many seeds there are at least; whole numbers beyond so many count as real ones."""
 
@@ -124,7 +125,7 @@ class TracedGenerator(np.random.Generator):
         """Successes in n trials."""
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(_objects(n), _objects(p), np.empty(() if size is None else size))
-            drawn = _empty(every.size, dtype=object)
+            drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
                 drawn[place] = self.binomial(*one[:2])
             return self._together(drawn, every.shape, np.int64)
@@ -133,6 +134,8 @@ class TracedGenerator(np.random.Generator):
             raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
         if not 0 <= share <= 1:
             raise ValueError("p < 0, p > 1 or p is NaN")
+        if trials * share.denominator.bit_length() > _MANY_BITS:
+            raise NotTraced(f"binomial of {trials:,} trials has probabilities of too many digits")
         masses = tuple(
             math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
         )
@@ -156,7 +159,7 @@ class TracedGenerator(np.random.Generator):
             a = a.plain()
         many = int(a) if np.ndim(a) == 0 else len(a)
         array = np.arange(many) if np.ndim(a) == 0 else a
-        array = array if isinstance(array, TracedArray) else _asarray(array)
+        array = array if isinstance(array, TracedArray) else np.asarray(array)
         if many > _MOST_VALUES:
             raise NotTraced(f"choice of {many:,} elements, more than {_MOST_VALUES:,}")
         if many == 0:
@@ -185,17 +188,17 @@ class TracedGenerator(np.random.Generator):
             )
         shape = (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))
         picks = self._without_replacement(shares, math.prod(shape))
-        return array[_array(picks, dtype=np.int64).reshape(shape)]
+        return array[np.array(picks, dtype=np.int64).reshape(shape)]
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """A random order of a range, or of the rows of an array."""
         array = np.arange(int(x)) if np.ndim(x) == 0 else x
-        array = array if isinstance(array, TracedArray) else _asarray(array)
+        array = array if isinstance(array, TracedArray) else np.asarray(array)
         if axis:
             raise NotTraced("permutation along another axis is not followed")
         many = len(array)
         order = self._without_replacement([Fraction(1, many)] * many, many)
-        return array[_array(order, dtype=np.int64)]
+        return array[np.array(order, dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """The entries of a row in a random order."""
@@ -209,7 +212,7 @@ class TracedGenerator(np.random.Generator):
             raise NotTraced("shuffle along another axis is not followed")
         many = len(x)
         order = self._without_replacement([Fraction(1, many)] * many, many)
-        x[:] = x[_array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
+        x[:] = x[np.array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
 
     @property
     def bit_generator(self) -> Any:
@@ -299,7 +302,7 @@ class TracedGenerator(np.random.Generator):
             raise NotTraced(
                 f"one call draws {math.prod(shape):,} random numbers, more than {MOST_SOURCES:,}"
             )
-        objects = _empty(math.prod(shape), dtype=object)
+        objects = np.empty(math.prod(shape), dtype=object)
         for place in range(len(objects)):
             objects[place] = draw()
         return self._together(objects, shape, dtype)
@@ -308,7 +311,7 @@ class TracedGenerator(np.random.Generator):
         """Draws as an array, a plain one in replays and where none of them is open."""
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
-            return _array(draws.tolist(), dtype=dtype).reshape(shape)
+            return np.array(draws.tolist(), dtype=dtype).reshape(shape)
         return TracedArray.of(draws.reshape(shape), dtype)
 
 
@@ -353,7 +356,9 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
             low, high, size, dtype
         ),
         "seed": rng.seeded,
-        "default_rng": lambda seed=None: rng if seed is None or seed is rng else _DEFAULT_RNG(seed),
+        "default_rng": lambda seed=None: (
+            rng if seed is None or seed is rng else np.random.default_rng(seed)
+        ),
     }
     same = "uniform beta normal standard_normal laplace exponential geometric binomial choice "
     same += "permutation shuffle standard_exponential"
@@ -363,15 +368,6 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         if name[0].islower() and callable(function) and name not in known:
             known[name] = _refusing(f"numpy.random.{name}")
     return known
-
-
-# These as they are while others stand in for them.
-_DEFAULT_RNG, _array, _asarray, _empty = (
-    np.random.default_rng,
-    np.array,
-    np.asarray,
-    np.empty,
-)
 
 
 def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
@@ -427,51 +423,33 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
     return known
 
 
-class _Number(type):
-    """Numbers and symbols are instances of what stands in for ``float`` and ``int``."""
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, (cls.__mro__[1], Symbol))
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, cls.__mro__[1])
+def _float(value: Any = 0.0, /) -> Any:
+    return apply(to_float, value)
 
 
-class _Float(float, metaclass=_Number):
-    dtype = np.dtype(np.float64)
-
-    def __new__(cls, value: Any = 0.0, /) -> Any:
-        return apply(to_float, value) if isinstance(value, Symbol) else float(value)
+def _int(value: Any = 0, /, *base: Any, **named: Any) -> Any:
+    return apply(to_int, value) if isinstance(value, Symbol) else int(value, *base, **named)
 
 
-class _Int(int, metaclass=_Number):
-    dtype = np.dtype(np.int64)
-
-    def __new__(cls, value: Any = 0, /, *base: Any) -> Any:
-        return apply(to_int, value) if isinstance(value, Symbol) else int(value, *base)
-
-
-def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A maker of arrays that may hold symbols later on."""
+def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
+    """A maker of arrays, which may hold symbols later on unless these are decided as drawn."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        if INSIDE_NUMPY:
-            return function(*args, **kwargs)
-        if args and isinstance(args[0], (list, tuple)) and function in (_array, _asarray):
+        if args and isinstance(args[0], (list, tuple)) and function in (np.array, np.asarray):
             dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            entries = _array([*_flat(args[0])] or args[0], dtype=object)
+            entries = np.array([*_flat(args[0])] or args[0], dtype=object)
             if any(isinstance(entry, Symbol) for entry in entries.ravel()):
                 typical = [_typical(entry) for entry in entries.ravel()]
-                kind = _array(typical).dtype if dtype is None else dtype
-                return TracedArray.typed(_array(_boxed(args[0]), dtype=object), kind)
-        if args and isinstance(args[0], TracedArray) and function in (_array, _asarray):
+                kind = np.array(typical).dtype if dtype is None else dtype
+                return TracedArray.typed(np.array(_boxed(args[0]), dtype=object), kind)
+        if args and isinstance(args[0], TracedArray) and function in (np.array, np.asarray):
             dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            copied = args[0].copy() if function is _array else args[0]
+            copied = args[0].copy() if function is np.array else args[0]
             return copied if dtype is None else copied.astype(dtype)
-        if args and isinstance(args[0], Symbol) and function in (_array, _asarray):
+        if args and isinstance(args[0], Symbol) and function in (np.array, np.asarray):
             return TracedArray.of(boxed(args[0]), float)
         made = function(*args, **kwargs)
-        if isinstance(made, np.ndarray) and made.dtype.kind in "biufU":
+        if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
             return TracedArray.typed(made.astype(object), made.dtype)
         return made
 
@@ -501,72 +479,17 @@ def _boxed(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-_CONSTRUCTORS = "array asarray zeros ones empty full zeros_like ones_like full_like empty_like"
-
-
-class Replacements:
-    """What stands in for global generators, and for what makes plain numbers of symbols.
-
-    In the modules themselves and in ``modules`` that have imported their names, where functions of
-    Numba run as Python, too. For one thread. ``lazy`` lets new arrays, ``float``, ``int`` and the
-    module math take symbols.
-    """
-
-    def __init__(
-        self, rng: TracedGenerator, modules: Iterable[dict[str, Any]], *, lazy: bool
-    ) -> None:
-        replaced: list[Any] = [
-            (vars(np.random), _legacy(rng)),
-            (vars(random), _standard_library(rng)),
-        ]
-        if lazy:
-            made = {name: _constructor(getattr(np, name)) for name in _CONSTRUCTORS.split()}
-            names = ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
-            replaced += [(vars(np), made)]
-            replaced += [(vars(math), {name: _lazy(getattr(math, name)) for name in names})]
-        self._changes: list[Any] = [
-            (owner, name, owner[name], new)
-            for owner, news in replaced
-            for name, new in news.items()
-        ]
-        by_identity = {id(old): new for _, _, old, new in self._changes}
-        for module in modules:
-            self._changes += [
-                (module, name, old, old.py_func if is_compiled(old) else by_identity[id(old)])
-                for name, old in module.items()
-                if id(old) in by_identity or is_compiled(old)
-            ]
-            if lazy:
-                numbers: dict[str, Any] = {"float": _Float, "int": _Int}
-                self._changes += [
-                    (module, n, module.get(n, _ABSENT), new) for n, new in numbers.items()
-                ]
-
-    def __enter__(self) -> None:
-        for owner, name, _, new in self._changes:
-            owner[name] = new
-
-    def __exit__(self, *_: object) -> None:
-        for owner, name, old, _ in self._changes:
-            if old is _ABSENT:
-                del owner[name]
-            else:
-                owner[name] = old
-
-
-def stand_ins(rng: TracedGenerator) -> dict[int, Any]:
-    """What the interpreter calls in the place of draws and of what makes arrays, by identity.
-
-    Of functions as they were when ``known`` was imported, so that nothing needs to be patched.
-    """
+def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
+    """What stands for draws of NumPy's and Python's global generators, by their identity."""
     pairs = [(known.LEGACY, _legacy(rng)), (known.STANDARD, _standard_library(rng))]
-    pairs.append((known.CONSTRUCTORS, {n: _constructor(f) for n, f in known.CONSTRUCTORS.items()}))
-    pairs.append((known.MATH, {name: _lazy(f) for name, f in known.MATH.items()}))
-    found = {id(old[name]): new for old, news in pairs for name, new in news.items() if name in old}
-    return found | {id(float): _Float, id(int): _Int}
+    return {id(old[name]): new for old, news in pairs for name, new in news.items() if name in old}
 
 
-_ABSENT = object()
+def makers(eager: bool) -> dict[int, Any]:
+    """What stands for functions that make plain numbers or arrays, so that they take symbols."""
+    found = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
+    found |= {id(f): _lazy(f) for f in known.MATH.values()}
+    return found | {id(float): _float, id(int): _int}
 
 
 def _lazy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -70,7 +70,6 @@ class Interpreter(GeneratorFunctions):
         for statement in statements:
             self.step()
             self.place = frame.file, statement.lineno
-            self.rng.path.check_time()
             action = _ACTIONS.get(type(statement))
             if action is None:
                 self.refuse(f"{type(statement).__name__} is not followed")

@@ -229,3 +229,48 @@ ABSTRACT = {
 def changes(kind: type, name: str) -> bool:
     """Whether a method writes into its object."""
     return name in _CHANGES.get(kind, ())
+
+
+def _shape(shape: Any, *_: Any, **__: Any) -> int:
+    return math.prod(shape) if type(shape) in (tuple, list) else int(shape)
+
+
+def _square(rows: Any, columns: Any = None, *_: Any, **__: Any) -> int:
+    return int(rows) * int(rows if columns is None else columns)
+
+
+def _counted(first: Any, last: Any = None, num: Any = 50, *_: Any, **__: Any) -> int:
+    return int(num)
+
+
+def _range(low: Any = 0, high: Any = None, step: Any = 1, *_: Any, **__: Any) -> int:
+    low, high = (0, low) if high is None else (low, high)
+    return int((high - low) / step)
+
+
+def _times(value: Any, many: Any, *_: Any, **__: Any) -> int:
+    return int(np.size(value)) * int(np.prod(many) if np.size(many) < 9 else np.sum(many))
+
+
+def _both(a: Any, b: Any, *_: Any, **__: Any) -> int:
+    return int(np.size(a)) * int(np.size(b))
+
+
+def _largest(values: Any, weights: Any = None, minlength: int = 0, *_: Any) -> int:
+    return max(int(np.max(values, initial=0)), minlength)
+
+
+SIZES: dict[int, Any] = dict.fromkeys(map(id, (np.zeros, np.ones, np.full)), _shape)
+SIZES |= dict.fromkeys(map(id, (np.eye, np.identity, np.tri)), _square)
+SIZES |= dict.fromkeys(map(id, (np.linspace, np.logspace)), _counted)
+SIZES |= dict.fromkeys(map(id, (np.repeat, np.tile)), _times)
+SIZES |= dict.fromkeys(map(id, (np.outer, np.kron)), _both)
+SIZES |= {id(np.arange): _range, id(np.bincount): _largest}
+SIZES |= dict.fromkeys(map(id, (math.factorial, math.comb, math.perm)), lambda n, *_: int(n) << 9)
+SIZES |= {id(f): lambda n=0, *_: n if type(n) is int else 0 for f in (bytes, bytearray)}
+"""How many entries, about, a function makes of its arguments; it is asked before it is called."""
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether it is a function that Numba compiles, of which ``py_func`` is the code."""
+    return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")

@@ -109,6 +109,7 @@ class Objects(CallGate):
         """``value.name``."""
         kind = self.kind(value)
         if name == "__class__":
+            self.steered &= kind is not TracedGenerator  # of replays it is another one
             return self.kind_of(value)
         if kind is types.ModuleType:
             return self._of_module(value, name)
@@ -124,6 +125,8 @@ class Objects(CallGate):
             if name in _DRAWS:
                 return NativeMethod(value, name)
             self.refuse(f"Generator.{name} is not modelled")
+        if value is np.random.mtrand._rand and name in known.LEGACY:
+            return known.LEGACY[name]
         if kind is np.random.Generator and self.is_own(value) and name in _DRAWS:
             return NativeMethod(value, name)
         if (
@@ -279,6 +282,8 @@ class Objects(CallGate):
     def _of_class(self, kind: type, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
             return kind.__name__
+        if name == "__mro__":
+            return kind.__mro__
         if isinstance(kind, enum.EnumType) and name in kind._member_map_:
             return kind._member_map_[name]
         found = self.in_class(kind, name)

@@ -6,8 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,71 +14,91 @@ from fedrec_auditor.auditor.tracing.sources import Mass, Real, Source
 
 MOST_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
+MOST_STEPS = 1_000_000
+"""Steps of the interpreter and values of open draws that it works out, for one proof."""
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
 _TRIES, _DEEPEST = 1000, 512
 _CHANGED = "the function took another way with the same coins: it depends on more than these"
 
 
-class NotTraced(BaseException):
-    """The code does something that tracing does not follow; the message says what.
+class NotTraced(Exception):
+    """The code does something that is not followed; the message says what, ``where`` the line."""
 
-    No ``Exception``, so that the traced code's own handlers leave it alone; ``last`` is kept for
-    those that catch everything.
-    """
+    def __init__(self, reason: str, where: str = "") -> None:
+        super().__init__(reason)
+        self.where = where
 
-    last: ClassVar[NotTraced | None] = None
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        NotTraced.last = self
+    def __str__(self) -> str:
+        return f"{self.args[0]}{self.where}"
 
 
-class LeftOut(BaseException):
+class OutOfSteps(NotTraced):
+    """A proof takes more work than there is for it."""
+
+
+class LeftOut(Exception):
     """A path is rarer than 2^-100: its mass is left out."""
+
+
+class Budget:
+    """Steps that a proof may take: the same for the same code, whatever the machine."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.steps = self.left = steps
+
+    def spend(self, steps: int = 1) -> None:
+        """Take some; OutOfSteps where there are no more."""
+        self.left -= steps
+        if self.left < 0:
+            raise OutOfSteps(f"its paths take more than {self.steps:,} steps")
 
 
 class Path:
     """One run: the sources drawn so far, the cells they are confined to, and the decisions taken.
 
     ``decisions`` are pairs (taken, options); the first ones are given, the others take option 0.
-    ``values`` replays: each source then has that value, and draws are plain numbers. ``eager``
-    decides on discrete draws at once, for code that looks at types.
+    ``values`` replays: each source then has that value, draws are plain numbers, and ``strayed``
+    says that others were drawn, whatever the code did of the exception. ``eager`` decides on
+    discrete draws at once, for code that looks at types.
     """
 
     def __init__(
         self,
         decisions: list[tuple[int, int]],
         *,
-        deadline: float,
+        budget: Budget,
         eager: bool = False,
         sources: list[Source] | None = None,
         values: list[Any] | None = None,
     ) -> None:
-        self.decisions, self.deadline, self.eager = decisions, deadline, eager
+        self.decisions, self.budget, self.eager = decisions, budget, eager
         self.values, self._expected = values, sources
         self.sources: list[Source] = []
         self.limits: dict[Source, Any] = {}
         self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
         self.used_up: set[Source] = set()
         self.changes = 0
+        self.strayed = False
         self._share, self._decided = 1.0, 0
 
     def add(self, source: Source) -> Any:
         """Take a draw of ``source``: its value in a replay, None where it is open."""
         if len(self.sources) >= MOST_SOURCES:
             raise NotTraced(f"one call draws more than {MOST_SOURCES:,} random numbers")
+        self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)
         if self._expected is None or self.values is None:
             return None
         if place >= len(self._expected) or not source.same(self._expected[place]):
+            self.strayed = True
             raise NotTraced(_CHANGED)
         return self.values[place]
 
     def decide(self, options: int) -> int:
         """The option taken at this point."""
-        self.check_time()
+        self.budget.spend()
         if self._decided >= _DEEPEST:
             raise NotTraced("a loop goes on for as long as its coins say")
         if self._decided == len(self.decisions):
@@ -131,11 +150,6 @@ class Path:
                 return values
         return None
 
-    def check_time(self) -> None:
-        """NotTraced once the time is over."""
-        if perf_counter() > self.deadline:
-            raise NotTraced("its paths take longer than the time there is for them")
-
     @property
     def weight(self) -> Mass:
         """The probability of the path."""
@@ -145,20 +159,18 @@ class Path:
         return weight
 
 
-def paths(
-    run: Callable[[Path], Any], *, deadline: float, eager: bool
-) -> Iterator[tuple[Path, Any]]:
+def paths(run: Callable[[Path], Any], *, budget: Budget, eager: bool) -> Iterator[tuple[Path, Any]]:
     """Every path with what ``run`` returned on it, in order of its decisions.
 
     None for a path rarer than 2^-100, as loops that go on have.
 
-    NotTraced where there are too many, where time is over, or where the code depends on more than
+    NotTraced where there are too many, or where the code depends on more than
     its coins.
     """
     decisions: list[tuple[int, int]] = []
     for _ in range(MOST_PATHS):
         given = len(decisions)
-        path = Path(decisions, deadline=deadline, eager=eager)
+        path = Path(decisions, budget=budget, eager=eager)
         try:
             answer = run(path)
         except LeftOut:

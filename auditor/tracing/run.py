@@ -1,34 +1,41 @@
-"""Every path of a call with its answer, each replayed with plain numbers."""
+"""Every path of a call with its answer, by the interpreter; each replayed with plain numbers.
+
+Two judges: the interpreter knows every operation but may be wrong of what one gives, the replay is
+the callable itself, of which nothing is known but what it gives. A path counts if they agree.
+"""
 
 from __future__ import annotations
 
 import copy
-import linecache
+import inspect
 import math
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedrec_auditor.auditor.tracing import answers
 from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.generator import Replacements, TracedGenerator
-from fedrec_auditor.auditor.tracing.outside import watched
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, paths
+from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator
+from fedrec_auditor.auditor.tracing.interpreter import Interpreter
+from fedrec_auditor.auditor.tracing.paths import (
+    Budget,
+    LeftOut,
+    NotTraced,
+    OutOfSteps,
+    Path,
+    paths,
+)
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
-from fedrec_auditor.auditor.tracing.state import State
 from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
 from fedrec_auditor.targets.wrapped.contained import message_of
 
 # Replays in all, and the draws they take, about; beyond those that show every value.
 _REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 13, 2
-_HERE = FilePath(__file__).parent
-_STANDARD = str(FilePath(linecache.__file__).parent)
-_LIBRARIES = (str(_HERE), str(FilePath(np.__file__).parent))
+_CHANGED = "the answer changed with the same coins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,14 @@ class Branch:
 
 
 class AllPaths(NamedTuple):
-    """All paths for one input, but for some that are rarer than 2^-100 each."""
+    """All paths for one input, but for some that are rarer than 2^-100 each.
+
+    ``steered`` says that the callable itself was run with the coins of each.
+    """
 
     branches: list[Branch]
     left_out: int
+    steered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,85 +65,131 @@ class OneOutput:
     function: Callable[..., Any]
     sized: bool
 
-    def __call__(self, value: Any, rng: Any, *, lazy: bool) -> Any:
-        """One output, with symbols in the place of what coins decide."""
+    def __call__(self, value: Any, rng: np.random.Generator) -> Any:
+        """One output of the callable itself."""
+        fresh = copy.deepcopy(value)
+        return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
+
+    def interpreted(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
+        """One output by the interpreter, with symbols in the place of what coins decide."""
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
             fresh = TracedArray.typed(fresh.astype(object), fresh.dtype)
-        return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
+        _mark(interpreter, fresh)
+        code = getattr(self.function, "__code__", None)
+        flat = code is not None and code.co_filename == answers.__file__
+        function = inspect.unwrap(self.function) if flat else self.function
+        size = (1,) if self.sized else ()
+        found = interpreter.call(function, (fresh, interpreter.rng, *size), {})
+        if self.sized:
+            found = interpreter.entry(found, 0)
+        _check_answer(interpreter, found)
+        return answers.flat(lambda: found)() if flat else found
 
 
-def run_all(randomizer: OneOutput, value: Any, deadline: float) -> AllPaths:
+def run_all(randomizer: OneOutput, value: Any, budget: Budget) -> AllPaths:
     """All paths for one input; NotTraced with the line of code that is not followed.
 
     Coins stay open as long as the code permits. Where it looks at their types, it is run again
     with every coin decided as it is drawn.
     """
     try:
-        return _run_all(randomizer, value, deadline, eager=False)
+        return _run_all(randomizer, value, budget, eager=False)
+    except OutOfSteps:
+        raise
     except NotTraced as refusal:
         try:
-            return _run_all(randomizer, value, deadline, eager=True)
+            return _run_all(randomizer, value, budget, eager=True)
         except NotTraced:
             raise refusal from None
 
 
-def _run_all(randomizer: OneOutput, value: Any, deadline: float, *, eager: bool) -> AllPaths:
-    rng = TracedGenerator(Path([], deadline=deadline))
-    state = State(randomizer.function)
-    traced = Replacements(rng, state.modules.values(), lazy=not eager)
-    plain = Replacements(rng, state.modules.values(), lazy=False)
+def _run_all(randomizer: OneOutput, value: Any, budget: Budget, *, eager: bool) -> AllPaths:
+    interpreter = Interpreter(TracedGenerator(Path([], budget=budget)))
 
     def run(path: Path) -> Answer:
-        rng.path, NotTraced.last = path, None
-        replayed = path.values is not None
+        interpreter.begin(path)
+        lazy = not eager and path.values is None
         try:
-            stand_ins, watching = (plain, watched()) if replayed else (traced, nullcontext())
-            with np.errstate(over="ignore"), stand_ins, watching:
-                answer = read(randomizer(value, rng, lazy=not (replayed or eager)))
+            answer = read(randomizer.interpreted(interpreter, value, lazy=lazy))
+        except Thrown as thrown:
+            # Of open coins it says nothing of the code itself.
+            name = type(thrown.error).__name__
+            if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
+                interpreter.refuse(f"it raises {name}: {message_of(thrown.error)}")
+            answer = read(Raised(name))
         except NotTraced as refusal:
-            raise NotTraced(f"{refusal}{_place(refusal)}") from None
-        except (Exception, SystemExit) as error:
-            # Of open coins, or of what stands in for others, it says nothing of the code itself.
-            inside = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][2:]
-            ours = any(frame.f_code.co_filename.startswith(str(_HERE)) for frame in inside)
-            stops = isinstance(error, (SystemExit, RecursionError, MemoryError))
-            if ours or stops or not (replayed or eager):
-                said = f"{type(error).__name__}: {message_of(error)}"
-                raise NotTraced(f"it raises {said}{_place(error)}") from None
-            answer = read(Raised(type(error).__name__))
-        finally:
-            if path.values is None:  # in replays they stay, or caches of coins would not be seen
-                state.forget()
-        if NotTraced.last is not None:  # though the code caught it
-            raise NotTraced(f"{NotTraced.last}{_place(NotTraced.last)}")
+            refusal.where = refusal.where or interpreter.where
+            raise
+        except LeftOut:
+            raise
+        except Exception as error:  # of the interpreter's own
+            interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
+        interpreter.check_read()
         return answer
 
-    try:
-        return _replayed(run, deadline, eager=eager)
-    finally:
-        state.forget()
-        state.check()
+    def replay(path: Path) -> Answer:
+        if not interpreter.steered:
+            return run(path)
+        try:
+            with np.errstate(over="ignore"):
+                answer = read(randomizer(value, TracedGenerator(path)))
+        except NotTraced as refusal:
+            raise NotTraced(_CHANGED) from refusal
+        except (Exception, SystemExit) as error:
+            answer = read(Raised(type(error).__name__))
+        return answer
 
-
-def _replayed(run: Callable[[Path], Answer], deadline: float, *, eager: bool) -> AllPaths:
-    """All paths with their answers, if these are the same with plain numbers."""
-    every = list(paths(run, deadline=deadline, eager=eager))
+    every = list(paths(run, budget=budget, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
+    _check_replays(ran, replay, budget)
+    branches = [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
+    return AllPaths(branches, len(every) - len(ran), interpreter.steered)
+
+
+def _check_replays(
+    ran: list[tuple[Path, Answer]], replay: Callable[[Path], Answer], budget: Budget
+) -> None:
+    """NotTraced where the answer of a path is another one with plain numbers."""
     draws = np.random.default_rng(0)
     for path, answer in ran:
         most = min(_REPLAYS, max(_FEWEST, _REPLAYED // max(1, len(path.sources))))
         for known in _cover(path, answer, math.ceil(most / len(ran)), draws):
-            path.check_time()
             values = [known[source] for source in path.sources]
-            again = Path([], deadline=deadline, sources=path.sources, values=values)
-            replayed = run(again)
-            if len(again.sources) != len(path.sources) or not replayed.agrees(
-                _evaluated(answer, known)
-            ):
-                raise NotTraced("the answer changed with the same coins")
-    left_out = len(every) - len(ran)
-    return AllPaths([Branch(path.weight, dict(path.limits), a) for path, a in ran], left_out)
+            again = Path([], budget=budget, sources=path.sources, values=values)
+            replayed = replay(again)
+            complete = not again.strayed and len(again.sources) == len(path.sources)
+            if not complete or not replayed.agrees(_evaluated(answer, known)):
+                raise NotTraced(_CHANGED)
+
+
+def _check_answer(interpreter: Interpreter, answer: Any) -> None:
+    """NotTraced for an answer of which code would run as it is read."""
+    kind = interpreter.kind(answer)
+    if kind in (list, tuple) or (issubclass(kind, tuple) and interpreter.is_python_class(kind)):
+        for entry in tuple.__iter__(answer) if kind is not list else answer:
+            _check_answer(interpreter, entry)
+    elif kind is dict:
+        for key, entry in answer.items():
+            interpreter.passes(key, "the answer")
+            _check_answer(interpreter, entry)
+    elif kind in (set, frozenset):
+        for entry in answer:
+            interpreter.passes(entry, "the answer")
+    else:
+        interpreter.passes(answer, "the answer")
+
+
+def _mark(interpreter: Interpreter, value: Any) -> None:
+    """Note that the call may write to its input, which is a copy."""
+    if type(value) in (list, tuple, dict, set):
+        interpreter.own(value)
+        for entry in value.values() if type(value) is dict else value:
+            _mark(interpreter, entry)
+    elif type(value) in (np.ndarray, TracedArray):
+        interpreter.own(value)
+        if type(value) is TracedArray and value.base is not None:
+            interpreter.own(value.base)
 
 
 def _cover(
@@ -184,17 +241,6 @@ def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
                 if isinstance(value, Line):
                     return value.at(known[value.variable.source])
                 return leaf(value)
-        raise NotTraced("the answer changed with the same coins")
+        raise NotTraced(_CHANGED)
 
     return Answer(answer.structure, tuple(map(evaluated, answer.leaves)))
-
-
-def _place(error: BaseException) -> str:
-    """The last line of code that is neither ours, NumPy's nor Python's, and where it stands."""
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        name = frame.f_code.co_filename
-        outside = "site-packages" in name or not name.startswith(_STANDARD)
-        if outside and not name.startswith(_LIBRARIES) and not name.endswith(".pyx"):
-            code = linecache.getline(name, line).strip()
-            return f" ({FilePath(name).name}, line {line}{': ' * bool(code)}{code})"
-    return ""

@@ -17,14 +17,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path
+from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Real, Source
 
 Cells = dict[Source, Any]
 Piece = tuple[Cells, Any]
 
-# As it is while another one stands in for it.
-_array = np.array
 _MOST_PIECES = 1024
 _MOST_STEPS = 256
 _HALF = Fraction(1, 2)
@@ -221,8 +219,8 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     if not symbols:
         return function(*arguments)
     path = symbols[0].path
-    path.check_time()
     together = joined(arguments, _MOST_PIECES)
+    path.budget.spend(len(together or ()) or _MOST_PIECES)
     if together is None:
         return apply(function, *(settled(argument) for argument in arguments))
     results: list[Piece] = []
@@ -236,6 +234,8 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
             continue
         try:
             results.append((cells, function(*values)))
+        except (NotTraced, LeftOut):
+            raise
         except Exception:  # on this piece alone: the path decides which one it is on
             return function(*(settled(argument) for argument in arguments))
     merged = _merged(results)
@@ -322,7 +322,7 @@ def converter(kind: Any) -> Callable[[Any], Any]:
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
-        return _array(value).astype(dtype)[()]
+        return np.array(value).astype(dtype)[()]
 
     return dtype.type if dtype.type in _RULES else convert
 

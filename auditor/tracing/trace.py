@@ -9,7 +9,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
-from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
 from fedrec_auditor.auditor.tracing.proof import proved
 from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
 from fedrec_auditor.targets.mechanisms.base import plainly
@@ -17,12 +17,16 @@ from fedrec_auditor.targets.mechanisms.base import plainly
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The laws of a randomizer, one for each of ``inputs``."""
+    """The laws of a randomizer, one for each of ``inputs``.
+
+    ``steered`` says that the callable itself was run with the coins of every path.
+    """
 
     randomizer: OneOutput
     inputs: Sequence[Any]
     laws: Sequence[Law]
     names: Sequence[str] = ()
+    steered: bool = True
 
     @classmethod
     def of(
@@ -31,22 +35,26 @@ class Trace:
         inputs: Sequence[Any],
         *,
         sized: bool,
-        deadline: float,
         names: Sequence[str] = (),
     ) -> Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
-        randomizer = OneOutput(function, sized)
+        randomizer, budget = OneOutput(function, sized), Budget()
         try:
-            laws = laws_of([run_all(randomizer, value, deadline) for value in inputs])
-        except Exception as error:  # of ours, or of what the code has changed
+            ran = [run_all(randomizer, value, budget) for value in inputs]
+            laws = laws_of(ran)
+        except NotTraced:
+            raise
+        except Exception as error:  # of ours
             raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
-        return cls(randomizer, inputs, laws, names)
+        return cls(randomizer, inputs, laws, names, all(each.steered for each in ran))
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
         """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
         names = self.names or [plainly(value) for value in self.inputs]
         try:
             return proved(self.laws, names, delta, enough)
+        except NotTraced:
+            raise
         except Exception as error:  # of numbers beyond what is compared
             raise NotTraced(f"laws are not compared: {error}") from error
 

@@ -167,7 +167,6 @@ def _verified(
             chosen,
             delta=delta,
             enough=epsilon,
-            until=math.inf,
             paced=lambda real, most: (real, budget.paced(real, chosen, min(draws, most))[1]),
             seed=fit,
         )

@@ -13,19 +13,18 @@ import json
 import math
 import operator
 import random
-import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.auditor.tracing.trace import NotTraced
-from fedrec_auditor.auditor.tracing.veto import check_operations
+from fedrec_auditor.auditor.tracing import trace
+from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
+from fedrec_auditor.auditor.tracing.run import OneOutput
+from tests.auditor.tracing.laws import traced
 from tests.auditor.tracing.test_prove import _SAMPLED, _SAMPLED_CASES
 from tests.auditor.tracing.test_trace import CASES as CLOSED_FORMS
 from tests.contracts.mechanisms import CASES
@@ -36,7 +35,7 @@ TABLE = {0: 0, 1: 1}
 
 
 def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
-    check_operations(function, list(inputs), sized=sized, deadline=perf_counter() + 60.0)
+    traced(function, list(inputs), sized=sized)
 
 
 def coin(x: int, rng: Rng) -> int:
@@ -369,26 +368,18 @@ def by_operator() -> Any:
     return KEPT[0]
 
 
-def test_what_another_thread_changes_is_seen() -> None:
+def test_what_another_thread_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     state = Value(0)
+    interpreted = OneOutput.interpreted
 
-    def function(x: int, rng: Rng) -> int:
-        return x if state.value % 1000 == 999 else coin(x, rng)
+    def beside(*arguments: Any, **options: Any) -> Any:
+        answer = interpreted(*arguments, **options)
+        state.value += 1
+        return answer
 
-    stop = threading.Event()
-
-    def tick() -> None:
-        while not stop.is_set():
-            state.value += 1
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        with pytest.raises(NotTraced, match="changes"):
-            check(lambda x, rng: [function(x, rng) for _ in range(5)])
-    finally:
-        stop.set()
-        thread.join()
+    monkeypatch.setattr(OneOutput, "interpreted", beside)
+    with pytest.raises(NotTraced, match="changes"):
+        check(lambda x, rng: x if state.value % 1000 == 999 else coin(x, rng))
 
 
 @pytest.mark.parametrize(
@@ -415,10 +406,46 @@ def test_addresses_and_orders_are_refused(address: Callable[[Any], Any]) -> None
         check(lambda x, rng: coin(x, rng) if address(rng) else x)
 
 
-def test_steps_are_counted_and_not_seconds() -> None:
-    started = time.perf_counter()
-    with pytest.raises(NotTraced, match=r"container of|more than 8,192 bits"):
-        check(lambda x, rng: coin(x, rng) + len([0] * 10**9))
-    with pytest.raises(NotTraced, match="bits"):
-        check(lambda x, rng: coin(x, rng) + (7 ** (10**9)) % 2)
-    assert time.perf_counter() - started < 20.0
+def forever(x: int, rng: Rng) -> int:
+    while True:
+        pass
+
+
+def deep(x: int, rng: Rng) -> int:
+    return deep(x, rng)
+
+
+MUCH: dict[str, Callable[[int, Rng], Any]] = {
+    "list": lambda x, rng: coin(x, rng) + len([0] * 10**9),
+    "power": lambda x, rng: coin(x, rng) + (7 ** (10**9)) % 2,
+    "zeros": lambda x, rng: np.zeros(10**8)[0] + x,
+    "arange": lambda x, rng: np.arange(10**9)[0] + x,
+    "tile": lambda x, rng: np.tile(np.ones(10), 10**8)[0] + x,
+    "outer": lambda x, rng: np.outer(np.ones(10**5), np.ones(10**5))[0, 0] + x,
+    "broadcast": lambda x, rng: np.ones((10**5, 1)) + np.ones((1, 10**5)),
+    "listed": lambda x, rng: tuple(range(10**9))[0] + x,
+    "set of a range": lambda x, rng: len(set(range(10**9))) + x,
+    "zip": lambda x, rng: sum(a for a, _ in zip(range(10**9), range(10**9), strict=True)),
+    "repeat": lambda x, rng: sum(itertools.repeat(x, 10**9)),
+    "product": lambda x, rng: sum(1 for _ in itertools.product([0, 1], repeat=60)),
+    "factorial": lambda x, rng: math.factorial(10**7) % 2,
+    "binomial": lambda x, rng: rng.binomial(4000, 0.3) + x,
+    "loop": forever,
+    "recursion": deep,
+    "draws": lambda x, rng: rng.random(10**9)[0] + x,
+    "coins": lambda x, rng: [k for k in range(40) if rng.random() < 0.5],
+    "bytes": lambda x, rng: bytes(10**10)[x],
+}
+
+
+@pytest.mark.parametrize("function", MUCH.values(), ids=MUCH)
+def test_much_work_is_refused_by_steps_and_not_by_seconds(
+    function: Callable[[int, Rng], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "Budget", lambda: Budget(100_000))
+    refused = []
+    for _ in range(2):
+        with pytest.raises(NotTraced) as error:
+            check(function)
+        refused.append(str(error.value))
+    assert refused[0] == refused[1]

@@ -32,14 +32,14 @@ import scipy.sparse
 import torch
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from fedrec_auditor.auditor.tracing.veto import check_operations
+from tests.auditor.tracing.laws import traced
 
 Rng = np.random.Generator
 COUNT = 0
 
 
 def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
-    check_operations(function, list(inputs), sized=sized, deadline=time.perf_counter() + 60.0)
+    traced(function, list(inputs), sized=sized)
 
 
 def coin(x: int, rng: Rng) -> int:
@@ -433,20 +433,3 @@ def test_the_refusal_names_the_call_and_the_line() -> None:
         r"\(test_interpreter.py, line \d+: ",
     ):
         check(lambda x, rng: time.time_ns())
-
-
-def test_other_threads_see_no_symbols() -> None:
-    stop, seen = threading.Event(), []
-
-    def watch() -> None:
-        while not stop.is_set():
-            seen.append(type(np.zeros(1)) is np.ndarray and type(random.random()) is float)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    for _ in range(20):
-        check(lambda x, rng: float(np.zeros(3)[0] + x + math.floor(rng.laplace())))
-    stop.set()
-    thread.join()
-    assert seen
-    assert all(seen)

@@ -6,7 +6,6 @@ import datetime
 import os
 import random
 import secrets
-import sys
 import threading
 import time
 import uuid
@@ -57,25 +56,5 @@ def test_a_thread_is_not_proved() -> None:
         thread.join()
         return found[0]
 
-    with pytest.raises(NotTraced, match="start_new_thread"):
+    with pytest.raises(NotTraced, match="calls"):
         epsilon(function, [0, 1])
-
-
-@pytest.mark.parametrize("error", [None, ValueError, SystemExit, NotTraced, KeyboardInterrupt])
-def test_everything_is_as_before(error: type[BaseException] | None) -> None:
-    watched = (np, np.random, random, time, sys.modules["math"], sys.modules[__name__])
-    before = [dict(vars(module)) for module in watched]
-
-    def function(x: int, rng: Any) -> Any:
-        if error is not None:
-            raise error("no")
-        return float(np.zeros(1)[0]) + x + random.random()
-
-    try:
-        epsilon(function, [0.0, 1.0])
-    except (NotTraced, KeyboardInterrupt):
-        assert error in (SystemExit, NotTraced, KeyboardInterrupt)
-    assert sys.getprofile() is None
-    for module, names in zip(watched, before, strict=True):
-        assert vars(module).keys() == names.keys()
-        assert all(vars(module)[name] is value for name, value in names.items())

@@ -197,11 +197,11 @@ def test_code_that_imports_a_module_first_is_not_proved(
 
         return int(ANSWERS.setdefault(x, flipped(x, rng)))
 
-    with pytest.raises(NotTraced, match="memo_of_the_tests"):
+    with pytest.raises(NotTraced, match="a dict that it did not make"):
         epsilon(function, [0, 1])
 
 
-def test_what_was_kept_is_put_back() -> None:
+def test_what_is_kept_is_not_written() -> None:
     kept, client, own = [0], Client(), {"a": np.zeros(2), "b": {1}, "c": Slots(), "d": deque([7])}
 
     def function(x: int, rng: Rng) -> int:
@@ -211,7 +211,7 @@ def test_what_was_kept_is_put_back() -> None:
         own["d"].append(1)
         return client(x, rng)
 
-    with pytest.raises(NotTraced, match=r"it changes what it keeps between calls \("):
+    with pytest.raises(NotTraced, match="it changes a list that it did not make"):
         epsilon(function, [0, 1])
     assert kept == [0]
     assert client.memo is None
