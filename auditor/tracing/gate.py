@@ -397,7 +397,7 @@ class CallGate:
                 self._adopt(entry, seen, name)
 
     def _plainly(self, value: Any) -> Any:
-        """``value`` without arrays that may hold draws, for code that reads the memory of arrays."""
+        """``value`` without arrays of draws, for code that reads the memory of arrays."""
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
             return type(value)(map(self.decided, value))
         return self.decided(value) if type(value) in _OPEN_ARRAYS else value

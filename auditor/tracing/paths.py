@@ -14,10 +14,12 @@ from fedrec_auditor.auditor.tracing.sources import Mass, Real, Source
 
 MOST_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
-MOST_STEPS = 1_000_000
+MOST_STEPS = 3_000_000
 """Steps of the interpreter and values of open draws that it works out, for one proof."""
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
+RUN, _DECISION = 200, 20
+"""What a run of the code costs, and a decision, in steps."""
 _TRIES, _DEEPEST = 1000, 512
 _CHANGED = "the function took another way with the same coins: it depends on more than these"
 
@@ -98,7 +100,7 @@ class Path:
 
     def decide(self, options: int) -> int:
         """The option taken at this point."""
-        self.budget.spend()
+        self.budget.spend(_DECISION)
         if self._decided >= _DEEPEST:
             raise NotTraced("a loop goes on for as long as its coins say")
         if self._decided == len(self.decisions):
@@ -171,6 +173,7 @@ def paths(run: Callable[[Path], Any], *, budget: Budget, eager: bool) -> Iterato
     for _ in range(MOST_PATHS):
         given = len(decisions)
         path = Path(decisions, budget=budget, eager=eager)
+        budget.spend(RUN)
         try:
             answer = run(path)
         except LeftOut:

@@ -7,7 +7,6 @@ the callable itself, of which nothing is known but what it gives. A path counts 
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from fedrec_auditor.auditor.tracing.gate import Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.paths import (
+    RUN,
     Budget,
     LeftOut,
     NotTraced,
@@ -78,7 +78,7 @@ class OneOutput:
         _mark(interpreter, fresh)
         code = getattr(self.function, "__code__", None)
         flat = code is not None and code.co_filename == answers.__file__
-        function = inspect.unwrap(self.function) if flat else self.function
+        function = self.function.__wrapped__ if flat else self.function  # type: ignore[attr-defined]
         size = (1,) if self.sized else ()
         found = interpreter.call(function, (fresh, interpreter.rng, *size), {})
         if self.sized:
@@ -205,6 +205,7 @@ def _cover(
     }
     while least > 0 or pieces or left:
         least -= 1
+        path.budget.spend(RUN + 10 * (len(pieces) + len(left)))
         before = len(pieces), dict(left)
         limits: Cells = dict(path.limits)
         missed = []

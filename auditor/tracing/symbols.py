@@ -25,6 +25,8 @@ Piece = tuple[Cells, Any]
 
 _MOST_PIECES = 1024
 _MOST_STEPS = 256
+# What a value of a symbol costs, in steps of the interpreter.
+_STEPS = 10
 _HALF = Fraction(1, 2)
 
 
@@ -220,7 +222,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     path = symbols[0].path
     together = joined(arguments, _MOST_PIECES)
-    path.budget.spend(len(together or ()) or _MOST_PIECES)
+    path.budget.spend(_STEPS * (1 + len(together) if together else _MOST_PIECES))
     if together is None:
         return apply(function, *(settled(argument) for argument in arguments))
     results: list[Piece] = []

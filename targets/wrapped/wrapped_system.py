@@ -433,7 +433,6 @@ class WrappedSystem(System):
         def message(history: History, rng: Generator) -> Any:
             return self.client(history, model, rng)
 
-        message.__wrapped__ = self.client  # type: ignore[attr-defined]
         return message, [History.of(profiles, user) for user in range(profiles.n_users)]
 
     def _example(

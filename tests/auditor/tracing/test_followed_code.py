@@ -423,7 +423,7 @@ MUCH: dict[str, Callable[[int, Rng], Any]] = {
     "tile": lambda x, rng: np.tile(np.ones(10), 10**8)[0] + x,
     "outer": lambda x, rng: np.outer(np.ones(10**5), np.ones(10**5))[0, 0] + x,
     "broadcast": lambda x, rng: np.ones((10**5, 1)) + np.ones((1, 10**5)),
-    "listed": lambda x, rng: tuple(range(10**9))[0] + x,
+    "listed": lambda x, rng: len(tuple(range(10**9))) + x,
     "set of a range": lambda x, rng: len(set(range(10**9))) + x,
     "zip": lambda x, rng: sum(a for a, _ in zip(range(10**9), range(10**9), strict=True)),
     "repeat": lambda x, rng: sum(itertools.repeat(x, 10**9)),

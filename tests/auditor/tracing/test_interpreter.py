@@ -12,7 +12,6 @@ import gc
 import io
 import itertools
 import logging
-import math
 import os
 import queue
 import random
