@@ -210,7 +210,7 @@ class Builtins(Construction):
         self.set_plainly(*args)
 
     def _length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        (value,) = args
+        value = self.decided(args[0]) if type(args[0]) is Symbol else args[0]
         kind = type(value)
         if kind in SEQUENCES or kind in VIEWS or kind in (set, frozenset):
             self.look(value)
@@ -218,7 +218,7 @@ class Builtins(Construction):
         if issubclass(kind, tuple) and self.in_class(kind, "__len__") is tuple.__len__:
             return tuple.__len__(value)
         hook = self.method(value, "__len__")
-        return hook() if hook else self.through(len, args, kwargs, "len")
+        return hook() if hook else self.through(len, (value,), {}, "len")
 
     def _listed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.own(list(self.iterate(args[0])) if args else [])

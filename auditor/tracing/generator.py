@@ -169,7 +169,8 @@ class TracedGenerator(np.random.Generator):
             given = [_number(share) for share in p]
             if len(given) != many or abs(sum(given) - 1) > 1e-7 or min(given) < 0:
                 raise ValueError("probabilities do not sum to 1")
-            shares = [share / sum(given) for share in given]
+            total = sum(given)
+            shares = [share / total for share in given]
         name = f"choice of {many}"
         if replace or size is None:
             if array.ndim > 1 or array.dtype.kind not in "biuf":
@@ -392,7 +393,8 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         if cum_weights is not None:
             weights = [b - a for a, b in itertools.pairwise([0, *cum_weights])]
         shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
-        shares = [share / sum(shares) for share in shares]
+        total = sum(shares)
+        shares = [share / total for share in shares]
         return [population[rng._place(f"choices of {many}", shares)] for _ in range(k)]
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:
