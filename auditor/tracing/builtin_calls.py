@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 import operator
+import sys
 import types
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -180,7 +181,8 @@ class Builtins(Construction):
             if known_kind is None and part.__module__ != "numbers":
                 self.refuse(f"isinstance of {kind.__name__} and {part.__name__} is not followed")
             return bool(known_kind)
-        if type(part) not in (type, abc.ABCMeta, enum.EnumType):
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
             self.refuse("isinstance of what is no plain class is not followed")
         return any(base is part for base in kind.__mro__)
 

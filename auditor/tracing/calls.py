@@ -180,6 +180,8 @@ class FunctionCalls(Builtins):
     ) -> Any:
         value, name = method.owner, method.name
         kind = type(value)
+        if name == "__getitem__":
+            return self.entry(value, *args)
         if kind is TracedGenerator:
             self._check_draw(name, args, kwargs)
             if name == "shuffle":

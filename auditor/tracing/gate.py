@@ -330,6 +330,7 @@ class CallGate:
         elif not (
             kind is TracedArray
             or kind is bytearray
+            or kind in known.HASHES
             or issubclass(type(value), np.dtype)
             or known.CLASSES.get(id(value)) is value
             or (id(kind) in known.CLASSES and issubclass(type(value), BaseException))

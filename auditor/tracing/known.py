@@ -124,7 +124,7 @@ _NUMBERS = [fractions.Fraction]
 
 
 def special_functions() -> dict[int, Any]:
-    """The compiled element-wise functions of scipy.special, if it is there.
+    """The compiled element-wise functions of scipy.special, and hashes, if they are there.
 
     Without loops over objects, as functions of Python have that were made element-wise.
     """
@@ -132,7 +132,16 @@ def special_functions() -> dict[int, Any]:
     found = [
         f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)
     ]
+    # xxhash: digests of bytes and a seed; without ``update`` its objects do not change.
+    for name, kind in vars(sys.modules.get("xxhash", math)).items():
+        if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
+            METHODS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
+            HASHES.add(kind)
+            found.append(kind)
     return {id(function): function for function in found}
+
+
+HASHES: set[type] = set()
 
 
 def _table() -> dict[int, Any]:
@@ -174,7 +183,7 @@ _TEXT_METHODS = {n for n in dir(str) if not n.startswith("_")}
 _NUMBER = {"bit_length", "bit_count", "to_bytes", "as_integer_ratio", "is_integer", "hex"}
 _NUMBER |= {"conjugate", "real", "imag", "numerator", "denominator", "from_bytes", "fromhex"}
 _LIST_NAMES = "append extend insert pop remove clear sort reverse index count copy"
-_LIST = set(_LIST_NAMES.split())
+_LIST = {*_LIST_NAMES.split(), "__getitem__", "__len__", "__contains__"}
 _SET = {n for n in dir(set) if not n.startswith("_")}
 _DICT = {n for n in dir(dict) if not n.startswith("_")}
 _ARRAY_NAMES = (
@@ -201,9 +210,10 @@ METHODS[defaultdict] = _DICT
 METHODS[fractions.Fraction] = {"numerator", "denominator", "limit_denominator"}
 METHODS |= dict.fromkeys(set(np.sctypeDict.values()), _ARRAY)
 """Attributes of values of exact types: their methods call back nothing of plain values."""
+_READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__"}
 _CHANGES: dict[type, set[str]] = {
-    list: _LIST - {"index", "count", "copy"},
-    bytearray: _LIST - {"index", "count", "copy"},
+    list: _LIST - _READING,
+    bytearray: _LIST - _READING,
     dict: {"pop", "popitem", "setdefault", "update", "clear"},
     set: {"add", "discard", "remove", "pop", "clear", "update", "difference_update",
           "intersection_update", "symmetric_difference_update"},
