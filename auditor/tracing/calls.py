@@ -9,6 +9,7 @@ import functools
 import types
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from fedrec_auditor.auditor.tracing.objects import (
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.syntax import syntax_of
+from fedrec_auditor.targets.mechanisms import base
 
 _DEEPEST = 60
+_MECHANISMS = str(Path(base.__file__).parent)
 
 
 class FunctionCalls(Builtins):
@@ -184,6 +187,7 @@ class FunctionCalls(Builtins):
             return self.entry(value, *args)
         if kind is TracedGenerator:
             self._check_draw(name, args, kwargs)
+            value.huge = self.place[0].startswith(_MECHANISMS)
             if name == "shuffle":
                 self.may_write(args[0] if args else kwargs.get("x"))
             return self.through(getattr(value, name), args, kwargs, f"Generator.{name}")

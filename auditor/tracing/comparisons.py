@@ -27,7 +27,6 @@ _COMPARE: dict[type, tuple[Any, str, str]] = {
     ast.GtE: (operator.ge, "ge", "le"),
 }
 _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, Function)
-_OPEN = (Symbol, TracedArray)
 _FAST = (int, float, bool)
 
 
@@ -38,9 +37,6 @@ class Comparisons(Comprehensions):
         """One comparison."""
         if isinstance(how, ast.Is | ast.IsNot):
             return self._is(a, b) is isinstance(how, ast.Is)
-        if type(a) in _OPEN or type(b) in _OPEN:
-            self.check_grid(a, follows=isinstance(how, ast.Lt | ast.GtE))
-            self.check_grid(b, follows=isinstance(how, ast.Gt | ast.LtE))
         if isinstance(how, ast.In | ast.NotIn):
             found = self._contains(b, a)
             if isinstance(how, ast.In):

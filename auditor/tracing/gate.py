@@ -25,7 +25,6 @@ from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process, makers
 from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path
 from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
-from fedrec_auditor.targets.mechanisms.parts import exact_draws
 
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
 _ATOMS |= {
@@ -55,8 +54,6 @@ _MUTABLE: set[type] = {
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
 _ORDERLESS |= {id(getattr(operator, name)) for name in ("or_", "and_", "sub", "xor", "contains")}
 _ORDERLESS |= {id(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
-_COMPARING = {id(f) for f in (np.equal, np.not_equal, np.less_equal, np.greater, np.isin, np.less)}
-_COMPARING |= {id(f) for f in (np.greater_equal, np.isclose, operator.contains, operator.eq)}
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 _DISPATCHER = type(np.concatenate)
@@ -205,7 +202,7 @@ class CallGate:
         """Call a function of the table, or a draw; NotTraced for any other."""
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
-            self.steered = False
+            self.steered = self.rng.huge = False
         if target is None and (id(function) in known.KNOWN or id(function) in self.special):
             target = function
         if id(function) in known.WRITING:
@@ -261,9 +258,6 @@ class CallGate:
             for value in args
         ):
             self.refuse("it writes an array as text, by options that others change")
-        if id(function) in _COMPARING:
-            for value in args:
-                self.check_grid(value, follows=False)
         shapes = [v.shape for v in args if type(v) in (np.ndarray, TracedArray) and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
             self._check_length(math.prod(map(max, itertools.zip_longest(
@@ -406,20 +400,6 @@ class CallGate:
     def decided(self, value: Any) -> Any:
         """A plain value, on which the path decides."""
         return value.plain() if type(value) in (Symbol, TracedArray, MaskedEntries) else value
-
-    def check_grid(self, value: Any, *, follows: bool) -> None:
-        """NotTraced where whole numbers of a huge range, followed as reals, are not so compared.
-
-        ``<`` and ``>=`` of a real number and a whole one are as those of its whole part; nothing
-        else is. But for the auditor's own exact draws, which draw on where numbers tie.
-        """
-        if self.place[0] == exact_draws.__file__:
-            return
-        for symbol in value.objects.flat if type(value) is TracedArray else (value,):
-            for _, piece in symbol.pieces() if type(symbol) is Symbol else ():
-                huge = isinstance(piece, Line) and piece.variable.source.name == "integers()"
-                if huge and not (follows and piece.coefficient > 0):
-                    self.refuse("whole numbers of more than 2^40 values are compared")
 
     def kind_of(self, value: Any) -> Any:
         """The type of a value; NotTraced for a draw that is open or real."""

@@ -43,7 +43,13 @@ _SEEDS, _MANY = 1 << 31, 1 << 40
 
 
 class TracedGenerator(np.random.Generator):
-    """A ``numpy.random.Generator`` whose draws are sources of a path."""
+    """A ``numpy.random.Generator`` whose draws are sources of a path.
+
+    ``huge`` follows whole numbers of more than 2^40 values as real ones: those of the auditor's
+    own mechanisms, whose claims are of their grids, and its exact draws, which draw on at ties.
+    """
+
+    huge = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(np.random.PCG64(0))
@@ -114,6 +120,8 @@ class TracedGenerator(np.random.Generator):
         if beyond <= first:
             raise ValueError("low >= high")
         if beyond - first > _MANY:
+            if not self.huge:
+                raise NotTraced("whole numbers of more than 2^40 values are not followed")
             return first + (beyond - first) * self._real("integers()", "uniform", size)
         if beyond - first > _MOST_VALUES:
             source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
