@@ -91,7 +91,7 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
             return _of_shape(answer.shape)
         return _structure(answer.tolist() if answer.ndim else answer[()], leaves)
     if isinstance(answer, dict):
-        items = sorted(answer.items(), key=lambda item: repr(item[0]))
+        items = answer.items()  # in their order, which is part of what is sent
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
     if isinstance(answer, (list, tuple)):
         answer = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in answer]

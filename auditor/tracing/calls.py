@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.syntax import syntax_of
 from fedrec_auditor.targets.mechanisms import base
 
-_DEEPEST = 60
+_DEEPEST, _CALL = 60, 10
 _MECHANISMS = str(Path(base.__file__).parent)
 
 
@@ -119,6 +119,7 @@ class FunctionCalls(Builtins):
         return type(function) is types.FunctionType and syntax_of(function.__code__) is not None
 
     def _interpret(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.step(_CALL)
         own, shared, of_module, _ = scope_of(function.node)
         frame = Frame(
             function.file,

@@ -80,6 +80,8 @@ _CONSUMING = {
 }
 """Functions that take an iterator to its end, and do nothing else with it."""
 _STANDS_FOR: dict[type, type] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
+_CALL = 10
+"""What a call costs, in steps."""
 _LONGEST = 1 << 22
 """Entries of one container or array, at most."""
 
@@ -137,9 +139,9 @@ class CallGate:
             self.step()
             yield value
 
-    def step(self) -> None:
-        """Count one step; OutOfSteps beyond the limit."""
-        self.rng.path.budget.spend()
+    def step(self, steps: int = 1) -> None:
+        """Count steps; OutOfSteps beyond the limit."""
+        self.rng.path.budget.spend(steps)
 
     def begin(self, path: Path) -> None:
         """Forget what the run before has made; ``path`` decides on draws, or gives plain ones."""
@@ -242,7 +244,7 @@ class CallGate:
         orderless: bool = False,
     ) -> Any:
         """The gate itself: compiled code is called here, and nowhere else."""
-        self.step()
+        self.step(_CALL)
         seen: dict[int, Any] = {}
         orderless = orderless or id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)

@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
 from fedrec_auditor.auditor.tracing.symbols import (
+    SEED,
     Floor,
     Line,
     Piece,
@@ -120,9 +121,8 @@ class TracedGenerator(np.random.Generator):
         if beyond <= first:
             raise ValueError("low >= high")
         if beyond - first > _MANY:
-            if not self.huge:
-                raise NotTraced("whole numbers of more than 2^40 values are not followed")
-            return first + (beyond - first) * self._real("integers()", "uniform", size)
+            name = "integers()" if self.huge else SEED
+            return first + (beyond - first) * self._real(name, "uniform", size)
         if beyond - first > _MOST_VALUES:
             source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
             return first + self._filled(size, dtype, lambda: self._line(source()))

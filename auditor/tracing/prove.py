@@ -24,11 +24,20 @@ _DRAWS, _FEWEST = 100_000, 5_000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The exact bound and the distribution, if the code was followed; ``check`` says how."""
+    """The exact bound and the distribution, if the code was followed; ``check`` says how.
+
+    ``forms`` is another check, where types, shapes or the order of keys tell the input.
+    """
 
     check: Check
     bound: Bound | None = None
     dist: OutputDistribution | None = None
+    forms: Check | None = None
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks that were run."""
+        return (self.check,) if self.forms is None else (self.check, self.forms)
 
 
 def prove(
@@ -48,7 +57,7 @@ def prove(
     """
     try:
         trace = Trace.of(sampler.call, inputs, sized=sampler.sized, names=names)
-        bound = trace.bound(delta, enough)
+        bound, forms = trace.bound(delta, enough), trace.check_forms(delta)
     except NotTraced as refusal:
         return _sampled(str(refusal))
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])
@@ -69,7 +78,7 @@ def prove(
     )
     said = f"Every operation on every path{counted} depends on its operands alone, every path was "
     said += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(replace(Check.passed(said), name=NAME), bound, dist)
+    return Proof(replace(Check.passed(said), name=NAME), bound, dist, forms)
 
 
 def _sampled(reason: str) -> Proof:

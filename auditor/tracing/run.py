@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import answers
 from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
+from fedrec_auditor.auditor.tracing.forms import Forms, forms_of
 from fedrec_auditor.auditor.tracing.gate import Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
@@ -30,7 +32,7 @@ from fedrec_auditor.auditor.tracing.paths import (
     paths,
 )
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol
+from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, is_seed
 from fedrec_auditor.targets.wrapped.contained import message_of
 
 # Replays in all, and the draws they take, about; beyond those that show every value.
@@ -50,12 +52,14 @@ class Branch:
 class AllPaths(NamedTuple):
     """All paths for one input, but for some that are rarer than 2^-100 each.
 
-    ``steered`` says that the callable itself was run with the coins of each.
+    ``steered`` says that the callable itself was run with the coins of each; ``forms`` are those
+    of its answers, by their values.
     """
 
     branches: list[Branch]
     left_out: int
     steered: bool
+    forms: Forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +74,25 @@ class OneOutput:
         fresh = copy.deepcopy(value)
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
+    @property
+    def flat(self) -> bool:
+        """Whether its answers are leaves alone."""
+        code = getattr(self.function, "__code__", None)
+        return code is not None and code.co_filename == answers.__file__
+
     def interpreted(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
         """One output by the interpreter, with symbols in the place of what coins decide."""
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
             fresh = TracedArray.typed(fresh.astype(object), fresh.dtype)
         _mark(interpreter, fresh)
-        code = getattr(self.function, "__code__", None)
-        flat = code is not None and code.co_filename == answers.__file__
-        function = self.function.__wrapped__ if flat else self.function  # type: ignore[attr-defined]
+        function = self.function.__wrapped__ if self.flat else self.function  # type: ignore[attr-defined]
         size = (1,) if self.sized else ()
         found = interpreter.call(function, (fresh, interpreter.rng, *size), {})
         if self.sized:
             found = interpreter.entry(found, 0)
         _check_answer(interpreter, found)
-        return answers.flat(lambda: found)() if flat else found
+        return answers.flat(lambda: found)() if self.flat else found
 
 
 def run_all(randomizer: OneOutput, value: Any, budget: Budget) -> AllPaths:
@@ -106,18 +114,24 @@ def run_all(randomizer: OneOutput, value: Any, budget: Budget) -> AllPaths:
 
 def _run_all(randomizer: OneOutput, value: Any, budget: Budget, *, eager: bool) -> AllPaths:
     interpreter = Interpreter(TracedGenerator(Path([], budget=budget)))
+    given: Any = None
 
     def run(path: Path) -> Answer:
+        nonlocal given
         interpreter.begin(path)
         lazy = not eager and path.values is None
         try:
-            answer = read(randomizer.interpreted(interpreter, value, lazy=lazy))
+            given = randomizer.interpreted(interpreter, value, lazy=lazy)
+            answer = read(given)
+            symbols = [entry for entry in answer.leaves if isinstance(entry, Symbol)]
+            if any(is_seed(piece) for symbol in symbols for _, piece in symbol.pieces()):
+                interpreter.refuse("it answers with a whole number of more than 2^40 values")
         except Thrown as thrown:
             # Of open coins it says nothing of the code itself.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 interpreter.refuse(f"it raises {name}: {message_of(thrown.error)}")
-            answer = read(Raised(name))
+            given, answer = None, read(Raised(name))
         except NotTraced as refusal:
             refusal.where = refusal.where or interpreter.where
             raise
@@ -128,39 +142,49 @@ def _run_all(randomizer: OneOutput, value: Any, budget: Budget, *, eager: bool) 
         interpreter.check_read()
         return answer
 
-    def replay(path: Path) -> Answer:
+    def replay(path: Path) -> tuple[Answer, Any]:
+        nonlocal given
         if not interpreter.steered:
-            return run(path)
+            return run(path), given
         try:
             with np.errstate(over="ignore"):
-                answer = read(randomizer(value, TracedGenerator(path)))
+                given = randomizer(value, TracedGenerator(path))
+            answer = read(given)
         except NotTraced as refusal:
             raise NotTraced(_CHANGED) from refusal
         except (Exception, SystemExit) as error:
+            given = None
             answer = read(Raised(type(error).__name__))
-        return answer
+        return answer, given
 
     every = list(paths(run, budget=budget, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
-    _check_replays(ran, replay, budget)
+    forms = _check_replays(ran, replay, budget)
     branches = [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
-    return AllPaths(branches, len(every) - len(ran), interpreter.steered)
+    return AllPaths(branches, len(every) - len(ran), interpreter.steered, forms)
 
 
 def _check_replays(
-    ran: list[tuple[Path, Answer]], replay: Callable[[Path], Answer], budget: Budget
-) -> None:
-    """NotTraced where the answer of a path is another one with plain numbers."""
+    ran: list[tuple[Path, Answer]],
+    replay: Callable[[Path], tuple[Answer, Any]],
+    budget: Budget,
+) -> Forms:
+    """The forms of answers with plain numbers; NotTraced where these are other ones."""
+    forms: Forms = defaultdict(set)
     draws = np.random.default_rng(0)
     for path, answer in ran:
         most = min(_REPLAYS, max(_FEWEST, _REPLAYED // max(1, len(path.sources))))
         for known in _cover(path, answer, math.ceil(most / len(ran)), draws):
             values = [known[source] for source in path.sources]
             again = Path([], budget=budget, sources=path.sources, values=values)
-            replayed = replay(again)
+            replayed, given = replay(again)
+            expected = _evaluated(answer, known)
             complete = not again.strayed and len(again.sources) == len(path.sources)
-            if not complete or not replayed.agrees(_evaluated(answer, known)):
+            if not complete or not replayed.agrees(expected):
                 raise NotTraced(_CHANGED)
+            for values, form in forms_of(given, answer, expected):
+                forms[values].add(form)
+    return forms
 
 
 def _check_answer(interpreter: Interpreter, answer: Any) -> None:

@@ -25,6 +25,7 @@ Piece = tuple[Cells, Any]
 
 _MOST_PIECES = 1024
 _MOST_STEPS = 256
+SEED = "integers() as a seed"
 # What a value of a symbol costs, in steps of the interpreter.
 _STEPS = 10
 _HALF = Fraction(1, 2)
@@ -353,6 +354,8 @@ def _of_lines(
     path: Path, function: Callable[..., Any], cells: Cells, values: tuple[Any, ...]
 ) -> list[Piece]:
     """The pieces of a function of values of which some are lines."""
+    if function not in _OF_SEEDS and any(map(is_seed, values)):
+        raise NotTraced("whole numbers of more than 2^40 values are followed as seeds alone")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))
@@ -362,6 +365,11 @@ def _of_lines(
         (part, value if kind is None or isinstance(value, Line) else _as(kind, value))
         for part, value in rule(path, cells, *values)
     ]
+
+
+def is_seed(value: Any) -> bool:
+    """Whether a value is a whole number of a range too large for any other use."""
+    return isinstance(value, Line) and value.variable.source.name == SEED
 
 
 def _as(kind: Any, value: Any) -> Any:
@@ -683,6 +691,7 @@ _FOLLOWED: dict[Rule, tuple[Any, ...]] = {
 }
 for _rule, _functions in _FOLLOWED.items():
     _RULES.update(dict.fromkeys(_functions, _rule))
+_OF_SEEDS = (to_int, to_item, np.int64, np.add, operator.add, np.multiply, operator.mul)
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((to_int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},

@@ -18,6 +18,7 @@ _FUTURE = functools.reduce(
 Callable = ast.FunctionDef | ast.Lambda
 
 
+@lru_cache(maxsize=4096)
 def syntax_of(code: CodeType) -> Callable | None:
     """The tree that compiles to a code object equal to ``code``; None where there is no such."""
     generated = code.co_filename == "<string>"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.tracing.forms import Forms, check_forms, form_of
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
 from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
 from fedrec_auditor.auditor.tracing.proof import proved
@@ -19,7 +21,8 @@ from fedrec_auditor.targets.mechanisms.base import plainly
 class Trace:
     """The laws of a randomizer, one for each of ``inputs``.
 
-    ``steered`` says that the callable itself was run with the coins of every path.
+    ``steered`` says that the callable itself was run with the coins of every path, ``forms`` are
+    those of its answers to each input, where inputs are of one form.
     """
 
     randomizer: OneOutput
@@ -27,6 +30,7 @@ class Trace:
     laws: Sequence[Law]
     names: Sequence[str] = ()
     steered: bool = True
+    forms: Sequence[Forms] = ()
 
     @classmethod
     def of(
@@ -46,17 +50,26 @@ class Trace:
             raise
         except Exception as error:  # of ours
             raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
-        return cls(randomizer, inputs, laws, names, all(each.steered for each in ran))
+        kept = not randomizer.flat and len({form_of(value) for value in inputs}) == 1
+        forms = [each.forms for each in ran] if kept else ()
+        return cls(randomizer, inputs, laws, names, all(each.steered for each in ran), forms)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
         """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
-        names = self.names or [plainly(value) for value in self.inputs]
         try:
-            return proved(self.laws, names, delta, enough)
+            return proved(self.laws, self._names, delta, enough)
         except NotTraced:
             raise
         except Exception as error:  # of numbers beyond what is compared
             raise NotTraced(f"laws are not compared: {error}") from error
+
+    def check_forms(self, delta: float) -> Check | None:
+        """A failed check where the forms of answers tell inputs apart; see ``check_forms``."""
+        return check_forms(self.forms, self._names, delta)
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return self.names or [plainly(value) for value in self.inputs]
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""

@@ -170,7 +170,7 @@ def _verified(
             paced=lambda real, most: (real, budget.paced(real, chosen, min(draws, most))[1]),
             seed=fit,
         )
-        fits, traced = (proof.check,), proof.dist
+        fits, traced = proof.checks, proof.dist
     evidence = partial(
         SharedEvidence,
         inputs=chosen,

@@ -18,7 +18,8 @@ from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.check import Status
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
-from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing import trace
+from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
 from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.verification import Verification
@@ -180,7 +181,9 @@ _SAMPLED_CASES = {("product", 0)}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_our_own_mechanisms_have_the_epsilon_that_they_state(name: str) -> None:
+def test_our_own_mechanisms_have_the_epsilon_that_they_state(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for place, case in enumerate(CASES[name][:2]):
         sampled = name in _SAMPLED or (name, place) in _SAMPLED_CASES
         mechanism: Mechanism = case.mechanism
@@ -195,9 +198,11 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(name: str) -> None:
             return mechanism.randomize(value, rng, (1,))[0]
 
         if sampled:
+            monkeypatch.setattr(trace, "Budget", lambda: Budget(100_000))
             with pytest.raises(NotTraced):
                 Trace.of(one, inputs, sized=False)
             continue
+        monkeypatch.setattr(trace, "Budget", Budget)
         found = Trace.of(one, inputs, sized=False).bound(0.0)
         assert found.tight
         expected = exact_lower_bound(mechanism, ONE_REPORT).epsilon
