@@ -140,7 +140,7 @@ class Builtins(Construction):
         reverse = self.truth(kwargs.get("reverse", False))
         if key is None:
             if type(value) not in (set, frozenset):
-                value = list(self.iterate(value))
+                value = self.own(list(self.iterate(value)))
             return self.own(self.through(sorted, (value,), {"reverse": reverse}, "sorted",
                                          orderless=True))  # fmt: skip
         entries = list(self.iterate(value))

@@ -191,6 +191,7 @@ class CallGate:
 
     def check_read(self) -> None:
         """NotTraced where something that was read has another content now."""
+        self.step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
                 self.refuse(f"{name}, which it reads from outside of the call, changes")

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.tracing.sources import Mass, Real, Source
 MOST_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
 MOST_STEPS = 3_000_000
-"""Steps of the interpreter and values of open draws that it works out, for one proof."""
+"""Steps of the interpreter and values of open draws that it works out, for one input."""
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
 RUN, _DECISION = 200, 20
@@ -36,7 +36,7 @@ class NotTraced(Exception):
 
 
 class OutOfSteps(NotTraced):
-    """A proof takes more work than there is for it."""
+    """An input takes more work than there is for it."""
 
 
 class LeftOut(Exception):
@@ -44,7 +44,7 @@ class LeftOut(Exception):
 
 
 class Budget:
-    """Steps that a proof may take: the same for the same code, whatever the machine."""
+    """Steps that an input may take: the same for the same code, whatever the machine."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:
         self.steps = self.left = steps

@@ -42,9 +42,9 @@ class Trace:
         names: Sequence[str] = (),
     ) -> Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
-        randomizer, budget = OneOutput(function, sized), Budget()
+        randomizer = OneOutput(function, sized)
         try:
-            ran = [run_all(randomizer, value, budget) for value in inputs]
+            ran = [run_all(randomizer, value, Budget()) for value in inputs]
             laws = laws_of(ran)
         except NotTraced:
             raise
