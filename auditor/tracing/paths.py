@@ -43,7 +43,7 @@ class LeftOut(Exception):
     """A path is rarer than 2^-100: its mass is left out."""
 
 
-class Budget:
+class StepBudget:
     """Steps that an input may take: the same for the same code, whatever the machine."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:
@@ -69,7 +69,7 @@ class Path:
         self,
         decisions: list[tuple[int, int]],
         *,
-        budget: Budget,
+        budget: StepBudget,
         eager: bool = False,
         sources: list[Source] | None = None,
         values: list[Any] | None = None,
@@ -161,7 +161,9 @@ class Path:
         return weight
 
 
-def paths(run: Callable[[Path], Any], *, budget: Budget, eager: bool) -> Iterator[tuple[Path, Any]]:
+def paths(
+    run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
+) -> Iterator[tuple[Path, Any]]:
     """Every path with what ``run`` returned on it, in order of its decisions.
 
     None for a path rarer than 2^-100, as loops that go on have.

@@ -24,11 +24,11 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.paths import (
     RUN,
-    Budget,
     LeftOut,
     NotTraced,
     OutOfSteps,
     Path,
+    StepBudget,
     paths,
 )
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
@@ -95,7 +95,7 @@ class OneOutput:
         return answers.flat(lambda: found)() if self.flat else found
 
 
-def run_all(randomizer: OneOutput, value: Any, budget: Budget) -> AllPaths:
+def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
     """All paths for one input; NotTraced with the line of code that is not followed.
 
     Coins stay open as long as the code permits. Where it looks at their types, it is run again
@@ -112,7 +112,7 @@ def run_all(randomizer: OneOutput, value: Any, budget: Budget) -> AllPaths:
             raise refusal from None
 
 
-def _run_all(randomizer: OneOutput, value: Any, budget: Budget, *, eager: bool) -> AllPaths:
+def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bool) -> AllPaths:
     interpreter = Interpreter(TracedGenerator(Path([], budget=budget)))
     given: Any = None
 
@@ -167,7 +167,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: Budget, *, eager: bool) 
 def _check_replays(
     ran: list[tuple[Path, Answer]],
     replay: Callable[[Path], tuple[Answer, Any]],
-    budget: Budget,
+    budget: StepBudget,
 ) -> Forms:
     """The forms of answers with plain numbers; NotTraced where these are other ones."""
     forms: Forms = defaultdict(set)

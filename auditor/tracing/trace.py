@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.exact.check import Check
 from fedrec_auditor.auditor.tracing.forms import Forms, check_forms, form_of
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
-from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
+from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import proved
 from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
 from fedrec_auditor.targets.mechanisms.base import plainly
@@ -44,7 +44,7 @@ class Trace:
         """Run every path of ``function`` for each input; NotTraced with the reason."""
         randomizer = OneOutput(function, sized)
         try:
-            ran = [run_all(randomizer, value, Budget()) for value in inputs]
+            ran = [run_all(randomizer, value, StepBudget()) for value in inputs]
             laws = laws_of(ran)
         except NotTraced:
             raise

@@ -22,7 +22,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.auditor.tracing import trace
-from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
+from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.run import OneOutput
 from tests.auditor.tracing.laws import traced
 from tests.auditor.tracing.test_prove import _SAMPLED, _SAMPLED_CASES
@@ -442,7 +442,7 @@ MUCH: dict[str, Callable[[int, Rng], Any]] = {
 def test_much_work_is_refused_by_steps_and_not_by_seconds(
     function: Callable[[int, Rng], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "Budget", lambda: Budget(100_000))
+    monkeypatch.setattr(trace, "StepBudget", lambda: StepBudget(100_000))
     refused = []
     for _ in range(2):
         with pytest.raises(NotTraced) as error:

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.check import Status
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.tracing import trace
-from fedrec_auditor.auditor.tracing.paths import Budget, NotTraced
+from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.verification import Verification
@@ -198,11 +198,11 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(
             return mechanism.randomize(value, rng, (1,))[0]
 
         if sampled:
-            monkeypatch.setattr(trace, "Budget", lambda: Budget(100_000))
+            monkeypatch.setattr(trace, "StepBudget", lambda: StepBudget(100_000))
             with pytest.raises(NotTraced):
                 Trace.of(one, inputs, sized=False)
             continue
-        monkeypatch.setattr(trace, "Budget", Budget)
+        monkeypatch.setattr(trace, "StepBudget", StepBudget)
         found = Trace.of(one, inputs, sized=False).bound(0.0)
         assert found.tight
         expected = exact_lower_bound(mechanism, ONE_REPORT).epsilon
