@@ -213,14 +213,13 @@ class CallGate:
             self.may_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
-        if id(function) in known.SIZES:
-            size = known.SIZES[id(function)]
-            self._check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
+        size = known.SIZES.get(id(function))
         if function is known.LEGACY.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
-        return self.through(target, args, kwargs, name, orderless=id(function) in _ORDERLESS)
+        orderless = id(function) in _ORDERLESS
+        return self.through(target, args, kwargs, name, orderless=orderless, size=size)
 
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -243,13 +242,19 @@ class CallGate:
         name: str,
         *,
         orderless: bool = False,
+        size: Callable[..., int] | None = None,
     ) -> Any:
-        """The gate itself: compiled code is called here, and nowhere else."""
+        """The gate itself: compiled code is called here, and nowhere else.
+
+        ``size`` says of plain arguments how many entries it makes, about.
+        """
         self.step(_CALL)
         seen: dict[int, Any] = {}
         orderless = orderless or id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        if size is not None:
+            self._check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"{name} writes into an array that may hold draws")

@@ -270,7 +270,8 @@ def _largest(values: Any, weights: Any = None, minlength: int = 0, *_: Any) -> i
     return max(int(np.max(values, initial=0)), minlength)
 
 
-SIZES: dict[int, Any] = dict.fromkeys(map(id, (np.zeros, np.ones, np.full)), _shape)
+_SHAPED: tuple[Any, ...] = (np.zeros, np.ones, np.full)
+SIZES: dict[int, Any] = dict.fromkeys(map(id, _SHAPED), _shape)
 SIZES |= dict.fromkeys(map(id, (np.eye, np.identity, np.tri)), _square)
 SIZES |= dict.fromkeys(map(id, (np.linspace, np.logspace)), _counted)
 SIZES |= dict.fromkeys(map(id, (np.repeat, np.tile)), _times)

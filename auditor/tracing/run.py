@@ -182,8 +182,8 @@ def _check_replays(
             complete = not again.strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.agrees(expected):
                 raise NotTraced(_CHANGED)
-            for values, form in forms_of(given, answer, expected):
-                forms[values].add(form)
+            for place, form in forms_of(given, answer, expected):
+                forms[place].add(form)
     return forms
 
 

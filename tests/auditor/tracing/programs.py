@@ -96,6 +96,35 @@ STATEMENTS = [
     "{vec_name}[{mask}] ^= 1", "{int_name}, {new_int} = {int}, {int}",
     "for k in {vec}: {int_name} -= k", "rng.shuffle({vec_name})", "{vec_name} *= {vec}",
     "if {int} > 1: {vec_name} = {vec}\n    else: {vec_name} = {vec}",
+    # Aliases and what is written through them.
+    "{new_vec} = {vec_name}; {vec_name}[{int} % 3] = {int}",
+    "q = [{int}, {int}]; r = q; r.append({int}); {int_name} = len(q) + q[-1]",
+    "q = dict(a={int}); r = q; r['b'] = {int}; {int_name} = q['b'] - len(q)",
+    "q = [[{int}]] * 2; q[0].append(1); {int_name} = len(q[1]) + q[1][0]",
+    "q = {vec_name}[:2]; q[0] = {int}", "q = {vec_name}.copy(); q[0] = {int}; {new_vec} = q",
+    # Functions, closures, defaults, classes, generators.
+    "def g(b, c={int}): return b + c\n    {int_name} = g({int})",
+    "def g(c=[]):\n        c.append(1)\n        return len(c)\n    {int_name} = g() + g()",
+    "n = {int}\n    def g():\n        nonlocal n\n        n += 1\n        return n\n"
+    "    {int_name} = g() * g()",
+    "{int_name} = (lambda b, *c, d=2: b + len(c) + d)({int}, {int})",
+    "g = [lambda: q for q in range(2)]; {int_name} = g[0]() + {int}",
+    "class C:\n        n = 2\n        def __init__(self, b): self.b = b\n"
+    "        def get(self): return self.b + self.n\n    {int_name} = C({int}).get()",
+    "def g():\n        for q in range(3):\n            if {bool}: yield q\n"
+    "    {int_name} = sum(g())",
+    "b, *c = [{int}, 1, 2]; {int_name} = b + len(c)",
+    # Exceptions and ways out of loops.
+    "try:\n        if {bool}: raise ValueError({int})\n        {int_name} = 3\n"
+    "    except ValueError as e: {int_name} = e.args[0]\n    finally: {int_name} += 1",
+    "try: {int_name} = {{0: 1}}[{int}]\n    except (KeyError, IndexError): {int_name} = 4",
+    "try: {int_name} = 5 // {int}\n    except ZeroDivisionError: {int_name} = 6",
+    "for q in range(3):\n        if {bool}: break\n    else: {int_name} = 7",
+    "for q in range(3):\n        if q == 1: continue\n        {int_name} += q",
+    "assert {int} >= 0", "{int_name} = [q for q in range(3) if {bool}][0]",
+    # Types.
+    "{int_name} = 1 if type({int_name}) is int else 2", "{int_name} = np.int8({int} % 100) + 100",
+    "{int_name} = isinstance({int_name}, np.integer) + 0",
 ]  # fmt: skip
 
 SHORT = {

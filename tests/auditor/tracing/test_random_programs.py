@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import random
 from typing import Any
 
 import numpy as np
@@ -66,3 +67,32 @@ def test_programs_that_once_failed(body: str) -> None:
     function = _compiled(f"def f(x, rng):\n    {body}")
     expected = [enumerated_probabilities(function, value) for value in (0, 1)]
     assert [probabilities(law) for law in traced(function, [0, 1]).laws] == expected
+
+
+def _checked(seed: int, count: int) -> int:
+    """How many of ``count`` programs were followed; each has the distribution that it has."""
+    rng, followed = random.Random(seed), 0
+    for _ in range(count):
+        program = source(rng.choice, rng.randrange(5), rng.choice([1, 2]))
+        function = _compiled(program)
+        try:
+            expected = [enumerated_probabilities(function, value) for value in (0, 1)]
+            laws = traced(function, [0, 1]).laws
+        except (OverflowError, NotTraced):
+            continue
+        assert [probabilities(law) for law in laws] == expected, program
+        followed += 1
+    return followed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(10))
+def test_fifty_programs_have_the_distributions_of_plain_enumeration(seed: int) -> None:
+    assert _checked(seed, 50) >= 20
+
+
+@pytest.mark.calibration
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_a_hundred_thousand_programs(seed: int) -> None:
+    assert _checked(seed, 500) >= 200

@@ -1,0 +1,121 @@
+"""No object of a class of the code's own reaches any function of the table, whatever it is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.auditor.tracing import builtin_calls, known
+from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator
+from fedrec_auditor.auditor.tracing.interpreter import Interpreter
+from fedrec_auditor.auditor.tracing.objects import NativeMethod
+from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path, StepBudget
+
+
+class Hostile:
+    """Counts how often anything of it was run."""
+
+    calls = 0
+
+    def _count(self, *_: Any, **__: Any) -> Any:
+        Hostile.calls += 1
+        return 1
+
+    __eq__ = __hash__ = __len__ = __index__ = __bool__ = __lt__ = __gt__ = __le__ = _count  # type: ignore[assignment]
+    __float__ = __int__ = __complex__ = __format__ = __call__ = __contains__ = _count
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __neg__ = __pow__ = _count
+    __getitem__ = __setitem__ = __enter__ = __exit__ = __round__ = __trunc__ = _count
+    __array__ = __array_ufunc__ = __array_function__ = __array_wrap__ = _count
+    __abs__ = __floor__ = __ceil__ = __invert__ = __and__ = __or__ = __xor__ = __matmul__ = _count
+    __bytes__ = __fspath__ = __copy__ = __deepcopy__ = __reduce__ = __next__ = _count  # type: ignore[assignment]
+    __get__ = __instancecheck__ = __length_hint__ = __reversed__ = __sizeof__ = _count  # type: ignore[assignment]
+    __str__ = __repr__ = lambda self: str(self._count())
+
+    def __iter__(self) -> Any:
+        self._count()
+        return iter([1])
+
+    def keys(self) -> Any:
+        return [str(self._count())]
+
+    @property
+    def __class__(self) -> Any:
+        Hostile.calls += 1
+        return int
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self._count()
+
+    @property
+    def dtype(self) -> Any:
+        return self._count()
+
+
+HOSTILE: Any = Hostile()
+PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
+TABLES = {**known.KNOWN, **known.WRITING, **known.special_functions()}
+FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
+METHODS = [
+    (value, name)
+    for value in ("ab", b"ab", 3, 2.5, [1, 2], {1}, {1: 2}, (1, 2), bytearray(2), np.arange(3.0),
+                  np.float64(1.5), np.int8(1), range(3), frozenset([1]))
+    for name in sorted(known.METHODS[type(value)])
+    if callable(getattr(value, name, None))
+]  # fmt: skip
+
+
+def interpreter() -> Interpreter:
+    return Interpreter(TracedGenerator(Path([], budget=StepBudget())))
+
+
+def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arguments in which a value stands, and in containers at any depth."""
+    inside = [value, [value], (value,), {"a": value}, [[0, value]], {0: [value]}]
+    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((entry,), {}) for entry in inside]
+    found += [((entry, value), {}) for entry in PLAIN]
+    found += [((value, entry), {}) for entry in PLAIN]
+    found += [((PLAIN[3], 1, value), {}), ((PLAIN[4], value, 1), {}), ((), {"a": value})]
+    found += [((PLAIN[4],), {name: value}) for name in ("axis", "dtype", "out", "key", "where")]
+    return found
+
+
+def check(name: str, run: Interpreter, call: Any) -> None:
+    """What it gives is of no matter: nothing of the object is run."""
+    before = Hostile.calls
+    # Errors of the interpreter's own refuse, too.
+    with suppress(NotTraced, Thrown, LeftOut, TypeError, IndexError, ValueError, AttributeError):
+        call()
+    assert Hostile.calls == before, name
+
+
+@pytest.mark.parametrize("first", range(0, len(FUNCTIONS), 50))
+def test_no_function_of_the_table_runs_code_of_an_object(first: int) -> None:
+    for name, function in list(FUNCTIONS.items())[first : first + 50]:
+        for args, kwargs in ways(HOSTILE):
+            run = interpreter()
+            check(name, run, partial(run.call, function, args, kwargs))
+
+
+def test_no_special_function_runs_code_of_an_object_unseen() -> None:
+    """Those of the interpreter interpret hooks of an object itself, but of none in a list."""
+    for number, key in enumerate(builtin_calls.SPECIAL):
+        for args, kwargs in ways([HOSTILE])[:5]:
+            run = interpreter()
+            check(str(number), run, partial(builtin_calls.SPECIAL[key], run, args, kwargs))
+
+
+@pytest.mark.parametrize("first", range(0, len(METHODS), 50))
+def test_no_method_runs_code_of_an_object(first: int) -> None:
+    for value, name in METHODS[first : first + 50]:
+        for args, kwargs in ways(HOSTILE):
+            run = interpreter()
+            own = run.own(value.copy() if hasattr(value, "copy") else value)
+            check(
+                f"{value!r}.{name}", run, partial(run.call, NativeMethod(own, name), args, kwargs)
+            )
