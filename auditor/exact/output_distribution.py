@@ -54,7 +54,8 @@ class OutputDistribution:
 
     ``origin`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
     so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere. ``outputs`` are
-    all that there are, where the origin lists them.
+    all that there are, where the origin lists them; ``atoms`` the numbers that have a probability,
+    where others have a density and the origin knows which.
     """
 
     origin: Any
@@ -64,6 +65,7 @@ class OutputDistribution:
     worst_case: WorstCase | None = None
     unbounded: bool = False
     outputs: NDArray[Any] | None = None
+    atoms: Sequence[float] = ()
 
     @classmethod
     def of(cls, origin: Any) -> OutputDistribution:

@@ -24,6 +24,8 @@ _ROUNDS = 200
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
 _MOST_RESIDUES = 256
+# Of points of a lattice, in lengths in which its masses fall by e.
+_FAR_OUT = 40.0
 _ULPS = 2.0**-50
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -160,13 +162,27 @@ class Mixture:
         """All of it; 1 for a distribution."""
         return math.fsum([piece.weight for piece in self.pieces] + list(self.points.values()))
 
-    def log_prob(self, y: Floats) -> Floats:
-        """ln of the mass at every y, where there is one, else of the density; y of any shape.
+    def listed(self) -> list[float]:
+        """The points, and those of lattices that are short or not far out."""
+        places = [*self.points]
+        for piece in self.pieces:
+            if piece.step:
+                reach = _FAR_OUT / abs(piece.rate) if piece.rate else math.inf
+                count = int(min(_MOST_POINTS, (min(piece.high - piece.low, reach)) / piece.step))
+                up = math.isfinite(piece.low) and (piece.rate <= 0 or piece.high == math.inf)
+                origin, step = (piece.low, piece.step) if up else (piece.high, -piece.step)
+                places += [origin + k * step for k in range(count + 1)]
+        return places
 
-        Where the density jumps, the larger of its two limits.
-        """
+    def log_prob(self, y: Floats) -> Floats:
+        """ln of the mass at every y, where there is one, else of the density; y of any shape."""
+        mass = self.log_mass(y)
+        return np.where(mass > -np.inf, mass, self.log_density(y))
+
+    def log_mass(self, y: Floats) -> Floats:
+        """ln of the mass at every y, of points and of lattices; -inf where there is none."""
         y = np.asarray(y, dtype=np.float64)
-        mass, left, right = (np.full(y.shape, -np.inf) for _ in range(3))
+        mass = np.full(y.shape, -np.inf)
         if self.points:
             values = np.array(sorted(self.points))
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
@@ -180,11 +196,18 @@ class Mixture:
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.at(place)), mass)
-            else:
+        return mass
+
+    def log_density(self, y: Floats) -> Floats:
+        """ln of the density at every y; where it jumps, the larger of its two limits."""
+        y = np.asarray(y, dtype=np.float64)
+        left, right = (np.full(y.shape, -np.inf) for _ in range(2))
+        for term in map(_Term.of, self.pieces):
+            if not term.step:
                 log = np.where((term.low <= y) & (y <= term.high), term.at(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
-        return np.where(mass > -np.inf, mass, np.maximum(left, right))
+        return np.maximum(left, right)
 
     def cdf(self, y: Floats) -> Floats:
         """The mass of (-inf, y]; y of any shape."""

@@ -314,7 +314,8 @@ def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
             low, high = _divergence(one, two, offset)
             weight = float(group.weight)
             lower, upper = lower + weight * low, upper + weight * high
-        return lower - math.exp(epsilon) * lost, upper - math.exp(epsilon) * lost
+        less = math.exp(epsilon) * lost if lost else 0.0
+        return lower - less, upper - less
 
     lower, upper = _crossing(bounds, delta)
     # The event's mass under the second input is the slope of the divergence, by e^epsilon.

@@ -50,6 +50,11 @@ class Trace:
         except Exception as error:  # of numbers beyond what is compared
             raise NotTraced(f"laws are not compared: {error}") from error
 
+    @property
+    def atoms(self) -> list[float]:
+        """The numbers that have a probability for any input, where others have densities."""
+        return sorted({number for law in self.laws for number in law.atoms})
+
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""
         place = next(k for k, known in enumerate(self.inputs) if known is value)
