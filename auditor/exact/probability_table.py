@@ -53,8 +53,9 @@ class ProbabilityTable:
     """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
 
     ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
-    row or a column in words; at delta > 0 outputs need no names. Outputs may be left out: no ratio
-    or divergence over fewer of them is above the true one.
+    row or a column in words; at delta > 0 outputs need no names, and ``name_event`` may put several
+    columns in words. Outputs may be left out: no ratio or divergence over fewer of them is above
+    the true one.
     """
 
     log_probs: NDArray[np.float64]
@@ -62,6 +63,7 @@ class ProbabilityTable:
     name_output: Callable[[int], str] = str
     copies: int = 1
     groups: int = 1
+    name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def lower_bound(self, scope: Scope, delta: float) -> Bound:
         """The exact lower bound over all pairs of inputs, with a witness: ``exact_lower_bound``."""
@@ -135,8 +137,11 @@ class ProbabilityTable:
         if not all_tried:
             source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
 
+        def by_ratio(joint: _Joint) -> NDArray[np.intp]:
+            return np.argsort(-log_ratio(joint.log_p, joint.log_q))
+
         def event(joint: _Joint) -> WorstEvent:
-            order = np.argsort(-log_ratio(joint.log_p, joint.log_q))
+            order = by_ratio(joint)
             rounding = ROUNDING * max(len(order), self.copies)
             return worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
 
@@ -147,6 +152,8 @@ class ProbabilityTable:
         if joint.exchanged:
             note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
         said = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        if self.name_event is not None:
+            said = self.name_event(by_ratio(joint)[: worst.size])
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._witness(joint.a, joint.b, said, *masses, note)
         return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)

@@ -89,7 +89,7 @@ class Law:
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
         if not isinstance(outputs, np.ndarray):
-            return self._of_rows(read(outputs).structure, [read(outputs).leaves])[0]
+            return self.log_probs([outputs])[0]
         if not outputs.ndim:
             return self._of_rows("value", [(leaf(outputs[()]),)])[0]
         if not len(outputs):
@@ -97,6 +97,17 @@ class Law:
         structure = read(outputs[0]).structure
         rows = outputs.reshape(len(outputs), -1)
         return self._of_rows(structure, rows)
+
+    def log_probs(self, answers: Sequence[Any]) -> NDArray[np.float64]:
+        """Log-probabilities, or densities, of many answers, (n,)."""
+        found = np.empty(len(answers))
+        places: dict[Hashable, list[int]] = {}
+        every = [read(answer) for answer in answers]
+        for place, answer in enumerate(every):
+            places.setdefault(answer.structure, []).append(place)
+        for structure, here in places.items():
+            found[here] = self._of_rows(structure, [every[place].leaves for place in here])
+        return found
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         columns = list(
@@ -228,8 +239,8 @@ def _blocks(
         for branch in itertools.chain.from_iterable(groups):
             owners: dict[Source, int] = {}
             for k in free:
-                for source in _open_sources(branch.answer.leaves[k]):
-                    together.append((owners.setdefault(source, k), k))
+                sources = _open_sources(branch.answer.leaves[k])
+                together += [(owners.setdefault(source, k), k) for source in sources]
         blocks[tag] = _parts(free, together)
         several = [members for members in groups if len(members) > 1]
         if several and len(blocks[tag]) > 1:
@@ -239,7 +250,8 @@ def _blocks(
                     together.append((one[0], other[0]))
             parts = _parts(free, together)
             weighed = [_kinds(members, parts) for members in several]
-            blocks[tag] = parts if all(map(_independent, *zip(*weighed))) else [tuple(free)]
+            independent = all(_independent(kinds, weights) for kinds, weights in weighed)
+            blocks[tag] = parts if independent else [tuple(free)]
     return blocks
 
 

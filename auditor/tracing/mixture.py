@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,13 +244,25 @@ class Mixture:
 class Enclosure:
     """A value in [lower, upper], and the event [low, high] that attains ``lower``.
 
-    low == high is a point, or a place at which a density is meant (infinite: its tail).
+    low == high is a point, or a place at which a density is meant (infinite: its tail). ``p`` and
+    ``q`` are the masses of all that a divergence counts.
     """
 
     lower: float
     upper: float
     low: float
     high: float
+    p: float = 0.0
+    q: float = 0.0
+
+
+class Event(NamedTuple):
+    """The numbers between ``low`` and ``high``, or the one that both are, with their masses."""
+
+    low: float
+    high: float
+    p: float
+    q: float
 
 
 def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
@@ -266,6 +279,21 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
+def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Event:
+    """An event that shows ``log_ratio``: a point, or a stretch that holds none of those ``apart``.
+
+    Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
+    """
+    suprema = [(pair, pair.supremum()) for pair in _pairs(p, q, apart)]
+    pair, found = max(suprema, key=lambda each: each[1].lower)
+    if not pair.discrete:
+        return pair.event(found)
+    places = np.array([end for end in (found.low, found.high) if math.isfinite(end)])
+    masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
+    k = int(masses[0].argmax())
+    return Event(*[float(places[k])] * 2, *masses[:, k].tolist())
+
+
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
     """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
 
@@ -276,10 +304,11 @@ def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
     parts = [pair.excess(epsilon) for pair in _pairs(p, q)]
     _, event = max(parts, key=lambda part: part[0], default=(0.0, Enclosure(0.0, 0.0, 0.0, 0.0)))
-    lower, upper = (
-        math.fsum(getattr(part, end) for _, part in parts) for end in ("lower", "upper")
-    )
-    return replace(event, lower=lower, upper=upper)
+    sums = {
+        name: math.fsum(getattr(part, name) for _, part in parts)
+        for name in ("lower", "upper", "p", "q")
+    }
+    return replace(event, **sums)
 
 
 @dataclass(frozen=True)
@@ -307,14 +336,15 @@ class _Pair:
         sides: tuple[list[_Term], list[_Term]],
         discrete: bool = False,
         place: Callable[[float], float] = float,
+        apart: Iterable[float] = (),
     ) -> _Pair:
-        """The partition at all ends and means."""
+        """The partition at all ends and means, and at what is ``apart``."""
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
         shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
         means = [mean for mean, curve in shapes if curve]
         ends = [[term.low, term.high + gap] for term in terms]
-        edges = np.unique(np.concatenate([np.ravel(ends), means]))
+        edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
         low, high = edges[:-1], edges[1:] - gap
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
@@ -476,6 +506,35 @@ class _Pair:
         upper = max(best, float(above.max(initial=upper)))
         return Enclosure(best, upper, self.place(at), self.place(at))
 
+    def event(self, found: Enclosure) -> Event:
+        """A stretch, or a part of one, whose ratio is all but ``found.lower``, with its masses."""
+
+        def masses(low: Floats, high: Floats, j: Indices) -> Floats:
+            return np.exp([self.log_mass(logs, low, high, j) for logs in (self.p, self.q)])
+
+        def close(low: Floats, high: Floats, j: Indices, gap: float) -> NDArray[np.bool_]:
+            least = -self.swapped.above(low, high, j)[2]
+            return np.asarray(least >= found.lower - gap * max(1.0, abs(found.lower)))
+
+        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+        low, high = self.low[j], self.high[j]
+        best = (low >= found.low) & (high <= found.high)
+        if math.isfinite(found.lower):
+            best = close(low, high, j, _GAP)
+        for _ in range(_ROUNDS):
+            if best.any():
+                break
+            # The part of each stretch that is next to where the ratio is largest.
+            left, right, _ = self.above(low, high, j)
+            low, high, j = self.split(low, high, j)
+            best = close(low, high, j, 1e-7)
+            ends = self.above(low, high, j)
+            near = np.maximum(ends[0], ends[1]) >= np.maximum(left, right).max() - _GAP
+            low, high, j, best = low[near], high[near], j[near], best[near]
+        both = masses(low, high, j)
+        k = int(np.where(best, both[0], -1.0).argmax())
+        return Event(float(low[k]), float(high[k]), *both[:, k].tolist())
+
     def excess(self, epsilon: float) -> tuple[float, Enclosure]:
         """The integral of max(0, p - e^epsilon q), and what its event adds."""
         j = np.flatnonzero((self.p > -np.inf).any(axis=0))
@@ -504,18 +563,20 @@ class _Pair:
                 doubt[:] = False
             lower += float(np.maximum(known - error, 0.0)[~doubt].sum())
             upper += float((known + gap + error)[~doubt].sum())
-            runs.append(np.stack([low, high, known])[:, ~doubt & (known > 0.0)])
+            mass_q = np.where(alone, 0.0, np.exp(log_q))
+            runs.append(np.stack([low, high, known, mass, mass_q])[:, ~doubt & (known > 0.0)])
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        cells = np.concatenate(runs, axis=1) if runs else np.zeros((3, 0))
+        cells = np.concatenate(runs, axis=1) if runs else np.zeros((5, 0))
         if not cells.size:
             return 0.0, Enclosure(lower, upper, 0.0, 0.0)
-        low, high, known = cells[:, np.argsort(cells[0])]
+        low, high, known, *masses = cells[:, np.argsort(cells[0])]
         apart = low[1:] > high[:-1] + (1.0 if self.discrete else 0.0)
         run = np.append(0, np.cumsum(apart))
         sums = np.bincount(run, known)
         heaviest = run == sums.argmax()
         ends = self.place(low[heaviest].min()), self.place(high[heaviest].max())
-        return float(sums.max()), Enclosure(lower, upper, *ends)
+        both = (math.fsum(mass.tolist()) for mass in masses)
+        return float(sums.max()), Enclosure(lower, upper, *ends, *both)
 
 
 def _sum(logs: Floats) -> Floats:
@@ -622,13 +683,13 @@ class _Lattice:
         return self.origin + self.step * float(n)
 
 
-def _pairs(p: Mixture, q: Mixture) -> Iterator[_Pair]:
+def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pair]:
     """The two measures, on each kind of support alone: densities, lattices, points."""
     aligned = list(_aligned(p, q))
     (one, _), (other, _) = aligned
     densities = tuple([term for term in terms if not term.step] for terms in (one, other))
     if any(densities):
-        yield _Pair.of((densities[0], densities[1]))
+        yield _Pair.of((densities[0], densities[1]), apart=apart)
     lattices: list[_Lattice] = []
     steps = sorted({term.step for term in [*one, *other] if term.step})
     for side, (terms, _) in enumerate(aligned):

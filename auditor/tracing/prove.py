@@ -71,7 +71,11 @@ def prove(
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])
     try:
         dist = OutputDistribution(
-            origin=trace, sampler=sampler, density=trace.log_prob, atoms=trace.atoms
+            origin=trace,
+            sampler=sampler,
+            density=trace.log_prob,
+            densities=trace.log_probs,
+            atoms=trace.atoms,
         )
         dist = dist.spelling(chosen, entropy)
         real, samples = paced(dist.sampler, max(_FEWEST, _DRAWS // len(chosen)))
