@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,10 @@ class Divergence(PairSearch):
         edges = np.union1d(edges, inputs)
         cells = integrate(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
+        place = np.argsort(cells.low)
+        cells = replace(
+            cells, low=cells.low[place], high=cells.high[place], masses=cells.masses[:, place]
+        )
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.low / 2.0 + cells.high / 2.0

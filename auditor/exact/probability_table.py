@@ -138,7 +138,11 @@ class ProbabilityTable:
             source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
-            return np.argsort(-log_ratio(joint.log_p, joint.log_q))
+            ratio = -log_ratio(joint.log_p, joint.log_q)
+            if self.name_event is None:
+                return np.argsort(ratio)
+            # Columns of one ratio, but for rounding, in their own order.
+            return np.argsort(np.round(ratio, 9), kind="stable")
 
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
