@@ -39,12 +39,11 @@ class Case:
     ends: Sequence[float] = (0.0, 1.0)
 
     def log_ratio(self, y: float, a: int, b: int) -> float:
-        p, q = (
-            {**self.atoms(1 - x), **self.atoms(x)}.get(y) is not None
-            and self.atoms(x).get(y, 0.0)
-            or (0.0 if y in {**self.atoms(0), **self.atoms(1)} else self.density(x, y))
-            for x in (a, b)
-        )
+        def weight(x: int) -> float:
+            atom = y in self.atoms(0) or y in self.atoms(1)
+            return self.atoms(x).get(y, 0.0) if atom else self.density(x, y)
+
+        p, q = weight(a), weight(b)
         return math.inf if p and not q else math.log(p / q) if p else -math.inf
 
     def between(self, x: int, low: float, high: float) -> float:
@@ -173,7 +172,7 @@ def test_of_a_proof(name: str, delta: float) -> None:
     assert stated(found.witness) == pytest.approx(expected, rel=1e-6, abs=1e-12)
     p, q = expected
     assert p > delta
-    if 0.0 < q and math.isfinite(found.epsilon_lower):
+    if q > 0.0 and math.isfinite(found.epsilon_lower):
         assert math.log((p - delta) / q) == pytest.approx(found.epsilon_lower, rel=1e-5)
 
 
