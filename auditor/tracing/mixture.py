@@ -159,10 +159,6 @@ class Mixture:
     pieces: tuple[Piece, ...] = ()
     points: Mapping[float, float] = field(default_factory=dict)
 
-    def mass(self) -> float:
-        """All of it; 1 for a distribution."""
-        return math.fsum([piece.weight for piece in self.pieces] + list(self.points.values()))
-
     def listed(self) -> list[float]:
         """The points, and those of lattices that are short or not far out."""
         places = [*self.points]
@@ -174,11 +170,6 @@ class Mixture:
                 origin, step = (piece.low, piece.step) if up else (piece.high, -piece.step)
                 places += [origin + k * step for k in range(count + 1)]
         return places
-
-    def log_prob(self, y: Floats) -> Floats:
-        """ln of the mass at every y, where there is one, else of the density; y of any shape."""
-        mass = self.log_mass(y)
-        return np.where(mass > -np.inf, mass, self.log_density(y))
 
     def log_mass(self, y: Floats) -> Floats:
         """ln of the mass at every y, of points and of lattices; -inf where there is none."""
@@ -209,35 +200,6 @@ class Mixture:
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
         return np.maximum(left, right)
-
-    def cdf(self, y: Floats) -> Floats:
-        """The mass of (-inf, y]; y of any shape."""
-        y = np.asarray(y, dtype=np.float64)
-        below = np.zeros(y.shape)
-        if self.points:
-            values = np.array(sorted(self.points))
-            sums = np.append(0.0, np.cumsum([self.points[value] for value in values.tolist()]))
-            slack = SAME * np.abs(values).max()
-            below += sums[np.searchsorted(values, y + slack, side="right")]
-        for piece in self.pieces:
-            term = _Term.of(piece)
-            top, first, last = y, term.low, term.high
-            up = y >= term.anchor
-            if term.step:
-                origin = first if math.isfinite(first) else last
-                top = origin + np.floor((y - origin) / term.step + 1e-9) * term.step
-                up = top >= term.anchor
-                top = np.where(up, top + term.step, top)
-            # The tail that begins at ``top`` and leads away from the anchor.
-            slack = term.step / 2.0
-            outside = (top < first - slack) | (top > last + slack) | ~np.isfinite(top)
-            inside = np.where(outside, term.anchor, top)
-            fall = np.abs(term.slope - term.curve * (inside - term.anchor))
-            width = np.where(up, last - inside, inside - first)
-            tail = np.exp(term.at(inside) + _log_integral(fall, term.curve, width, term.step))
-            tail = np.where(outside, 0.0, tail)
-            below += np.where(up, piece.weight - tail, tail)
-        return below
 
 
 @dataclass(frozen=True, slots=True)
