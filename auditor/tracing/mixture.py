@@ -575,6 +575,23 @@ def _spelt_out(mixture: Mixture) -> Mixture:
     return Mixture(tuple(pieces), points)
 
 
+def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
+    """Whether a piece that is no wider than rounding goes on where one as dense ends."""
+    width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
+    dense = False
+    for other in pieces:
+        if other is sliver or other.step:
+            continue
+        if other.low < sliver.high and sliver.low < other.high:
+            return False
+        gap = max(other.low - sliver.high, sliver.low - other.high)
+        if gap <= near + width:
+            end = np.array(other.low if other.low >= sliver.high else other.high)
+            density = float(np.exp(Mixture((other,)).log_density(end)))
+            dense |= sliver.weight <= (1.0 + 1e-6) * density * width
+    return dense and sliver.weight <= SAME
+
+
 def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, float]]]:
     """The terms and the points of both, with numbers that differ by rounding made equal."""
     mixtures = _spelt_out(p), _spelt_out(q)
@@ -592,9 +609,9 @@ def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, 
         terms = []
         for piece in mixture.pieces:
             low, high = (place.get(end, end) for end in (piece.low, piece.high))
-            if low == high and piece.weight <= SAME:
-                continue
-            if low == high:
+            if low == high and not piece.step:
+                if _goes_on(piece, mixture.pieces):
+                    continue
                 raise InputError(
                     f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
                     "Give it as a point."

@@ -341,6 +341,16 @@ def test_a_sliver_between_such_places_counts_nothing() -> None:
     assert log_ratio(sliver, of(*uniform(0.0, 1.0))).upper == 0.0
 
 
+@pytest.mark.parametrize("low", [-1e-13, 0.5, 3.0])
+def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
+    """It is a leak of a probability of 1e-13, not rounding: inside, denser, or far away."""
+    sliver = Mixture(
+        (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), Piece(1e-13, low, low + 1e-13))
+    )
+    with pytest.raises(InputError, match="Expected pieces wider"):
+        log_ratio(sliver, of(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
+
+
 def test_the_event_is_where_the_bound_is_attained() -> None:
     def event(found: Enclosure) -> tuple[float, float]:
         return found.low, found.high
