@@ -309,23 +309,19 @@ def _open_sources(entry: Any) -> set[Source]:
 
 
 def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
-    cells = members[0].cells
-    if len(members) == 1:
-        (branch,) = members
-        leaves = branch.answer.leaves
-        tables = {block: _table(branch, [leaves[k] for k in block]) for block in blocks}
-        return TagGroup(branch.weight, cells, tables)
     weight = sum((branch.weight for branch in members), Fraction(0))
     tables: dict[tuple[int, ...], Table] = {block: {} for block in blocks}
     for block, table in tables.items():
         alike: dict[Hashable, list[Branch]] = {}
         for branch in members:
-            alike.setdefault(_kind(branch, block), []).append(branch)
+            kind = _kind(branch, block) if len(members) > 1 else ()
+            alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.weight for each in others), branch.weight) / weight
             for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
-                _add(table, key, _both(entry, AnswerLaw(share, branch.cells)))
-    return TagGroup(weight, cells, tables)
+                alone = len(members) == 1
+                _add(table, key, entry if alone else _both(entry, AnswerLaw(share, branch.cells)))
+    return TagGroup(weight, members[0].cells, tables)
 
 
 def _add(table: Table, key: Key, entry: AnswerLaw) -> None:
@@ -459,7 +455,7 @@ def _table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> 
     """ln of the mass of every row, or of its density where it is no atom."""
     masses, densities = _logs(table, columns)
     plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
-    return np.where(plain, densities, masses)
+    return np.asarray(np.where(plain, densities, masses))
 
 
 def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:

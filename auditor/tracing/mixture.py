@@ -199,7 +199,7 @@ class Mixture:
                 log = np.where((term.low <= y) & (y <= term.high), term.at(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
-        return np.maximum(left, right)
+        return np.asarray(np.maximum(left, right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -666,9 +666,9 @@ def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pai
     """The two measures, on each kind of support alone: densities, lattices, points."""
     aligned = list(_aligned(p, q))
     (one, _), (other, _) = aligned
-    densities = tuple([term for term in terms if not term.step] for terms in (one, other))
-    if any(densities):
-        yield _Pair.of((densities[0], densities[1]), apart=apart)
+    smooth = [[term for term in terms if not term.step] for terms in (one, other)]
+    if any(smooth):
+        yield _Pair.of((smooth[0], smooth[1]), apart=apart)
     lattices: list[_Lattice] = []
     steps = sorted({term.step for term in [*one, *other] if term.step})
     for side, (terms, _) in enumerate(aligned):

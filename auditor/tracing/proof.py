@@ -283,7 +283,7 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
         text = spelt(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in told.items())
-    return _Event(text or _ANY, *(math.exp(total) for total in logs), next(iter(notes), ""))
+    return _Event(text or _ANY, math.exp(logs[0]), math.exp(logs[1]), next(iter(notes), ""))
 
 
 def _of_key(
@@ -512,18 +512,20 @@ def _together(
         for _ in range(count):
             if len(losses) * len(steps) > MOST_ENTRIES:
                 return None
-            sums = np.add.outer(losses, steps).ravel()
+            with np.errstate(invalid="ignore"):
+                sums = np.add.outer(losses, steps).ravel()
             both = np.add(logs[:, :, None], values[:, None, :]).reshape(2, -1)
             order = np.argsort(sums)
+            order = order[(both[:, order] > -np.inf).any(axis=0)]
             sums, both = sums[order], both[:, order]
             with np.errstate(invalid="ignore"):
-                first = np.flatnonzero(np.append(True, ~(np.diff(sums) <= 1e-9)))
+                alike = (np.diff(sums) <= 1e-9) | (sums[1:] == sums[:-1])
+            first = np.flatnonzero(np.append(True, ~alike))
             losses, logs = sums[first], np.logaddexp.reduceat(both, first, axis=1)
     gap = epsilon - losses
+    tails = [np.where(gap < 0.0, 0.0, -np.inf)] * 2
     if shift:
-        tails = (special.log_ndtr(s * shift / 2.0 - gap / shift) for s in (1.0, -1.0))
-    else:
-        tails = (np.where(gap < 0.0, 0.0, -np.inf),) * 2
+        tails = [special.log_ndtr(s * shift / 2.0 - gap / shift) for s in (1.0, -1.0)]
     p_mass, q_mass = (float(np.exp(row + t).sum()) for row, t in zip(logs, tails, strict=True))
     return p_mass, q_mass
 
