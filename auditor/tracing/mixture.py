@@ -690,7 +690,7 @@ def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pai
     if rest:
         values = sorted(rest)
         # Every other integer: two points are never one event.
-        apart = tuple(
+        sides = tuple(
             [
                 _Term(2.0 * k, 2.0 * k, 2.0 * k, math.log(rest[value][side]))
                 for k, value in enumerate(values)
@@ -698,7 +698,7 @@ def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pai
             ]
             for side in (0, 1)
         )
-        yield _Pair.of((apart[0], apart[1]), True, lambda n: values[int(n) // 2])
+        yield _Pair.of((sides[0], sides[1]), True, lambda n: values[int(n) // 2])
 
 
 def _place(term: _Term, side: int, lattices: list[_Lattice], step: float, residues: int) -> None:
