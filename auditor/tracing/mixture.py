@@ -218,7 +218,7 @@ class Enclosure:
     q: float = 0.0
 
 
-class Event(NamedTuple):
+class NumberEvent(NamedTuple):
     """The numbers between ``low`` and ``high``, or the one that both are, with their masses."""
 
     low: float
@@ -241,7 +241,7 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
-def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Event:
+def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
     """An event that shows ``log_ratio``: a point, or a stretch that holds none of those ``apart``.
 
     Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
@@ -253,7 +253,7 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Event
     places = np.array([end for end in (found.low, found.high) if math.isfinite(end)])
     masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
     k = int(masses[0].argmax())
-    return Event(*[float(places[k])] * 2, *masses[:, k].tolist())
+    return NumberEvent(*[float(places[k])] * 2, *masses[:, k].tolist())
 
 
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
@@ -468,7 +468,7 @@ class _Pair:
         upper = max(best, float(above.max(initial=upper)))
         return Enclosure(best, upper, self.place(at), self.place(at))
 
-    def event(self, found: Enclosure) -> Event:
+    def event(self, found: Enclosure) -> NumberEvent:
         """A stretch, or a part of one, whose ratio is all but ``found.lower``, with its masses."""
 
         def masses(low: Floats, high: Floats, j: Indices) -> Floats:
@@ -495,7 +495,7 @@ class _Pair:
             low, high, j, best = low[near], high[near], j[near], best[near]
         both = masses(low, high, j)
         k = int(np.where(best, both[0], -1.0).argmax())
-        return Event(float(low[k]), float(high[k]), *both[:, k].tolist())
+        return NumberEvent(float(low[k]), float(high[k]), *both[:, k].tolist())
 
     def excess(self, epsilon: float) -> tuple[float, Enclosure]:
         """The integral of max(0, p - e^epsilon q), and what its event adds."""
