@@ -148,7 +148,10 @@ def _of_input(
     low = high = mass
     if not discrete:
         rest = drawn[:half][~np.isin(drawn[:half], atoms)]
-        edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
+        low = high = np.maximum(1.0 - mass.sum(keepdims=True), 0.0)
+        edges = np.empty(0)
+        if not smooth or len(rest) >= _CELLS:  # else there is little but atoms
+            edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
         inside = fresh[~np.isin(fresh, atoms)]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
         ends = [-np.inf, *edges, np.inf]

@@ -21,6 +21,8 @@ Indices = NDArray[np.intp]
 SAME = 1e-12
 """Places nearer than this, relative to their size and the spread of all, differ by rounding."""
 _GAP = 1e-10
+# The mass, at least, of an event that shows how a ratio grows without bound.
+_SEEN = 1e-6
 _ROUNDS = 200
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
@@ -250,9 +252,9 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
     pair, found = max(suprema, key=lambda each: each[1].lower)
     if not pair.discrete:
         return pair.event(found)
-    places = np.array([end for end in (found.low, found.high) if math.isfinite(end)])
+    places = np.array(p.listed() if math.isinf(found.lower) else [found.low])
     masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
-    k = int(masses[0].argmax())
+    k = int(np.where(_clearest(masses), masses[0], -1.0).argmax())
     return NumberEvent(*[float(places[k])] * 2, *masses[:, k].tolist())
 
 
@@ -480,9 +482,10 @@ class _Pair:
 
         j = np.flatnonzero((self.p > -np.inf).any(axis=0))
         low, high = self.low[j], self.high[j]
-        best = (low >= found.low) & (high <= found.high)
         if math.isfinite(found.lower):
             best = close(low, high, j, _GAP)
+        else:  # where the second is nowhere, or that of the largest ratio that is not too far out
+            best = _clearest(masses(low, high, j))
         for _ in range(_ROUNDS):
             if best.any():
                 break
@@ -539,6 +542,14 @@ class _Pair:
         ends = self.place(low[heaviest].min()), self.place(high[heaviest].max())
         both = (math.fsum(mass.tolist()) for mass in masses)
         return float(sums.max()), Enclosure(lower, upper, *ends, *both)
+
+
+def _clearest(masses: Floats) -> NDArray[np.bool_]:
+    """The events (n,) of the largest ratio of the masses (2, n), without those far out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = masses[0] >= min(_SEEN, masses[0].max())
+        ratios = np.where(seen, masses[0] / masses[1], 0.0)
+    return np.asarray(ratios == ratios.max())
 
 
 def _sum(logs: Floats) -> Floats:

@@ -190,6 +190,16 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
     assert (fitted(far), fitted(heavier)) == (Status.PASSED, Status.FAILED)
 
 
+@pytest.mark.parametrize("share", [0.0, 1e-4])
+def test_an_input_with_little_but_atoms_is_followed(share: float) -> None:
+    def report(x: int, rng: Rng) -> float:
+        return 0.5 if rng.random() >= (share if x else 0.5) else float(rng.laplace())
+
+    found = verify_ldp(report, epsilon=1.0, inputs=[0, 1], samples=4_000)
+    assert found.method.startswith("proved from the code"), found.checks[0].reason
+    assert found.epsilon_lower == pytest.approx(math.log(0.5 / share) if share else math.inf)
+
+
 def test_an_infinite_epsilon_at_a_delta_is_found() -> None:
     assert epsilon(atom_of_one_input, [0, 1], 0.01) == math.inf
 

@@ -516,6 +516,18 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
         assert math.log(event.p / event.q) == pytest.approx(found.lower, rel=1e-6, abs=1e-6)
 
 
+@given(laws(MASSES), laws(MASSES))
+def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
+    found, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture)
+    assert event.low == event.high
+    place = np.array([event.low])
+    expected = [math.exp(law.log(place)[0]) for law in (p, q)]
+    assert [event.p, event.q] == pytest.approx(expected, rel=1e-9)
+    assert event.p > 0.0
+    if found.lower < INF:
+        assert math.log(event.p / event.q) == pytest.approx(found.lower, abs=1e-9)
+
+
 @given(laws(MASSES), laws(MASSES), EPSILONS)
 def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> None:
     y = np.arange(-400, 401) / 4.0

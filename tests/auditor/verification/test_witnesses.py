@@ -248,6 +248,23 @@ def said(case: Case, x: int, words: str) -> float:
     return case.between(x, low, high) + sum(inside)
 
 
+def test_of_a_ratio_without_bound_is_no_event_that_never_comes() -> None:
+    def report(x: int, rng: Rng) -> float:
+        y = x + rng.normal(0, 3)
+        return float(round(y)) if rng.random() < 0.5 else y
+
+    witness = verified(report, 0.0).witness
+    assert witness is not None
+    low, high = map(float, witness.output.removeprefix("in (").removesuffix(")").split(", "))
+    expected = [
+        np.diff(stats.norm(int(x), 3).cdf([low, high]))[0] / 2
+        for x in (witness.input_a, witness.input_b)
+    ]
+    assert stated(witness) == pytest.approx(expected, rel=1e-9)
+    assert witness.probability_a >= 1e-6
+    assert "grows without bound" in witness.note
+
+
 def test_of_vectors_of_noise() -> None:
     found = verified(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
     witness = found.witness
