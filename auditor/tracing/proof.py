@@ -52,11 +52,12 @@ _FEW_LEAVES = 8
 _FAR = 1e-250
 # A delta that outweighs all that is left out.
 _NOTHING = 1e-20
-_MOST_EPSILON = 1e6
+_MOST_EPSILON, _ENDLESS_EPSILON = 1e6, 1e300
 # Log-ratios that are equal but for rounding: the likelier answer is shown.
 _TIE = 1e-9
 _ANY = "any"
 _IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
+_ENDLESS = "The ratio grows without bound towards the end of it."
 _NOWHERE = AnswerLaw(Fraction(0), {})
 
 
@@ -317,10 +318,13 @@ def _of_key(
         said.append(
             within if value is HOLE or isinstance(value, tuple) else _word(structure, value)
         )
-    endless = "The ratio grows without bound towards the end of it."
-    note = (
-        _IMPOSSIBLE if not masses[1] else endless if math.isinf(log_ratio(*mixtures).lower) else ""
-    )
+    note = ""
+    if math.isinf(log_ratio(*mixtures).lower):
+        # In logs, for a probability may be none that a double holds.
+        inside = np.nextafter(low, high) if math.isfinite(low) else np.nextafter(high, low)
+        of_point = low == high
+        there = mixtures[1].log_mass(low) if of_point else mixtures[1].log_density(inside)
+        note = _ENDLESS if there > -math.inf else _IMPOSSIBLE
     return said, (masses[0], masses[1]), note
 
 
@@ -388,9 +392,9 @@ def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
 
 
 def _down(epsilon: float) -> float:
-    """The epsilon in six digits, not above it, and of one that is infinite the largest tried."""
+    """The epsilon in six digits, not above it; a finite one for one that is infinite."""
     if not epsilon or math.isinf(epsilon):
-        return min(epsilon, _MOST_EPSILON)
+        return min(epsilon, _ENDLESS_EPSILON)
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 5)
     return float(f"{math.floor(epsilon / step) * step:.6g}")
 
@@ -426,7 +430,9 @@ def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> t
     while bounds(high)[1] > delta:
         high *= 2.0
         if high > _MOST_EPSILON:
-            return math.inf, math.inf
+            endless = bounds(math.inf)[0] > delta
+            known = high / 2.0 if bounds(high / 2.0)[0] > delta else 0.0
+            return math.inf if endless else known, math.inf
     middle = brentq(lambda epsilon: sum(bounds(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13)
     step = 1e-12 * max(1.0, middle)
     lower, upper = middle - step, middle + step

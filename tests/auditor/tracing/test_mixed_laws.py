@@ -204,6 +204,18 @@ def test_an_infinite_epsilon_at_a_delta_is_found() -> None:
     assert epsilon(atom_of_one_input, [0, 1], 0.01) == math.inf
 
 
+def test_a_large_epsilon_at_a_delta_is_not_called_infinite() -> None:
+    def far(x: int, rng: Rng) -> float:
+        return 1000 * x + float(rng.normal(0, 0.01))
+
+    bound = traced(far, [0, 1]).bound(0.01)
+    assert 1e5 < bound.epsilon < 5e9  # which is about the truth: half the square of the shift
+    assert not bound.tight
+    witness = traced(far, [0, 1]).bound(0.0).witness
+    assert witness is not None
+    assert "grows without bound" in witness.note
+
+
 def several_by_hand(x: int, rng: Rng) -> Any:
     return [min(max(x + rng.laplace(), 0.0), 1.0) for _ in range(3)]
 
