@@ -323,7 +323,7 @@ def _of_key(
         # In logs, for a probability may be none that a double holds.
         inside = np.nextafter(low, high) if math.isfinite(low) else np.nextafter(high, low)
         of_point = low == high
-        there = mixtures[1].log_mass(low) if of_point else mixtures[1].log_density(inside)
+        there = mixtures[1].log_mass(np.array(low)) if of_point else mixtures[1].log_density(inside)
         note = _ENDLESS if there > -math.inf else _IMPOSSIBLE
     return said, (masses[0], masses[1]), note
 
