@@ -35,6 +35,10 @@ the worst case.
 """
 
 
+# Outputs of an event that are named, at most.
+_NAMED = 4
+
+
 class _Joint(NamedTuple):
     """Log-probabilities of all that the copies show under inputs number ``a`` and ``b``.
 
@@ -156,8 +160,11 @@ class ProbabilityTable:
         if joint.exchanged:
             note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
         said = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        chosen = by_ratio(joint)[: worst.size]
         if self.name_event is not None:
-            said = self.name_event(by_ratio(joint)[: worst.size])
+            said = self.name_event(chosen)
+        elif self.copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
+            said += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._witness(joint.a, joint.b, said, *masses, note)
         return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)

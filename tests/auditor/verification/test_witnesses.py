@@ -147,10 +147,15 @@ def shown(case: Case, witness: Witness | None) -> list[float]:
     """The probabilities that the event of a witness has, under its first input and its second."""
     assert witness is not None
     a, b = int(witness.input_a), int(witness.input_b)
-    if found := re.fullmatch(r"the (\d+) of \d+ outputs that speak most.*", witness.output):
+    if found := re.fullmatch(r"the (\d+) of \d+ outputs that speak most[^:]*", witness.output):
         outputs = {*case.atoms(0), *case.atoms(1)}
         ordered = sorted(outputs, key=lambda y: -case.log_ratio(y, a, b))[: int(found[1])]
         return [sum(case.atoms(x).get(y, 0.0) for y in ordered) for x in (a, b)]
+    if witness.output.startswith("the "):
+        _, named, outputs = witness.output.partition("first input: ")
+        if named:
+            ordered = [*map(float, outputs.split(" or "))]
+            return [sum(case.atoms(x).get(y, 0.0) for y in ordered) for x in (a, b)]
     return [case.chance(x, witness.output, a, b) for x in (a, b)]
 
 
