@@ -27,8 +27,8 @@ from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, j
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
 MOST_ENTRIES = 1 << 16
-# Relative error of a probability that is a product.
-_ROUNDING = 1e-12
+# Relative error of a probability that is a product; and blocks of which each pair is looked at.
+_ROUNDING, _MOST_PARTS = 1e-12, 16
 
 Key = tuple[Hashable, ...]
 Tag = tuple[Hashable, Key]
@@ -241,18 +241,34 @@ def _blocks(
             for k in free:
                 sources = _open_sources(branch.answer.leaves[k])
                 together += [(owners.setdefault(source, k), k) for source in sources]
-        blocks[tag] = _parts(free, together)
+        parts = _parts(free, together)
         several = [members for members in groups if len(members) > 1]
-        if several and len(blocks[tag]) > 1:
-            weighed = [_kinds(members, blocks[tag]) for members in several]
-            for (a, one), (b, other) in itertools.combinations(enumerate(blocks[tag]), 2):
-                if not all(_independent(kinds[:, [a, b]], w) for kinds, w in weighed):
-                    together.append((one[0], other[0]))
-            parts = _parts(free, together)
-            weighed = [_kinds(members, parts) for members in several]
-            independent = all(_independent(kinds, weights) for kinds, weights in weighed)
-            blocks[tag] = parts if independent else [tuple(free)]
+        if several and len(parts) > 1:
+            entries = sum(map(len, several)) * len(parts)
+            parts = _independent_parts(several, parts) if entries <= MOST_ENTRIES else [tuple(free)]
+        blocks[tag] = parts
     return blocks
+
+
+def _independent_parts(
+    groups: list[list[Branch]], parts: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The parts, those together that depend on each other by what the paths decide."""
+    whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
+    weighed = [_kinds(members, parts) for members in groups]
+    if all(_independent(kinds, weights) for kinds, weights in weighed):
+        return parts
+    if len(parts) > _MOST_PARTS:
+        return whole
+    together = [
+        (one[0], other[0])
+        for (a, one), (b, other) in itertools.combinations(enumerate(parts), 2)
+        if not all(_independent(kinds[:, [a, b]], weights) for kinds, weights in weighed)
+    ]
+    together += [(part[0], place) for part in parts for place in part]
+    parts = _parts(list(whole[0]), together)
+    weighed = [_kinds(members, parts) for members in groups]
+    return parts if all(_independent(kinds, w) for kinds, w in weighed) else whole
 
 
 def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:

@@ -234,6 +234,15 @@ def paths_that_are_not_independent(x: int, rng: Rng) -> Any:
     return [x if rng.random() < 0.5 else 1 - x, 1 - x]
 
 
+def each_beside_its_sign(x: int, rng: Rng) -> Any:
+    one, other = (min(max(x + rng.laplace(), 0.0), 1.0) for _ in range(2))
+    return [one, one > 0.5, other, other > 0.5]
+
+
+def one_coin_for_all(x: int, rng: Rng) -> Any:
+    return np.where(rng.random(5) < (0.75 if rng.random() < 0.5 else 0.6), x, 1 - x)
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -241,6 +250,8 @@ def paths_that_are_not_independent(x: int, rng: Rng) -> Any:
         (several_at_once, 3.0),
         (one_clip_of_two, 2.0),
         (paths_that_are_not_independent, math.inf),
+        (each_beside_its_sign, 2.0),
+        (one_coin_for_all, math.log((0.75**5 + 0.6**5) / (0.25**5 + 0.4**5))),
     ],
 )
 def test_independent_numbers_add_up(function: Callable[..., Any], expected: float) -> None:
