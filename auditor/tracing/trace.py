@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced
@@ -50,10 +53,23 @@ class Trace:
         except Exception as error:  # of numbers beyond what is compared
             raise NotTraced(f"laws are not compared: {error}") from error
 
+    @property
+    def atoms(self) -> list[float]:
+        """The numbers that have a probability for any input, where others have densities."""
+        return sorted({number for law in self.laws for number in law.atoms})
+
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""
-        place = next(k for k, known in enumerate(self.inputs) if known is value)
-        return self.laws[place].log_prob(output)
+        return self._law(value).log_prob(output)
+
+    def log_probs(self, answers: Sequence[Any], value: Any) -> NDArray[np.float64]:
+        """The log-probabilities, or log-densities, of answers that are no arrays."""
+        return self._law(value).log_probs(answers)
+
+    def _law(self, value: Any) -> Law:
+        return next(
+            law for known, law in zip(self.inputs, self.laws, strict=True) if known is value
+        )
 
 
 __all__ = ["NotTraced", "Trace"]
