@@ -21,6 +21,7 @@ _PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a
 _STEPS = 30
 LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
 _CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
+_TURNED = 0.9  # of what two rounds would have in common, turned back, and have at most as they are
 _AT_ONCE = 2**23  # numbers of messages that are held
 _LEAST, _TINY = 1e-3, 1e-30
 
@@ -105,7 +106,7 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     """Orthogonal matrices (R, 2, d, d) that take even and odd rows of each round to one frame.
 
     A model that learns turns directions: as many consecutive rounds as bring a message per user
-    have one matrix, the identity if they are not surely turned.
+    have one matrix (orthogonal Procrustes), the identity if they are not surely turned.
     """
     width = rounds[0].component.shape[1]
     first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
@@ -113,24 +114,22 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     turns = np.tile(np.eye(width, dtype=np.float32), (groups[-1] + 1, 2, 1, 1))
     if len(turns) == 1:
         return turns[groups]
-    halves = [_ways(rounds, groups, users, half) for half in (0, 1)]
-    if all(ways.size for ways, _ in halves):
-        surest = np.argmin(sum(doubts.sum(axis=1) for _, doubts in halves))
-        for half, (ways, doubts) in enumerate(halves):
-            away = np.linalg.norm(ways - ways[surest], axis=2)
-            kept = np.where((away > 3 * (doubts + doubts[surest]))[..., None], ways, ways[surest])
-            both = np.einsum("gkd,ke->gde", kept, ways[surest]) + _LEAST * np.eye(width)
-            left, _, right = np.linalg.svd(both)
-            turns[:, half] = left @ right
+    grams = np.stack([_between(rounds, groups, users, half) for half in (0, 1)], axis=1)
+    surest = np.argmax(np.trace(grams, axis1=-2, axis2=-1).sum(axis=1).diagonal())
+    for group, half in np.ndindex(turns.shape[:2]):
+        gram = grams[group, half, surest]
+        left, sizes, right = np.linalg.svd(gram + _LEAST * np.eye(width))
+        if np.trace(gram) + LUCK * np.sqrt(width) < _TURNED * sizes.sum():
+            turns[group, half] = left @ right
     return turns[groups]
 
 
-def _ways(
+def _between(
     rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64], half: int
-) -> tuple[Floats, Floats]:
-    """Unit directions (G, k, d) in each group of rounds, by every second row; their errors (G, k).
+) -> Floats:
+    """Gram matrices of every second row between groups of rounds, (G, G, d, d), without noise.
 
-    Noise is independent between rounds, while own items stay. So directions are the leading
+    Noise is independent between rounds, while own items stay. So they are made of the leading
     eigenvectors of the Gram matrix of rows, less their item's mean, between groups: of noise alone
     its entries have variance 1, and Wigner's semicircle its spectrum.
     """
@@ -160,10 +159,9 @@ def _ways(
     deviation = noise * np.sqrt(pairs)[:, None, :, None]
     blocks[:] = np.divide(blocks, deviation, out=np.zeros_like(blocks), where=deviation > 0)
     values, vectors = np.linalg.eigh(cross)
-    sure = values > 2 * np.sqrt(len(cross)) + LUCK * len(cross) ** (-1 / 6)
-    ways = vectors[:, sure].reshape(kinds, width, -1).transpose(0, 2, 1)
-    sizes = np.maximum(np.linalg.norm(ways, axis=2), _TINY)
-    return ways / sizes[..., None], np.sqrt(width) / (values[sure] * sizes)
+    values[values <= 2 * np.sqrt(len(cross)) + LUCK * len(cross) ** (-1 / 6)] = 0
+    signal: Floats = (vectors * values) @ vectors.T
+    return signal.reshape(kinds, width, kinds, width).transpose(0, 2, 1, 3)
 
 
 def _shared(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,10 @@ class Divergence(PairSearch):
         edges = np.union1d(edges, inputs)
         cells = integrate(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
+        place = np.argsort(cells.low)
+        cells = replace(
+            cells, low=cells.low[place], high=cells.high[place], masses=cells.masses[:, place]
+        )
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.low / 2.0 + cells.high / 2.0
@@ -90,11 +95,29 @@ class Divergence(PairSearch):
         log_probs = without_underflow(log_probs, self.epsilon)
         # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT
-        found = self._least(log_probs, a, b, min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0)))
+        delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
+
+        def intervals(chosen: NDArray[np.intp]) -> str:
+            low, high = np.sort(cells.low[chosen]), np.sort(cells.high[chosen])
+            apart = np.append(True, low[1:] > high[:-1])
+            starts, stops = low[apart], high[np.append(apart[1:], True)]
+            said = [f"{a:.9g} to {b:.9g}" for a, b in zip(starts, stops, strict=True)]
+            more = f", or in {len(said) - 3} intervals more" if len(said) > 3 else ""
+            return f"a number from {' or '.join(said[:3])}{more}"
+
+        found = self._least(log_probs, a, b, delta, intervals)
         return PairEpsilon(max(0.0, found.epsilon - 2.0 * math.atanh(r)), found.witness)
 
-    def _least(self, log_probs: NDArray[np.float64], a: Any, b: Any, delta: float) -> PairEpsilon:
-        table = ProbabilityTable(log_probs, lambda i: self.dist.name_input((a, b)[i]))
+    def _least(
+        self,
+        log_probs: NDArray[np.float64],
+        a: Any,
+        b: Any,
+        delta: float,
+        name_event: Callable[[NDArray[np.intp]], str] | None = None,
+    ) -> PairEpsilon:
+        name_input = lambda i: self.dist.name_input((a, b)[i])  # noqa: E731
+        table = ProbabilityTable(log_probs, name_input, name_event=name_event)
         bound = table.lower_bound(ONE_REPORT, delta)
         return PairEpsilon(bound.epsilon, bound.witness)
 

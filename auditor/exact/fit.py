@@ -124,12 +124,18 @@ def _of_input(
     seen, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
     repeated = np.flatnonzero(came >= max(3, half // 1000))
     rare = half - int(came[repeated].sum())
-    discrete = rare >= 2 * np.count_nonzero(came == 1) or _is_grid(dist, value, drawn[:half])
+    smooth = len(dist.atoms) > 0 and drawn.ndim == 1 and drawn.dtype.kind == "f"
+    discrete = not smooth and (
+        rare >= 2 * np.count_nonzero(came == 1) or _is_grid(dist, value, drawn[:half])
+    )
     if not discrete and drawn.ndim > 1:
         return []
-    atoms = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
-    atoms = atoms if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(atoms)
-    mass = np.exp(log[:half][first[atoms]])
+    chosen = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
+    chosen = chosen if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(chosen)
+    atoms, mass = seen[chosen], np.exp(log[:half][first[chosen]])
+    if smooth:
+        atoms = np.array(dist.atoms)
+        mass = np.exp(dist.try_log_probs(atoms, (value,))[0])
     if mass.sum() > 1.0 + _ROUNDING:
         raise InputError(
             f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
@@ -137,13 +143,16 @@ def _of_input(
             "sampler whose outputs repeat."
         )
     fresh = drawn[half:]
-    count = _counts(seen[atoms], fresh)
-    names = [f"the output {plainly(seen[k])}" for k in atoms]
+    count = _counts(atoms, fresh)
+    names = [f"the output {plainly(atom)}" for atom in atoms]
     low = high = mass
     if not discrete:
-        rest = drawn[:half][~np.isin(drawn[:half], seen[atoms])]
-        edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
-        inside = fresh[~np.isin(fresh, seen[atoms])]
+        rest = drawn[:half][~np.isin(drawn[:half], atoms)]
+        low = high = np.maximum(1.0 - mass.sum(keepdims=True), 0.0)
+        edges = np.empty(0)
+        if not smooth or len(rest) >= _CELLS:  # else there is little but atoms
+            edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
+        inside = fresh[~np.isin(fresh, atoms)]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
         ends = [-np.inf, *edges, np.inf]
         names += [f"an output in [{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(ends)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
 from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.auditor.exact.integral import integrate
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     in_singles,
@@ -24,6 +26,8 @@ _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
+# How much smaller than at one number the log-ratio of an interval around it may be.
+_LESS, _HALVINGS = 1e-3, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +125,38 @@ class LogRatio(PairSearch):
                 break
             best = better
         return best
+
+    def event(self, found: PairEpsilon) -> Witness | None:
+        """Around a number with a density, the widest interval of ratios no smaller, integrated."""
+        witness = found.witness
+        if witness is None or not self.outputs.continuous:
+            return witness
+        note = "; ".join(filter(None, (witness.note, "densities, which are no probabilities")))
+        densities = replace(witness, note=note)
+        if self.outputs.shape:
+            return densities
+        place, reach = float(found.output), 4.0 * float(self.outputs.spread)
+        spare = found.epsilon - self.epsilon
+        least = found.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
+
+        def density(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+            return self.dist.try_log_probs(outputs, (found.a, found.b))
+
+        for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
+            ends = place - below * reach / 2.0**step, place + above * reach / 2.0**step
+            low, high = (float(f"{end:.9g}") for end in ends)
+            logs = density(np.linspace(low, high, 33))
+            with np.errstate(invalid="ignore"):
+                alike = np.all(logs[0] - logs[1] >= least)
+            if not (alike and low < high):
+                continue
+            cells = integrate(lambda outputs: np.exp(density(outputs)), np.linspace(low, high, 9))
+            masses = cells.masses.sum(axis=1)
+            if np.all(cells.doubt <= 1e-9 * masses) and masses[0] > 0.0:
+                said = f"a number from {low:.9g} to {high:.9g}"
+                p, q = masses.tolist()
+                return replace(witness, output=said, probability_a=p, probability_b=q)
+        return densities
 
     def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
         """The same pair with the simplest output whose ratio is more than ``above``."""

@@ -54,7 +54,9 @@ class OutputDistribution:
 
     ``origin`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
     so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere. ``outputs`` are
-    all that there are, where the origin lists them.
+    all that there are, where the origin lists them; ``densities`` is ``density`` of many answers
+    that are no arrays, where there is such a thing; ``atoms`` are the numbers that have a
+    probability, where others have a density and the origin knows which.
     """
 
     origin: Any
@@ -64,6 +66,8 @@ class OutputDistribution:
     worst_case: WorstCase | None = None
     unbounded: bool = False
     outputs: NDArray[Any] | None = None
+    densities: Callable[[Sequence[Any], Any], NDArray[np.float64]] | None = None
+    atoms: Sequence[float] = ()
 
     @classmethod
     def of(cls, origin: Any) -> OutputDistribution:
@@ -205,6 +209,8 @@ class OutputDistribution:
         asked = different.tolist()
         if self.spelt is not None:
             asked = [self.spelt.answer(word) for word in asked]
+        if self.spelt is not None and self.densities is not None:
+            return self.densities(asked, value)[places.ravel()]
         found = [float(self.density(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 

@@ -82,13 +82,14 @@ class PairSearch(ABC):
         best = self.refined(best)
         epsilon, source = self.told(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
-        witness = best.witness
+        witness = self.event(best)
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
             largest, example = search(above=above)
             if largest > above:
                 shown = self.plainest(self.look(*example), above)
+                shown = replace(shown, witness=self.event(shown))
                 witness = simplest_witness(shown, replace(best, epsilon=epsilon), self.measure)
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
@@ -122,6 +123,10 @@ class PairSearch(ABC):
     def refined(self, best: PairEpsilon) -> PairEpsilon:
         """The largest epsilon found, or a larger one near it."""
         return best
+
+    def event(self, found: PairEpsilon) -> Witness | None:
+        """The witness of what was found, whose event has the probabilities that it states."""
+        return found.witness
 
     def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
         """The same pair, shown as simply as can be by more than ``above``."""

@@ -35,6 +35,10 @@ the worst case.
 """
 
 
+# Outputs of an event that are named, at most.
+_NAMED = 4
+
+
 class _Joint(NamedTuple):
     """Log-probabilities of all that the copies show under inputs number ``a`` and ``b``.
 
@@ -53,8 +57,9 @@ class ProbabilityTable:
     """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
 
     ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
-    row or a column in words; at delta > 0 outputs need no names. Outputs may be left out: no ratio
-    or divergence over fewer of them is above the true one.
+    row or a column in words; at delta > 0 outputs need no names, and ``name_event`` may put several
+    columns in words. Outputs may be left out: no ratio or divergence over fewer of them is above
+    the true one.
     """
 
     log_probs: NDArray[np.float64]
@@ -62,6 +67,7 @@ class ProbabilityTable:
     name_output: Callable[[int], str] = str
     copies: int = 1
     groups: int = 1
+    name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def lower_bound(self, scope: Scope, delta: float) -> Bound:
         """The exact lower bound over all pairs of inputs, with a witness: ``exact_lower_bound``."""
@@ -135,8 +141,15 @@ class ProbabilityTable:
         if not all_tried:
             source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
 
+        def by_ratio(joint: _Joint) -> NDArray[np.intp]:
+            ratio = -log_ratio(joint.log_p, joint.log_q)
+            if self.name_event is None:
+                return np.argsort(ratio)
+            # Columns of one ratio, but for rounding, in their own order.
+            return np.argsort(np.round(ratio, 9), kind="stable")
+
         def event(joint: _Joint) -> WorstEvent:
-            order = np.argsort(-log_ratio(joint.log_p, joint.log_q))
+            order = by_ratio(joint)
             rounding = ROUNDING * max(len(order), self.copies)
             return worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
 
@@ -147,6 +160,11 @@ class ProbabilityTable:
         if joint.exchanged:
             note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
         said = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        chosen = by_ratio(joint)[: worst.size]
+        if self.name_event is not None:
+            said = self.name_event(chosen)
+        elif self.copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
+            said += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._witness(joint.a, joint.b, said, *masses, note)
         return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)

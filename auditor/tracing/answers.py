@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import is_dataclass
+from enum import Enum
 from functools import lru_cache, wraps
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +16,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.worlds.fields import elements, record_of
 
 _CLOSE = 1e-9
 # Types of entries that are plain values as lists: truth values and numbers of at most 128 bits.
 _PLAIN = "?bhilqBHILQefdFD"
+_NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class Answer(NamedTuple):
@@ -50,6 +55,23 @@ def read(answer: Any) -> Answer:
     leaves: list[Any] = []
     structure = _structure(answer, leaves)
     return Answer(structure, tuple(leaves))
+
+
+def spelt(structure: Any, leaves: Iterator[str]) -> str:
+    """An answer in words, of the words of its leaves."""
+    if structure == "value":
+        return next(leaves)
+    kind, parts = structure
+    match kind:
+        case "row":
+            return f"[{', '.join(islice(leaves, parts))}]"
+        case "list":
+            return f"[{', '.join(spelt(part, leaves) for part in parts)}]"
+        case "map":
+            return f"{{{', '.join(f'{key!r}: {spelt(part, leaves)}' for key, part in parts)}}}"
+        case "raised":
+            return f"raises {parts}"
+    return f"{kind}({spelt(parts, leaves)})"
 
 
 def flat(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,17 +112,21 @@ def _structure(answer: Any, leaves: list[Any]) -> Hashable:
             leaves += answer.ravel().tolist()
             return _of_shape(answer.shape)
         return _structure(answer.tolist() if answer.ndim else answer[()], leaves)
+    if isinstance(answer, (set, frozenset)):
+        return type(answer).__qualname__, _structure(elements(answer), leaves)
+    if (record := record_of(answer)) is not None:
+        return type(answer).__qualname__, _structure(record, leaves)
+    if getattr(answer, "__dict__", None) and not isinstance(answer, Enum):
+        raise NotTraced(f"it answers with {type(answer).__name__}, which has attributes")
     if isinstance(answer, dict):
         items = answer.items()  # in their order, which is part of what is sent
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
     if isinstance(answer, (list, tuple)):
         answer = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in answer]
-        if not any(isinstance(entry, (list, tuple, dict, np.ndarray)) for entry in answer):
+        if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in answer):
             leaves += [e if isinstance(e, Symbol) else leaf(e) for e in answer]
             return "row", len(answer)
         return "list", tuple(_structure(entry, leaves) for entry in answer)
-    if isinstance(answer, (set, frozenset)):
-        return "set", _structure(sorted(answer, key=repr), leaves)
     leaves.append(leaf(answer))
     return "value"
 

@@ -108,6 +108,17 @@ class Construction(Objects):
             return None
         return [part for part in found.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
+    def is_plain_record(self, kind: type) -> bool:
+        """Whether reading the fields of a dataclass runs no code of its own."""
+        parts = self.parts_of(kind)
+        if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED:
+            return False
+        found = [self.in_class(kind, part.name) for part in parts]
+        return all(
+            type(f) is types.MemberDescriptorType or self.in_class(type(f), "__get__") is MISSING
+            for f in found
+        )
+
     def _named_tuple(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = dict(zip(kind._fields, args, strict=False)) | kwargs
         values = {**kind._field_defaults, **values}

@@ -23,7 +23,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process, makers
-from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path
+from fedrec_auditor.auditor.tracing.paths import Changed, LeftOut, NotTraced, Path
 from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
 
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
@@ -194,10 +194,10 @@ class CallGate:
         self.step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
-                self.refuse(f"{name}, which it reads from outside of the call, changes")
+                raise Changed(f"{name}, which it reads from outside of the call, changes")
         for value, before in self.read.values():
             if _content(value) != before:
-                self.refuse("what it reads from outside of the call changes")
+                raise Changed("what it reads from outside of the call changes")
 
     def call_known(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str

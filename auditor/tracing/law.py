@@ -27,6 +27,8 @@ from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, j
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
 MOST_ENTRIES = 1 << 16
+# Relative error of a probability that is a product; and blocks of which each pair is looked at.
+_ROUNDING, _MOST_PARTS = 1e-12, 16
 
 Key = tuple[Hashable, ...]
 Tag = tuple[Hashable, Key]
@@ -57,11 +59,16 @@ Table = dict[Key, AnswerLaw]
 
 @dataclass(frozen=True, slots=True)
 class TagGroup:
-    """Answers of one tag: their mass, and the table of each block of leaves, given the tag."""
+    """Answers of one tag: their mass, and the table of each block of leaves, given the tag.
+
+    ``atoms`` are the keys of a block that have a probability for any input, where others have
+    densities: there a density counts nothing, for it is of a measure without these points.
+    """
 
     weight: Mass
     cells: Cells
     tables: dict[tuple[int, ...], Table]
+    atoms: dict[tuple[int, ...], Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Law:
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
         if not isinstance(outputs, np.ndarray):
-            return self._of_rows(read(outputs).structure, [read(outputs).leaves])[0]
+            return self.log_probs([outputs])[0]
         if not outputs.ndim:
             return self._of_rows("value", [(leaf(outputs[()]),)])[0]
         if not len(outputs):
@@ -90,6 +97,17 @@ class Law:
         structure = read(outputs[0]).structure
         rows = outputs.reshape(len(outputs), -1)
         return self._of_rows(structure, rows)
+
+    def log_probs(self, answers: Sequence[Any]) -> NDArray[np.float64]:
+        """Log-probabilities, or densities, of many answers, (n,)."""
+        found = np.empty(len(answers))
+        places: dict[Hashable, list[int]] = {}
+        every = [read(answer) for answer in answers]
+        for place, answer in enumerate(every):
+            places.setdefault(answer.structure, []).append(place)
+        for structure, here in places.items():
+            found[here] = self._of_rows(structure, [every[place].leaves for place in here])
+        return found
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         columns = list(
@@ -109,8 +127,22 @@ class Law:
                 continue
             found[here] = log(group.weight)
             for block, table in group.tables.items():
-                found[here] += _table_log_prob(table, [columns[k][here] for k in block])
+                of_block = [columns[k][here] for k in block]
+                found[here] += _table_log_prob(table, group.atoms[block], of_block)
         return found
+
+    @property
+    def atoms(self) -> list[float]:
+        """The numbers that have a probability for any input, where others have densities."""
+        group = self.groups.get(("value", ()))
+        tables = [] if group is None else group.atoms.values()
+        return [
+            float(number)
+            for table in tables
+            for key, entry in table.items()
+            for number in (entry.mixture.listed() if HOLE in key else key)
+            if isinstance(number, (int, float))
+        ]
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
         """The group of a tag that differs by rounding."""
@@ -147,10 +179,14 @@ def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
     for tag, places in blocks.items():
-        known = [law.groups[tag].tables for law in laws if tag in law.groups]
+        known = [law.groups[tag] for law in laws if tag in law.groups]
         for block in places:
-            _check_ties([tables[block] for tables in known])
-            _points_on_lattices([tables[block] for tables in known])
+            tables = [group.tables[block] for group in known]
+            _check_ties(tables)
+            _points_on_lattices(tables)
+            atoms = _atoms(tables)
+            for group in known:
+                group.atoms[block] = atoms
     return laws
 
 
@@ -199,27 +235,87 @@ def _blocks(
         leaves = groups[0][0].answer.leaves
         fixed = set(tags[groups[0][0].answer.structure])
         free = [k for k in range(len(leaves)) if k not in fixed]
-        if any(len(members) > 1 for members in groups):
-            blocks[tag] = [tuple(free)] if free else []
-            continue
-        parents = {k: k for k in free}
-
-        def root(k: int, parents: dict[int, int] = parents) -> int:
-            while parents[k] != k:
-                k = parents[k]
-            return k
-
-        for (branch,) in groups:
+        together: list[tuple[int, int]] = []
+        for branch in itertools.chain.from_iterable(groups):
             owners: dict[Source, int] = {}
             for k in free:
-                for source in _open_sources(branch.answer.leaves[k]):
-                    first = owners.setdefault(source, k)
-                    parents[root(k)] = root(first)
-        together: dict[int, list[int]] = {}
-        for k in free:
-            together.setdefault(root(k), []).append(k)
-        blocks[tag] = [tuple(places) for places in together.values()]
+                sources = _open_sources(branch.answer.leaves[k])
+                together += [(owners.setdefault(source, k), k) for source in sources]
+        parts = _parts(free, together)
+        several = [members for members in groups if len(members) > 1]
+        if several and len(parts) > 1:
+            entries = sum(map(len, several)) * len(parts)
+            parts = _independent_parts(several, parts) if entries <= MOST_ENTRIES else [tuple(free)]
+        blocks[tag] = parts
     return blocks
+
+
+def _independent_parts(
+    groups: list[list[Branch]], parts: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The parts, those together that depend on each other by what the paths decide."""
+    whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
+    weighed = [_kinds(members, parts) for members in groups]
+    if all(_independent(kinds, weights) for kinds, weights in weighed):
+        return parts
+    if len(parts) > _MOST_PARTS:
+        return whole
+    together = [
+        (one[0], other[0])
+        for (a, one), (b, other) in itertools.combinations(enumerate(parts), 2)
+        if not all(_independent(kinds[:, [a, b]], weights) for kinds, weights in weighed)
+    ]
+    together += [(part[0], place) for part in parts for place in part]
+    parts = _parts(list(whole[0]), together)
+    weighed = [_kinds(members, parts) for members in groups]
+    return parts if all(_independent(kinds, w) for kinds, w in weighed) else whole
+
+
+def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """The places in parts, pairs that are together in the same one."""
+    part = {k: [k] for k in places}
+    for one, other in together:
+        if part[one] is not part[other]:
+            part[one] += part[other]
+            part.update(dict.fromkeys(part[other], part[one]))
+    return list(dict.fromkeys(tuple(sorted(part[k])) for k in places))
+
+
+def _kinds(
+    members: list[Branch], blocks: list[tuple[int, ...]]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Equal numbers where paths give a block the same distribution, (paths, blocks); weights."""
+    columns = []
+    for block in blocks:
+        known: dict[Hashable, int] = {}
+        columns.append([known.setdefault(_kind(b, block), len(known)) for b in members])
+    return np.array(columns).T, np.array([float(branch.weight) for branch in members])
+
+
+def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
+    """The distribution of a block of leaves on a path, to be compared."""
+    leaves = [branch.answer.leaves[k] for k in block]
+    if not any(isinstance(entry, Symbol) for entry in leaves):
+        return tuple(leaves)
+    return tuple(
+        (key, entry.mass, tuple(entry.pieces), tuple(entry.points.items()))
+        for key, entry in _table(branch, leaves).items()
+    )
+
+
+def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
+    """Whether blocks of these kinds are independent: all combinations are there, as products."""
+    counts = kinds.max(axis=0) + 1
+    if math.prod(counts.tolist()) > len(kinds):
+        return False
+    shares = weights / weights.sum()
+    product = np.ones(tuple(counts))
+    for axis, kind in enumerate(kinds.T):
+        marginal = np.bincount(kind, shares)
+        product *= marginal.reshape([-1 if k == axis else 1 for k in range(len(counts))])
+    joint = np.zeros_like(product)
+    np.add.at(joint, tuple(kinds.T), shares)
+    return bool(np.all(np.abs(joint - product) <= _ROUNDING * product))
 
 
 def _open_sources(entry: Any) -> set[Source]:
@@ -229,20 +325,19 @@ def _open_sources(entry: Any) -> set[Source]:
 
 
 def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
-    cells = members[0].cells
-    if len(members) == 1:
-        (branch,) = members
-        leaves = branch.answer.leaves
-        tables = {block: _table(branch, [leaves[k] for k in block]) for block in blocks}
-        return TagGroup(branch.weight, cells, tables)
     weight = sum((branch.weight for branch in members), Fraction(0))
-    joint: Table = {}
-    for block in blocks:
+    tables: dict[tuple[int, ...], Table] = {block: {} for block in blocks}
+    for block, table in tables.items():
+        alike: dict[Hashable, list[Branch]] = {}
         for branch in members:
-            share = branch.weight / weight
+            kind = _kind(branch, block) if len(members) > 1 else ()
+            alike.setdefault(kind, []).append(branch)
+        for branch, *others in alike.values():
+            share = sum((each.weight for each in others), branch.weight) / weight
             for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
-                _add(joint, key, _both(entry, AnswerLaw(share, branch.cells)))
-    return TagGroup(weight, cells, dict.fromkeys(blocks, joint))
+                alone = len(members) == 1
+                _add(table, key, entry if alone else _both(entry, AnswerLaw(share, branch.cells)))
+    return TagGroup(weight, members[0].cells, tables)
 
 
 def _add(table: Table, key: Key, entry: AnswerLaw) -> None:
@@ -360,10 +455,30 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 
-def _table_log_prob(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    found = np.full(len(columns[0]), -np.inf)
+def _atoms(tables: Sequence[Table]) -> Table:
+    """The keys, points and lattices with a probability in any table, if any has a density."""
+    atoms: Table = {}
+    smooth = False
+    for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
+        lattices = [piece for piece in entry.pieces if piece.step]
+        smooth |= len(lattices) < len(entry.pieces)
+        if HOLE not in key or lattices or entry.points:
+            _add(atoms, key, replace(entry, pieces=lattices, points=dict(entry.points)))
+    return atoms if smooth else {}
+
+
+def _table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+    """ln of the mass of every row, or of its density where it is no atom."""
+    masses, densities = _logs(table, columns)
+    plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
+    return np.asarray(np.where(plain, densities, masses))
+
+
+def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+    """ln of the masses and of the densities, (2, rows), by a table."""
+    found = np.full((2, len(columns[0])), -np.inf)
     for key, entry in table.items():
-        here = np.ones(len(found), dtype=bool)
+        here = np.ones(found.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
                 main = columns[key.index(HOLE)].astype(float)
@@ -372,10 +487,9 @@ def _table_log_prob(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.flo
                 here &= _same(column, value)
         if not here.any():
             continue
+        logs: Any = [[log(entry.mass)], [-np.inf]]
         if HOLE in key:
             numbers = columns[key.index(HOLE)][here].astype(float)
-            logs = entry.mixture.log_prob(numbers)
-        else:
-            logs = np.full(int(here.sum()), log(entry.mass))
-        found[here] = np.logaddexp(found[here], logs)
+            logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
+        found[:, here] = np.logaddexp(found[:, here], logs)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,14 @@ Indices = NDArray[np.intp]
 SAME = 1e-12
 """Places nearer than this, relative to their size and the spread of all, differ by rounding."""
 _GAP = 1e-10
+# The mass, at least, of an event that shows how a ratio grows without bound.
+_SEEN = 1e-6
 _ROUNDS = 200
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
 _MOST_RESIDUES = 256
+# Of points of a lattice, in lengths in which its masses fall by e.
+_FAR_OUT = 40.0
 _ULPS = 2.0**-50
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -156,17 +161,22 @@ class Mixture:
     pieces: tuple[Piece, ...] = ()
     points: Mapping[float, float] = field(default_factory=dict)
 
-    def mass(self) -> float:
-        """All of it; 1 for a distribution."""
-        return math.fsum([piece.weight for piece in self.pieces] + list(self.points.values()))
+    def listed(self) -> list[float]:
+        """The points, and those of lattices that are short or not far out."""
+        places = [*self.points]
+        for piece in self.pieces:
+            if piece.step:
+                reach = _FAR_OUT / abs(piece.rate) if piece.rate else math.inf
+                count = int(min(_MOST_POINTS, (min(piece.high - piece.low, reach)) / piece.step))
+                up = math.isfinite(piece.low) and (piece.rate <= 0 or piece.high == math.inf)
+                origin, step = (piece.low, piece.step) if up else (piece.high, -piece.step)
+                places += [origin + k * step for k in range(count + 1)]
+        return places
 
-    def log_prob(self, y: Floats) -> Floats:
-        """ln of the mass at every y, where there is one, else of the density; y of any shape.
-
-        Where the density jumps, the larger of its two limits.
-        """
+    def log_mass(self, y: Floats) -> Floats:
+        """ln of the mass at every y, of points and of lattices; -inf where there is none."""
         y = np.asarray(y, dtype=np.float64)
-        mass, left, right = (np.full(y.shape, -np.inf) for _ in range(3))
+        mass = np.full(y.shape, -np.inf)
         if self.points:
             values = np.array(sorted(self.points))
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
@@ -180,53 +190,43 @@ class Mixture:
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.at(place)), mass)
-            else:
+        return mass
+
+    def log_density(self, y: Floats) -> Floats:
+        """ln of the density at every y; where it jumps, the larger of its two limits."""
+        y = np.asarray(y, dtype=np.float64)
+        left, right = (np.full(y.shape, -np.inf) for _ in range(2))
+        for term in map(_Term.of, self.pieces):
+            if not term.step:
                 log = np.where((term.low <= y) & (y <= term.high), term.at(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
-        return np.where(mass > -np.inf, mass, np.maximum(left, right))
-
-    def cdf(self, y: Floats) -> Floats:
-        """The mass of (-inf, y]; y of any shape."""
-        y = np.asarray(y, dtype=np.float64)
-        below = np.zeros(y.shape)
-        if self.points:
-            values = np.array(sorted(self.points))
-            sums = np.append(0.0, np.cumsum([self.points[value] for value in values.tolist()]))
-            slack = SAME * np.abs(values).max()
-            below += sums[np.searchsorted(values, y + slack, side="right")]
-        for piece in self.pieces:
-            term = _Term.of(piece)
-            top, first, last = y, term.low, term.high
-            up = y >= term.anchor
-            if term.step:
-                origin = first if math.isfinite(first) else last
-                top = origin + np.floor((y - origin) / term.step + 1e-9) * term.step
-                up = top >= term.anchor
-                top = np.where(up, top + term.step, top)
-            # The tail that begins at ``top`` and leads away from the anchor.
-            slack = term.step / 2.0
-            outside = (top < first - slack) | (top > last + slack) | ~np.isfinite(top)
-            inside = np.where(outside, term.anchor, top)
-            fall = np.abs(term.slope - term.curve * (inside - term.anchor))
-            width = np.where(up, last - inside, inside - first)
-            tail = np.exp(term.at(inside) + _log_integral(fall, term.curve, width, term.step))
-            tail = np.where(outside, 0.0, tail)
-            below += np.where(up, piece.weight - tail, tail)
-        return below
+        return np.asarray(np.maximum(left, right))
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
     """A value in [lower, upper], and the event [low, high] that attains ``lower``.
 
-    low == high is a point, or a place at which a density is meant (infinite: its tail).
+    low == high is a point, or a place at which a density is meant (infinite: its tail). ``p`` and
+    ``q`` are the masses of all that a divergence counts.
     """
 
     lower: float
     upper: float
     low: float
     high: float
+    p: float = 0.0
+    q: float = 0.0
+
+
+class NumberEvent(NamedTuple):
+    """The numbers between ``low`` and ``high``, or the one that both are, with their masses."""
+
+    low: float
+    high: float
+    p: float
+    q: float
 
 
 def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
@@ -243,6 +243,21 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
+def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
+    """An event that shows ``log_ratio``: a point, or a stretch that holds none of those ``apart``.
+
+    Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
+    """
+    suprema = [(pair, pair.supremum()) for pair in _pairs(p, q, apart)]
+    pair, found = max(suprema, key=lambda each: each[1].lower)
+    if not pair.discrete:
+        return pair.event(found)
+    places = np.array(p.listed() if math.isinf(found.lower) else [found.low])
+    masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
+    k = int(np.where(_clearest(masses), masses[0], -1.0).argmax())
+    return NumberEvent(*[float(places[k])] * 2, *masses[:, k].tolist())
+
+
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
     """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
 
@@ -253,10 +268,11 @@ def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
     parts = [pair.excess(epsilon) for pair in _pairs(p, q)]
     _, event = max(parts, key=lambda part: part[0], default=(0.0, Enclosure(0.0, 0.0, 0.0, 0.0)))
-    lower, upper = (
-        math.fsum(getattr(part, end) for _, part in parts) for end in ("lower", "upper")
-    )
-    return replace(event, lower=lower, upper=upper)
+    sums = {
+        name: math.fsum(getattr(part, name) for _, part in parts)
+        for name in ("lower", "upper", "p", "q")
+    }
+    return replace(event, **sums)
 
 
 @dataclass(frozen=True)
@@ -284,14 +300,15 @@ class _Pair:
         sides: tuple[list[_Term], list[_Term]],
         discrete: bool = False,
         place: Callable[[float], float] = float,
+        apart: Iterable[float] = (),
     ) -> _Pair:
-        """The partition at all ends and means."""
+        """The partition at all ends and means, and at what is ``apart``."""
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
         shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
         means = [mean for mean, curve in shapes if curve]
         ends = [[term.low, term.high + gap] for term in terms]
-        edges = np.unique(np.concatenate([np.ravel(ends), means]))
+        edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
         low, high = edges[:-1], edges[1:] - gap
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
@@ -453,6 +470,36 @@ class _Pair:
         upper = max(best, float(above.max(initial=upper)))
         return Enclosure(best, upper, self.place(at), self.place(at))
 
+    def event(self, found: Enclosure) -> NumberEvent:
+        """A stretch, or a part of one, whose ratio is all but ``found.lower``, with its masses."""
+
+        def masses(low: Floats, high: Floats, j: Indices) -> Floats:
+            return np.exp([self.log_mass(logs, low, high, j) for logs in (self.p, self.q)])
+
+        def close(low: Floats, high: Floats, j: Indices, gap: float) -> NDArray[np.bool_]:
+            least = -self.swapped.above(low, high, j)[2]
+            return np.asarray(least >= found.lower - gap * max(1.0, abs(found.lower)))
+
+        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+        low, high = self.low[j], self.high[j]
+        if math.isfinite(found.lower):
+            best = close(low, high, j, _GAP)
+        else:  # where the second is nowhere, or that of the largest ratio that is not too far out
+            best = _clearest(masses(low, high, j))
+        for _ in range(_ROUNDS):
+            if best.any():
+                break
+            # The part of each stretch that is next to where the ratio is largest.
+            left, right, _ = self.above(low, high, j)
+            low, high, j = self.split(low, high, j)
+            best = close(low, high, j, 1e-7)
+            ends = self.above(low, high, j)
+            near = np.maximum(ends[0], ends[1]) >= np.maximum(left, right).max() - _GAP
+            low, high, j, best = low[near], high[near], j[near], best[near]
+        both = masses(low, high, j)
+        k = int(np.where(best, both[0], -1.0).argmax())
+        return NumberEvent(float(low[k]), float(high[k]), *both[:, k].tolist())
+
     def excess(self, epsilon: float) -> tuple[float, Enclosure]:
         """The integral of max(0, p - e^epsilon q), and what its event adds."""
         j = np.flatnonzero((self.p > -np.inf).any(axis=0))
@@ -481,18 +528,28 @@ class _Pair:
                 doubt[:] = False
             lower += float(np.maximum(known - error, 0.0)[~doubt].sum())
             upper += float((known + gap + error)[~doubt].sum())
-            runs.append(np.stack([low, high, known])[:, ~doubt & (known > 0.0)])
+            mass_q = np.where(alone, 0.0, np.exp(log_q))
+            runs.append(np.stack([low, high, known, mass, mass_q])[:, ~doubt & (known > 0.0)])
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        cells = np.concatenate(runs, axis=1) if runs else np.zeros((3, 0))
+        cells = np.concatenate(runs, axis=1) if runs else np.zeros((5, 0))
         if not cells.size:
             return 0.0, Enclosure(lower, upper, 0.0, 0.0)
-        low, high, known = cells[:, np.argsort(cells[0])]
+        low, high, known, *masses = cells[:, np.argsort(cells[0])]
         apart = low[1:] > high[:-1] + (1.0 if self.discrete else 0.0)
         run = np.append(0, np.cumsum(apart))
         sums = np.bincount(run, known)
         heaviest = run == sums.argmax()
         ends = self.place(low[heaviest].min()), self.place(high[heaviest].max())
-        return float(sums.max()), Enclosure(lower, upper, *ends)
+        both = (math.fsum(mass.tolist()) for mass in masses)
+        return float(sums.max()), Enclosure(lower, upper, *ends, *both)
+
+
+def _clearest(masses: Floats) -> NDArray[np.bool_]:
+    """The events (n,) of the largest ratio of the masses (2, n), without those far out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = masses[0] >= min(_SEEN, masses[0].max())
+        ratios = np.where(seen, masses[0] / masses[1], 0.0)
+    return np.asarray(ratios == ratios.max())
 
 
 def _sum(logs: Floats) -> Floats:
@@ -529,6 +586,23 @@ def _spelt_out(mixture: Mixture) -> Mixture:
     return Mixture(tuple(pieces), points)
 
 
+def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
+    """Whether a piece that is no wider than rounding goes on where one as dense ends."""
+    width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
+    dense = False
+    for other in pieces:
+        if other is sliver or other.step:
+            continue
+        if other.low < sliver.high and sliver.low < other.high:
+            return False
+        gap = max(other.low - sliver.high, sliver.low - other.high)
+        if gap <= near + width:
+            end = np.array(other.low if other.low >= sliver.high else other.high)
+            density = float(np.exp(Mixture((other,)).log_density(end)))
+            dense |= sliver.weight <= (1.0 + 1e-6) * density * width
+    return dense and sliver.weight <= SAME
+
+
 def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, float]]]:
     """The terms and the points of both, with numbers that differ by rounding made equal."""
     mixtures = _spelt_out(p), _spelt_out(q)
@@ -546,9 +620,9 @@ def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, 
         terms = []
         for piece in mixture.pieces:
             low, high = (place.get(end, end) for end in (piece.low, piece.high))
-            if low == high and piece.weight <= SAME:
-                continue
-            if low == high:
+            if low == high and not piece.step:
+                if _goes_on(piece, mixture.pieces):
+                    continue
                 raise InputError(
                     f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
                     "Give it as a point."
@@ -599,13 +673,13 @@ class _Lattice:
         return self.origin + self.step * float(n)
 
 
-def _pairs(p: Mixture, q: Mixture) -> Iterator[_Pair]:
+def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pair]:
     """The two measures, on each kind of support alone: densities, lattices, points."""
     aligned = list(_aligned(p, q))
     (one, _), (other, _) = aligned
-    densities = tuple([term for term in terms if not term.step] for terms in (one, other))
-    if any(densities):
-        yield _Pair.of((densities[0], densities[1]))
+    smooth = [[term for term in terms if not term.step] for terms in (one, other)]
+    if any(smooth):
+        yield _Pair.of((smooth[0], smooth[1]), apart=apart)
     lattices: list[_Lattice] = []
     steps = sorted({term.step for term in [*one, *other] if term.step})
     for side, (terms, _) in enumerate(aligned):
@@ -627,7 +701,7 @@ def _pairs(p: Mixture, q: Mixture) -> Iterator[_Pair]:
     if rest:
         values = sorted(rest)
         # Every other integer: two points are never one event.
-        apart = tuple(
+        sides = tuple(
             [
                 _Term(2.0 * k, 2.0 * k, 2.0 * k, math.log(rest[value][side]))
                 for k, value in enumerate(values)
@@ -635,7 +709,7 @@ def _pairs(p: Mixture, q: Mixture) -> Iterator[_Pair]:
             ]
             for side in (0, 1)
         )
-        yield _Pair.of((apart[0], apart[1]), True, lambda n: values[int(n) // 2])
+        yield _Pair.of((sides[0], sides[1]), True, lambda n: values[int(n) // 2])
 
 
 def _place(term: _Term, side: int, lattices: list[_Lattice], step: float, residues: int) -> None:

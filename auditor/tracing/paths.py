@@ -39,6 +39,10 @@ class OutOfSteps(NotTraced):
     """An input takes more work than there is for it."""
 
 
+class Changed(NotTraced):
+    """Something that the code read has changed, which a second look would not see."""
+
+
 class LeftOut(Exception):
     """A path is rarer than 2^-100: its mass is left out."""
 

@@ -11,11 +11,13 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
@@ -24,6 +26,7 @@ from fedrec_auditor.accountants.losses.pairs import GaussianPair, Pair
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
+from fedrec_auditor.auditor.tracing.answers import spelt
 from fedrec_auditor.auditor.tracing.law import (
     HOLE,
     MOST_ENTRIES,
@@ -36,7 +39,7 @@ from fedrec_auditor.auditor.tracing.law import (
     log,
     product,
 )
-from fedrec_auditor.auditor.tracing.mixture import Enclosure, Mixture, divergence, log_ratio
+from fedrec_auditor.auditor.tracing.mixture import Mixture, divergence, event_of_ratio, log_ratio
 from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, NotTraced
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells
@@ -49,19 +52,30 @@ _FEW_LEAVES = 8
 _FAR = 1e-250
 # A delta that outweighs all that is left out.
 _NOTHING = 1e-20
-_MOST_EPSILON, _NEAR = 1e6, 1e-4
+_MOST_EPSILON, _ENDLESS_EPSILON = 1e6, 1e300
+# Log-ratios that are equal but for rounding: the likelier answer is shown.
+_TIE = 1e-9
+_ANY = "any"
+_IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
+_ENDLESS = "The ratio grows without bound towards the end of it."
+_NOWHERE = AnswerLaw(Fraction(0), {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Ratio:
-    """A log-ratio between ``lower`` and ``upper``, and the answer that shows the lower one."""
+class _Event(NamedTuple):
+    """Answers in words, and their probabilities under the first input and the second."""
+
+    words: str
+    p: float
+    q: float
+    note: str = ""
+
+
+class _Ratio(NamedTuple):
+    """A log-ratio between ``lower`` and ``upper``; ``event`` looks for one that shows the lower."""
 
     lower: float
     upper: float
-    answer: str = ""
-    p: float = 0.0
-    q: float = 0.0
-    note: str = ""
+    event: Callable[[], _Event | None]
 
 
 def proved(
@@ -87,24 +101,27 @@ def proved(
         bound = replace(_tabulated(listed, names, delta), source=source)
         return _met(bound, math.inf if cut else bound.epsilon, enough)
     best, worst = 0.0, math.inf if cut else 0.0
-    witness: Witness | None = None
+    shown: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(laws)), 2):
         if delta or rare:
             ratio = _at_delta(laws[a], laws[b], delta, LEFT_OUT * laws[b].left_out * rare)
         else:
             ratio = _at_zero(laws[a], laws[b])
         worst = max(worst, ratio.upper)
-        if witness is None or ratio.lower > best:
-            best = max(best, ratio.lower)
-            witness = Witness(
-                input_a=names[a],
-                input_b=names[b],
-                output=ratio.answer,
-                probability_a=ratio.p,
-                probability_b=ratio.q,
-                note=ratio.note,
-            )
-    return _met(exact_bound(best, ONE_REPORT, delta, source, witness), worst, enough)
+        if shown is None or ratio.lower > best:
+            best, shown = max(best, ratio.lower), (a, b, ratio)
+    bound = _met(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
+    if shown is None or (event := shown[2].event()) is None:
+        return bound
+    witness = Witness(
+        input_a=names[shown[0]],
+        input_b=names[shown[1]],
+        output=event.words,
+        probability_a=event.p,
+        probability_b=event.q,
+        note=event.note,
+    )
+    return replace(bound, witness=witness)
 
 
 def _met(bound: Bound, upper: float, enough: float) -> Bound:
@@ -129,8 +146,9 @@ def _listed(laws: Sequence[Law]) -> list[dict[Hashable, AnswerLaw]] | None:
             places = [place for block in group.tables for place in block]
             for key, entry in product(tables).items():
                 cells = {**group.cells, **entry.cells}
-                ordered = tuple(value for _, value in sorted(zip(places, key, strict=True)))
-                row[tag, ordered] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
+                leaves = dict(zip((*law.fixed[tag[0]], *places), (*tag[1], *key), strict=True))
+                answer = tag[0], tuple(leaves[place] for place in sorted(leaves))
+                row[answer] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
         rows.append(row)
     return rows
 
@@ -141,8 +159,7 @@ def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delt
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
         if not all(_beyond(row[output]) for row in rows if output in row)
     ]
-    nothing = AnswerLaw(Fraction(0), {})
-    table = np.asarray([[log(row.get(o, nothing).mass) for o in outputs] for row in rows])
+    table = np.asarray([[log(row.get(o, _NOWHERE).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table,
         name_input=lambda i: names[i],
@@ -154,7 +171,7 @@ def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delt
     high, low = table.max(axis=0), table.min(axis=0)
     with np.errstate(invalid="ignore"):
         output = outputs[int(np.argmax(np.where(high > -np.inf, high - low, 0.0)))]
-    masses = [row.get(output, nothing) for row in rows]
+    masses = [row.get(output, _NOWHERE) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
     notes = [bound.witness.note, _fractions(first.mass, last.mass), _coins(first.cells)]
@@ -167,8 +184,12 @@ def _beyond(entry: AnswerLaw) -> bool:
 
 
 def _named(output: Any) -> str:
-    (structure, fixed), key = output
-    return ", ".join(map(str, (*fixed, *key))) or str(structure)
+    structure, leaves = output
+    return spelt(structure, (_word(structure, value) for value in leaves))
+
+
+def _word(structure: Hashable, value: Any) -> str:
+    return str(value) if structure == "value" else repr(value)
 
 
 def _fractions(p: Mass, q: Mass) -> str:
@@ -203,24 +224,18 @@ def _at_zero(p: Law, q: Law) -> _Ratio:
 def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
-        return _impossible(_named((tag, ())), float(group.weight))
-    start = _difference(group.weight, other.weight)
-    lower = upper = start
-    logs = [log(group.weight), log(other.weight)]
-    answers, notes = [], []
-    leaves = len(tag[1]) + sum(map(len, group.tables))
+        return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
+    lower = upper = _difference(group.weight, other.weight)
+    chosen: dict[tuple[int, ...], Key] = {}
     for block, table in group.tables.items():
-        ratio = _of_tables(table, other.tables[block])
-        lower, upper = lower + ratio.lower, upper + ratio.upper
-        if ratio.lower > 0.0 or len(group.tables) == 1:  # the others tell nothing
-            logs = [logs[0] + _log(ratio.p), logs[1] + _log(ratio.q)]
-            places = ", ".join(str(place + 1) for place in block)
-            answers.append(f"number {places} is {ratio.answer}" if leaves > 1 else ratio.answer)
-            notes.append(ratio.note)
-    fixed = [str(value) for value in tag[1]] if leaves <= _FEW_LEAVES else []
-    p_mass, q_mass = (math.exp(min(value, 700.0)) for value in logs)
-    note = notes[0] if notes else ""
-    return _Ratio(lower, upper, ", ".join([*fixed, *answers]), p_mass, q_mass, note)
+        ratios = {key: _of_entry(key, table[key], other.tables[block].get(key)) for key in table}
+        low, high = max(ratios.values())
+        lower, upper = lower + low, upper + high
+        if low > 0.0:  # the others tell nothing
+            least = low if math.isinf(low) else low - _TIE * max(1.0, low)
+            largest = (key for key, ratio in ratios.items() if ratio[0] >= least)
+            chosen[block] = max(largest, key=lambda key: table[key].mass)
+    return _Ratio(lower, upper, lambda: _event(p, q, tag, chosen))
 
 
 def _log(mass: float) -> float:
@@ -229,52 +244,94 @@ def _log(mass: float) -> float:
 
 def _difference(p: Mass, q: Mass) -> float:
     """ln p/q, exactly 0 where both are one."""
-    if isinstance(p, Fraction) and isinstance(q, Fraction):
+    if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
         return log(p / q)
     return log(p) - log(q)
 
 
-def _impossible(answer: str, p: float) -> _Ratio:
-    note = "The output is impossible under the second input: seeing it rules that input out."
-    return _Ratio(math.inf, math.inf, answer, p, 0.0, note)
-
-
-def _of_tables(p: Table, q: Table) -> _Ratio:
-    """The largest log-ratio of one block."""
-    return max((_of_entry(key, p[key], q.get(key)) for key in p), key=lambda ratio: ratio.lower)
-
-
-def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> _Ratio:
-    answer = ", ".join(map(str, key))
+def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> tuple[float, float]:
+    """Bounds on the largest log-ratio of a key."""
     if _beyond(p) and (q is None or _beyond(q)):
-        return _Ratio(-math.inf, -math.inf)
+        return -math.inf, -math.inf
     if q is None:
-        return _impossible(answer, float(p.mass))
+        return math.inf, math.inf
     if HOLE not in key:
-        ratio = _difference(p.mass, q.mass)
-        return _Ratio(ratio, ratio, answer, float(p.mass), float(q.mass), _coins(p.cells))
+        return (_difference(p.mass, q.mass),) * 2
     if _same(p, q):
-        return _Ratio(0.0, 0.0, answer, 1.0, 1.0)
+        return 0.0, 0.0
     found = log_ratio(p.mixture, q.mixture)
-    masses = _masses(found, p.mixture, q.mixture)
-    where = (
-        f"{found.low:.6g}" if found.low == found.high else f"{found.low:.6g} to {found.high:.6g}"
-    )
-    said = ", ".join(where if value is HOLE else str(value) for value in key)
-    note = "The probabilities are densities of the noise." if p.pieces else ""
-    return _Ratio(found.lower, found.upper, said, *masses, note)
+    return found.lower, found.upper
 
 
-def _masses(found: Enclosure, p: Mixture, q: Mixture) -> tuple[float, float]:
-    """The masses, or densities, where the ratio is largest: at a jump, on its side."""
-    if not (math.isfinite(found.lower) and math.isfinite(found.low) and math.isfinite(found.high)):
-        return float(p.mass()), 0.0
-    near = 1e-9 * max(1.0, abs(found.low))
-    places = np.asarray([found.low, found.low - near, found.low + near])
-    with np.errstate(all="ignore"):
-        logs = np.stack([mixture.log_prob(places) for mixture in (p, q)])
-        best = int(np.nanargmin(np.abs(logs[0] - logs[1] - found.lower)))
-    return float(np.exp(logs[0, best])), float(np.exp(logs[1, best]))
+def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
+    """The answers of a tag with the keys that are chosen for some blocks."""
+    group, other = p.groups[tag], q.groups.get(tag)
+    structure, fixed = tag
+    words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
+    if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _FEW_LEAVES:
+        known = zip(p.fixed[structure], fixed, strict=True)
+        words.update((place, _word(structure, value)) for place, value in known)
+    logs = [log(group.weight), log(other.weight) if other else -math.inf]
+    notes = [] if other else [_IMPOSSIBLE]
+    for block, key in chosen.items():
+        tables = group.tables[block], other.tables[block] if other else {}
+        said, masses, note = _of_key(structure, key, *tables)
+        words.update(zip(block, said, strict=True))
+        logs = [total + _log(mass) for total, mass in zip(logs, masses, strict=True)]
+        notes.append(note)
+    told = {place: word for place, word in words.items() if word != _ANY}
+    if len(words) <= _FEW_LEAVES:
+        text = spelt(structure, iter(words.values()))
+    else:
+        text = ", ".join(f"number {place + 1} is {word}" for place, word in told.items())
+    return _Event(text or _ANY, math.exp(logs[0]), math.exp(logs[1]), next(iter(notes), ""))
+
+
+def _of_key(
+    structure: Hashable, key: Key, p: Table, q: Table
+) -> tuple[list[str], tuple[float, float], str]:
+    """Words for each leaf of a key, or for those of its numbers that show it, and the masses."""
+    one, other = p[key], q.get(key)
+    if HOLE not in key:
+        note = _coins(one.cells) if other else _IMPOSSIBLE
+        mass = float(other.mass) if other else 0.0
+        return [_word(structure, value) for value in key], (float(one.mass), mass), note
+    place = key.index(HOLE)
+    rest = key[:place] + key[place + 1 :]
+    mixtures = one.mixture, other.mixture if other else Mixture()
+    apart = [number for mixture in mixtures for number in mixture.listed()]
+    apart += [
+        float(known[place])  # type: ignore[arg-type]
+        for known in {**p, **q}
+        if HOLE not in known and isinstance(known[place], (int, float))
+        if all(
+            isinstance(e, tuple) or e == k
+            for e, k in zip(rest, (*known[:place], *known[place + 1 :]), strict=True)
+        )
+    ]
+    low, high, *masses = event_of_ratio(*mixtures, apart)
+    said = []
+    for value in key:
+        slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
+        ends = sorted((slope * low + shift, slope * high + shift))
+        within = _number(ends[0]) if low == high else f"in ({', '.join(map(_number, ends))})"
+        said.append(
+            within if value is HOLE or isinstance(value, tuple) else _word(structure, value)
+        )
+    note = ""
+    if math.isinf(log_ratio(*mixtures).lower):
+        # In logs, for a probability may be none that a double holds.
+        inside = np.nextafter(low, high) if math.isfinite(low) else np.nextafter(high, low)
+        of_point = low == high
+        there = mixtures[1].log_mass(np.array(low)) if of_point else mixtures[1].log_density(inside)
+        note = _ENDLESS if there > -math.inf else _IMPOSSIBLE
+    return said, (masses[0], masses[1]), note
+
+
+def _number(value: float) -> str:
+    """A number in six digits if these are all it has."""
+    short = f"{value:.6g}"
+    return short if float(short) == value else repr(value)
 
 
 def _same(p: AnswerLaw, q: AnswerLaw) -> bool:
@@ -314,15 +371,55 @@ def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
             low, high = _divergence(one, two, offset)
             weight = float(group.weight)
             lower, upper = lower + weight * low, upper + weight * high
-        return lower - math.exp(epsilon) * lost, upper - math.exp(epsilon) * lost
+        less = math.exp(epsilon) * lost if lost else 0.0
+        return lower - less, upper - less
 
     lower, upper = _crossing(bounds, delta)
-    # The event's mass under the second input is the slope of the divergence, by e^epsilon.
-    (before, _), (after, _) = bounds(max(lower - _NEAR, 0.0)), bounds(lower + _NEAR)
-    slope = (before - after) / (lower + _NEAR - max(lower - _NEAR, 0.0))
-    q_mass = math.exp(-lower) * slope if math.isfinite(lower) else 0.0
-    said = f"the answers that are likelier by a factor above e^{lower:.6g}"
-    return _Ratio(lower, upper, said, min(1.0, bounds(lower)[0] + slope), q_mass)
+
+    def event() -> _Event:
+        factor, p_mass, q_mass = _down(lower), 0.0, 0.0
+        for group, other, one, two in total:
+            if other is None or one is None or two is None:
+                p_mass += float(group.weight)
+                continue
+            offset = factor - _difference(group.weight, other.weight)
+            masses = _likelier(one, two, offset)
+            p_mass += float(group.weight) * masses[0]
+            q_mass += float(other.weight) * masses[1]
+        return _Event(_factor_words(lower), p_mass, q_mass)
+
+    return _Ratio(lower, upper, event)
+
+
+def _down(epsilon: float) -> float:
+    """The epsilon in six digits, not above it; a finite one for one that is infinite."""
+    if not epsilon or math.isinf(epsilon):
+        return min(epsilon, _ENDLESS_EPSILON)
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 5)
+    return float(f"{math.floor(epsilon / step) * step:.6g}")
+
+
+def _factor_words(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "the answers that are impossible under the second input"
+    return f"the answers that are likelier by a factor above e^{_down(epsilon):.6g}"
+
+
+def _likelier(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
+    """The masses of the keys, and numbers, that are likelier by more than e^epsilon."""
+    p_mass = q_mass = 0.0
+    for key, entry in p.items():
+        other = q.get(key, _NOWHERE)
+        masses = float(entry.mass), float(other.mass)
+        if other.mass and HOLE in key:
+            found = divergence(*_pair(entry, other, epsilon), abs(epsilon))
+            masses = found.p, found.q
+            if epsilon < 0.0:  # all but what is likelier by e^-epsilon the other way
+                masses = float(entry.mass) - found.q, float(other.mass) - found.p
+        elif not _difference(entry.mass, other.mass) > epsilon:
+            continue
+        p_mass, q_mass = p_mass + masses[0], q_mass + masses[1]
+    return p_mass, q_mass
 
 
 def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> tuple[float, float]:
@@ -333,7 +430,9 @@ def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> t
     while bounds(high)[1] > delta:
         high *= 2.0
         if high > _MOST_EPSILON:
-            return math.inf, math.inf
+            endless = bounds(math.inf)[0] > delta
+            known = high / 2.0 if bounds(high / 2.0)[0] > delta else 0.0
+            return math.inf if endless else known, math.inf
     middle = brentq(lambda epsilon: sum(bounds(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13)
     step = 1e-12 * max(1.0, middle)
     lower, upper = middle - step, middle + step
@@ -395,7 +494,46 @@ def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
     if squares:
         uses = (*uses, (GaussianPair(math.sqrt(squares)), 1))
     lower, upper = epsilon_below(uses, delta), epsilon_above(uses, delta)
-    return _Ratio(lower, upper, f"{len(differing)} numbers together", note="composed exactly")
+    listed = [(np.array(name), count) for name, count in counts.items()]
+
+    def event() -> _Event | None:
+        masses = _together(listed, math.sqrt(squares), _down(lower))
+        return masses and _Event(_factor_words(lower), *masses, "composed exactly")
+
+    return _Ratio(lower, upper, event)
+
+
+def _together(
+    parts: list[tuple[NDArray[np.float64], int]], shift: float, epsilon: float
+) -> tuple[float, float] | None:
+    """The masses of all sums of losses above epsilon; None where these are too many.
+
+    Each part is log-probabilities (2, values) and how often it comes; beside them stands a normal
+    number that is shifted by so many deviations.
+    """
+    losses, logs = np.zeros(1), np.zeros((2, 1))
+    for values, count in parts:
+        with np.errstate(invalid="ignore"):
+            steps = np.where(values[0] > -np.inf, values[0] - values[1], -np.inf)
+        for _ in range(count):
+            if len(losses) * len(steps) > MOST_ENTRIES:
+                return None
+            with np.errstate(invalid="ignore"):
+                sums = np.add.outer(losses, steps).ravel()
+            both = np.add(logs[:, :, None], values[:, None, :]).reshape(2, -1)
+            order = np.argsort(sums)
+            order = order[(both[:, order] > -np.inf).any(axis=0)]
+            sums, both = sums[order], both[:, order]
+            with np.errstate(invalid="ignore"):
+                alike = (np.diff(sums) <= 1e-9) | (sums[1:] == sums[:-1])
+            first = np.flatnonzero(np.append(True, ~alike))
+            losses, logs = sums[first], np.logaddexp.reduceat(both, first, axis=1)
+    gap = epsilon - losses
+    tails = [np.where(gap < 0.0, 0.0, -np.inf)] * 2
+    if shift:
+        tails = [special.log_ndtr(s * shift / 2.0 - gap / shift) for s in (1.0, -1.0)]
+    p_mass, q_mass = (float(np.exp(row + t).sum()) for row, t in zip(logs, tails, strict=True))
+    return p_mass, q_mass
 
 
 def _shift(p: Table, q: Table) -> float | None:

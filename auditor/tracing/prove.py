@@ -62,7 +62,13 @@ def prove(
         return _sampled(str(refusal))
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])
     try:
-        dist = OutputDistribution(origin=trace, sampler=sampler, density=trace.log_prob)
+        dist = OutputDistribution(
+            origin=trace,
+            sampler=sampler,
+            density=trace.log_prob,
+            densities=trace.log_probs,
+            atoms=trace.atoms,
+        )
         dist = dist.spelling(chosen, entropy)
         real, samples = paced(dist.sampler, max(_FEWEST, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)

@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.paths import (
     RUN,
+    Changed,
     LeftOut,
     NotTraced,
     OutOfSteps,
@@ -103,7 +104,7 @@ def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
     """
     try:
         return _run_all(randomizer, value, budget, eager=False)
-    except OutOfSteps:
+    except (OutOfSteps, Changed):
         raise
     except NotTraced as refusal:
         try:
@@ -200,6 +201,11 @@ def _check_answer(interpreter: Interpreter, answer: Any) -> None:
     elif kind in (set, frozenset):
         for entry in answer:
             interpreter.passes(entry, "the answer")
+    elif interpreter.is_python_class(kind) and interpreter.is_plain_record(kind):
+        for part in interpreter.parts_of(kind) or ():
+            _check_answer(interpreter, interpreter.attribute(answer, part.name))
+        for entry in interpreter.instance_names(answer).values():
+            _check_answer(interpreter, entry)
     else:
         interpreter.passes(answer, "the answer")
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.auditor.exact.check import Check
 from fedrec_auditor.auditor.tracing.forms import Forms, check_forms, form_of
@@ -71,10 +74,23 @@ class Trace:
     def _names(self) -> Sequence[str]:
         return self.names or [plainly(value) for value in self.inputs]
 
+    @property
+    def atoms(self) -> list[float]:
+        """The numbers that have a probability for any input, where others have densities."""
+        return sorted({number for law in self.laws for number in law.atoms})
+
     def log_prob(self, output: Any, value: Any) -> Any:
         """The log-probability, or log-density, of outputs for one of the inputs."""
-        place = next(k for k, known in enumerate(self.inputs) if known is value)
-        return self.laws[place].log_prob(output)
+        return self._law(value).log_prob(output)
+
+    def log_probs(self, answers: Sequence[Any], value: Any) -> NDArray[np.float64]:
+        """The log-probabilities, or log-densities, of answers that are no arrays."""
+        return self._law(value).log_probs(answers)
+
+    def _law(self, value: Any) -> Law:
+        return next(
+            law for known, law in zip(self.inputs, self.laws, strict=True) if known is value
+        )
 
 
 __all__ = ["NotTraced", "Trace"]

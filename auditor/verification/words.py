@@ -21,7 +21,7 @@ def ratio(witness: Witness, delta: float, known: float) -> str:
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
         return "none above delta" if delta > 0 else "of two numbers below the smallest double"
-    if (q == 0 or math.isinf(p)) and delta == 0 and math.isfinite(known):
+    if (q == 0 or math.isinf(p)) and math.isfinite(known):
         return f"{power(known)}, of numbers that no double holds"
     if q == 0:
         return "infinite"

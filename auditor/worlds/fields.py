@@ -8,7 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
 _ONE_THING = 16
 # What hexadecimal digits, base64 and the like are made of.
 _ENCODED = re.compile(r"[\w+/=-]+")
-_PIECE, _ORDER, _OPENED = " piece ", " (order of keys)", " (text)"
+_PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (class)"
 # What stands at a path; 0 where there is nothing.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 KEPT, _LONGEST = 1 << 18, 200
@@ -37,8 +37,9 @@ class Fields:
     Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
     text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
     text (else 0). Words of a text, or letters of a text of one word and of bytes, are further
-    paths, counted from either end; so is the order of keys. A last number is a checksum of what
-    stands at other paths.
+    paths, counted from either end; so is the order of keys. Elements of a set are paths at which
+    True stands; of a set, a named tuple and a dataclass the name of the class is one. A last number
+    is a checksum of what stands at other paths.
 
     Without paths an answer is read as a whole: one word, in Python's own spelling. Equal words are
     equal answers, and ``answer`` gives back what was spelt so.
@@ -171,11 +172,34 @@ def plain(part: Any) -> Any:
     """A part so that equal ones are spelt alike, and no others; arrays with their type."""
     if isinstance(part, np.ndarray):
         return "an array", part.dtype.str, plain(part.tolist())
+    if isinstance(part, (set, frozenset)):
+        return type(part).__qualname__, [plain(element) for element in elements(part)]
+    if (record := record_of(part)) is not None:
+        return type(part).__qualname__, plain(record)
     if isinstance(part, dict):
         return {key: plain(value) for key, value in part.items()}
     if isinstance(part, (list, tuple)):
         return (tuple if isinstance(part, tuple) else list)(map(plain, part))
     return part.item() if isinstance(part, np.generic) else part
+
+
+def record_of(part: Any) -> dict[str, Any] | None:
+    """The fields of a named tuple or of a dataclass with their values; None for other parts.
+
+    What else was written into it is a field too.
+    """
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        names: Iterable[str] = part._fields
+    elif is_dataclass(part) and not isinstance(part, type):
+        names = [each.name for each in fields(part)]
+    else:
+        return None
+    return {name: getattr(part, name) for name in names} | getattr(part, "__dict__", {})
+
+
+def elements(part: Collection[Any]) -> list[Any]:
+    """The elements of a set, in an order that depends on their values alone."""
+    return sorted(part, key=lambda element: repr(plain(element)))
 
 
 def opaque(answers: Sequence[Any]) -> bool:
@@ -206,6 +230,8 @@ def _structured(answer: Any) -> bool:
         return bool(answer) and not plain
     if isinstance(answer, float):
         return math.isnan(answer)
+    if isinstance(answer, (set, frozenset)) or record_of(answer) is not None:
+        return True
     if not isinstance(answer, (dict, list, tuple, np.ndarray)):
         return answer is None
     try:
@@ -238,13 +264,18 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         if opened is not part:
             yield f"{path}{_OPENED}", part
             part = opened
+    ordered = isinstance(part, dict)
+    record = record_of(part)
+    if record is not None or isinstance(part, (set, frozenset)):
+        yield f"{path}{_CLASS}", type(part).__qualname__
+        part = record if record is not None else {_spelt(e): True for e in elements(part)}
     if isinstance(part, np.ndarray):
         part = part.tolist()
     if isinstance(part, (dict, list, tuple)) and depth < _DEEPEST:
         items = part.items() if isinstance(part, dict) else enumerate(part)
         if not part:
             yield path, part
-        if isinstance(part, dict) and len(part) > 1:
+        if ordered and len(part) > 1:
             yield f"{path}{_ORDER}", repr([*part])
         for key, child in items:
             plain = isinstance(key, str) and key.isidentifier()
@@ -254,6 +285,11 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         yield path, part
         if isinstance(part, (str, bytes)):
             yield from _pieces(part, path)
+
+
+def _spelt(element: Any) -> Any:
+    """An element of a set as a key: itself, or text where its own spelling has no fixed order."""
+    return element if isinstance(element, _PLAIN) else repr(plain(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:

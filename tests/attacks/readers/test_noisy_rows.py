@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedrec_auditor.attacks.parts.row_places import Places
+from fedrec_auditor.attacks.parts.model_messages import item_messages
+from fedrec_auditor.attacks.parts.row_places import Places, _turns
 from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fitted
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
@@ -145,6 +146,25 @@ def test_no_direction_is_turned_around_by_a_model_that_overrates_popular_items()
     """In later rounds the mean row of popular items moves the other way, own items as before."""
     plain = area_of_rounds([0.0] * 8, [0.0] * 8, known=True)
     assert area_of_rounds([0.0] * 8, [0.0] * 4 + [1.0] * 4, known=True) > plain - 0.03
+
+
+def test_directions_that_grow_by_round_are_not_turned() -> None:
+    """Users go three ways, each more or less far by round, beside little noise."""
+    rng = np.random.default_rng(5)
+    met = rng.random((USERS, ITEMS)) < 0.15
+    ways = np.array([2.0, 0.5, 0.5]) + rng.normal(size=(USERS, 3))
+    axes = np.linalg.qr(rng.normal(size=(WIDTH, 3)))[0]
+    rate, rounds = NEGATIVES * 0.15 / 0.85, []
+    for _ in range(8):
+        far = np.where(met, 1.0, -rng.poisson(rate, size=met.shape))
+        way = (ways * rng.lognormal(0, 0.3, size=3)) @ axes.T
+        moved = far[:, :, None] * way[:, None] + 0.1 * rng.normal(size=(*met.shape, WIDTH))
+        part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+        rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
+    settings = {"negatives": float(NEGATIVES)}
+    view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings)
+    turns = _turns(item_messages(view, per_user=8), np.arange(USERS))
+    assert np.allclose(turns, np.eye(WIDTH))
 
 
 def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) -> float:

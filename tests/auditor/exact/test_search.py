@@ -110,7 +110,7 @@ def test_a_broken_claim_is_shrunk_to_the_simplest_pair() -> None:
     assert found.epsilon == pytest.approx(32.0)
     witness = found.witness
     assert {witness.input_a, witness.input_b} == {"0", "1"}
-    assert witness.output in {"0", "1"}
+    assert "0" in witness.output.split() or "1" in witness.output.split()
     assert math.log(witness.probability_a / witness.probability_b) > 1.0
     assert "the largest is that of" in witness.note
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.tracing.answers import read
+from fedrec_auditor.auditor.tracing.paths import NotTraced
+from tests.auditor.tracing.laws import traced
+
+Rng = np.random.Generator
 
 KINDS = st.sampled_from(["?", "i1", "u8", "f2", "f4", "f8", "c16", "U2"])
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=3)
@@ -32,3 +42,97 @@ def test_arrays_within_are_lists_as_well(answer: Any) -> None:
         return [entry.tolist() for entry in part] if isinstance(part, list) else part.tolist()
 
     assert read(answer) == read(listed(answer))
+
+
+@dataclass
+class Report:
+    bit: int
+    tags: Any = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    bit: int
+
+
+class Pair(NamedTuple):
+    bit: int
+    noise: float
+
+
+class Renamed(NamedTuple):
+    bit: int
+    noise: float
+
+
+class Listed(list):  # type: ignore[type-arg]
+    """A list that can carry more than its entries."""
+
+
+def kept(x: int, rng: Rng) -> int:
+    return x if rng.random() < 0.75 else 1 - x
+
+
+def written_into(x: int, rng: Rng) -> Any:
+    report = Report(kept(x, rng))
+    report.seen = x  # type: ignore[attr-defined]
+    return report
+
+
+def in_another_order(x: int, rng: Rng) -> Any:
+    bit = kept(x, rng)
+    return {"a": bit, "b": 1} if x else {"b": 1, "a": bit}
+
+
+ANSWERS: list[tuple[Callable[..., Any], float]] = [
+    (lambda x, rng: {kept(x, rng), 7}, 1.0),
+    (lambda x, rng: frozenset([kept(x, rng), 7, 10**9, -3]), 1.0),
+    (lambda x, rng: {"k": {frozenset({kept(x, rng), 3}), frozenset({9, 5})}}, 1.0),
+    (lambda x, rng: Report(kept(x, rng), [kept(x, rng)]), 2.0),
+    (lambda x, rng: Sealed(kept(x, rng)), 1.0),
+    (lambda x, rng: [Sealed(kept(x, rng)), Sealed(kept(x, rng))], 2.0),
+    (lambda x, rng: Pair(kept(x, rng), 0.5), 1.0),
+    (lambda x, rng: (Pair if kept(x, rng) else Renamed)(1, 0.5), 1.0),
+    (lambda x, rng: (Pair if x else Renamed)(1, 0.5), math.inf),
+    (lambda x, rng: {1} if x else frozenset({1}), math.inf),
+    (lambda x, rng: {1, 2} if kept(x, rng) else {2, 1}, 0.0),
+    (lambda x, rng: {1, 2, 3} if rng.random() < 0.5 else {1, 2 + x}, math.inf),
+    (written_into, math.inf),
+    (in_another_order, math.inf),
+]
+
+
+@pytest.mark.parametrize(("function", "times"), ANSWERS, ids=map(str, range(len(ANSWERS))))
+def test_sets_records_and_the_order_of_keys_are_answers(
+    function: Callable[..., Any], times: float
+) -> None:
+    found = verify_ldp(function, epsilon=5.0, inputs=[0, 1], samples=4_000)
+    assert found.method.startswith("proved from the code"), found.checks[0].reason
+    assert found.epsilon_lower == pytest.approx(times * math.log(3) if times else 0.0, abs=1e-12)
+
+
+def test_without_its_code_a_set_is_measured_by_what_is_in_it() -> None:
+    found = verify_ldp(
+        lambda x, rng: {kept(x, rng), 7}, epsilon=0.5, inputs=[0, 1], samples=4_000, trace=False
+    )
+    assert found.verdict is Verdict.VIOLATED
+    assert found.witness is not None
+    assert re.match(r"output\[[01]\] = ", found.witness.output)
+
+
+def test_a_container_with_attributes_is_refused() -> None:
+    def report(x: int, rng: Rng) -> Any:
+        answer = Listed([kept(x, rng)])
+        answer.seen = x  # type: ignore[attr-defined]
+        return answer
+
+    with pytest.raises(NotTraced, match="it calls .*Listed"):
+        traced(report, [0, 1])
+
+
+def test_many_answers_have_the_log_probabilities_of_each() -> None:
+    trace = traced(lambda x, rng: {"bit": kept(x, rng)} if kept(x, rng) else [x], [0, 1])
+    answers: list[Any] = [{"bit": 1}, [0], {"bit": 0}, "no answer", [1]]
+    expected = [trace.log_prob(answer, trace.inputs[1]) for answer in answers]
+    assert trace.log_probs(answers, trace.inputs[1]).tolist() == expected
+    assert np.exp(expected) == pytest.approx([0.75**2, 0.0, 0.75 * 0.25, 0.0, 0.25])

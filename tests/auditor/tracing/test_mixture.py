@@ -24,6 +24,7 @@ from fedrec_auditor.auditor.tracing.mixture import (
     Piece,
     _pairs,
     divergence,
+    event_of_ratio,
     log_ratio,
 )
 
@@ -239,7 +240,7 @@ def valley(bottom: float, low: float, high: float, rate: float, step: float = 0.
 )
 def test_a_maximum_between_the_ends_is_found(p: Mixture, q: Mixture, place: float | None) -> None:
     def ratio(y: float) -> float:
-        return float(p.log_prob(np.array(y)) - q.log_prob(np.array(y)))
+        return float(log_prob(p, np.array(y)) - log_prob(q, np.array(y)))
 
     if place is None:
         place = minimize_scalar(lambda y: -ratio(y), bounds=(0.3, 1.0), options={"xatol": 1e-9}).x
@@ -312,9 +313,8 @@ def test_the_divergence_is_the_closed_form(
     rounding = 1e-12 * expected  # of the closed form
     assert found.lower - rounding <= expected <= found.upper + rounding
     assert found.upper - found.lower <= min(1e-13, 1e-9 * expected)
-    alone = [float(m.cdf(np.array(found.high)) - m.cdf(np.array(found.low))) for m in (p, q)]
-    if found.low < found.high and epsilon < INF and not p.points:
-        assert alone[0] - math.exp(epsilon) * alone[1] <= expected + 1e-12
+    counted = found.p - (math.exp(epsilon) * found.q if epsilon < INF else 0.0)
+    assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_places_and_sizes_that_differ_by_rounding_are_equal() -> None:
@@ -339,6 +339,16 @@ def test_places_and_sizes_that_differ_by_rounding_are_equal() -> None:
 def test_a_sliver_between_such_places_counts_nothing() -> None:
     sliver = Mixture((*uniform(0.0, 1.0), Piece(1e-15, 1.0, 1.0 + 1e-15)))
     assert log_ratio(sliver, of(*uniform(0.0, 1.0))).upper == 0.0
+
+
+@pytest.mark.parametrize("low", [-1e-13, 0.5, 3.0])
+def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
+    """It is a leak of a probability of 1e-13, not rounding: inside, denser, or far away."""
+    sliver = Mixture(
+        (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), Piece(1e-13, low, low + 1e-13))
+    )
+    with pytest.raises(InputError, match="Expected pieces wider"):
+        log_ratio(sliver, of(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
 
 
 def test_the_event_is_where_the_bound_is_attained() -> None:
@@ -446,9 +456,15 @@ def test_no_ratio_is_above_the_bound_of_its_cell(p: Law, q: Law, start: float) -
 def test_the_log_prob_at_a_jump_is_the_larger_limit() -> None:
     jumps = Mixture((*uniform(0.0, 1.0, 0.25), *uniform(1.0, 2.0, 0.5)), {3.0: 0.25, 0.5: 0.0})
     expected = [-INF, 0.25, 0.25, 0.5, 0.5, 0.25]
-    found = np.exp(jumps.log_prob(np.array([-0.1, 0.0, 0.5, 1.0, 2.0, 3.0])))
+    found = np.exp(log_prob(jumps, np.array([-0.1, 0.0, 0.5, 1.0, 2.0, 3.0])))
     np.testing.assert_allclose(found, np.maximum(expected, 0.0))
-    assert of(*laplace(0.0)).log_prob(np.array(0.0)) == pytest.approx(math.log(0.5))
+    assert log_prob(of(*laplace(0.0)), np.array(0.0)) == pytest.approx(math.log(0.5))
+
+
+def log_prob(mixture: Mixture, y: Any) -> Any:
+    """ln of the mass where there is one, else of the density."""
+    mass = mixture.log_mass(y)
+    return np.where(mass > -INF, mass, mixture.log_density(y))
 
 
 EPSILONS = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])
@@ -466,12 +482,7 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
     y = (cells[:-1, None] + half * (1.0 + NODES)).ravel()
     weights = (half * WEIGHTS).ravel()
     one, other = p.log(y), q.log(y)
-    np.testing.assert_allclose(p.mixture.log_prob(y), one, rtol=1e-9, atol=1e-9)
-    assert p.mixture.mass() == pytest.approx(1.0)
-    below = np.searchsorted(y, EDGES)
-    masses = np.append(0.0, np.cumsum(np.exp(one) * weights))[below]
-    np.testing.assert_allclose(p.mixture.cdf(EDGES), masses, atol=1e-9)
-
+    np.testing.assert_allclose(log_prob(p.mixture, y), one, rtol=1e-9, atol=1e-9)
     found = log_ratio(p.mixture, q.mixture)
     assert log_ratios(p, q, y).max() <= found.upper + 1e-9
     if found.lower < INF:
@@ -489,19 +500,46 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
     assert enclosed.lower - 1e-5 <= whole <= enclosed.upper + 1e-5
 
 
+@given(laws(DENSITIES), laws(DENSITIES))
+def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
+    apart = [-0.75, 0.5, 2.25]
+    found, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture, apart)
+    assert event.low < event.high
+    assert not any(event.low < place < event.high for place in apart)
+    low, high = max(event.low, -80.0), min(event.high, 80.0)
+    edges = np.linspace(low, high, 4_001)
+    half = np.diff(edges)[:, None] / 2.0
+    y, weights = (edges[:-1, None] + half * (1.0 + NODES)).ravel(), (half * WEIGHTS).ravel()
+    for law, mass in ((p, event.p), (q, event.q)):
+        assert weights @ np.exp(law.log(y)) == pytest.approx(mass, rel=1e-5, abs=1e-12)
+    if event.q > 0.0 and found.lower < INF:
+        assert math.log(event.p / event.q) == pytest.approx(found.lower, rel=1e-6, abs=1e-6)
+
+
+@given(laws(MASSES), laws(MASSES))
+def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
+    found, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture)
+    assert event.low == event.high
+    place = np.array([event.low])
+    expected = [math.exp(law.log(place)[0]) for law in (p, q)]
+    assert [event.p, event.q] == pytest.approx(expected, rel=1e-9)
+    assert event.p > 0.0
+    if found.lower < INF:
+        assert math.log(event.p / event.q) == pytest.approx(found.lower, abs=1e-9)
+
+
 @given(laws(MASSES), laws(MASSES), EPSILONS)
 def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> None:
     y = np.arange(-400, 401) / 4.0
     one, other = p.log(y), q.log(y)
-    np.testing.assert_allclose(p.mixture.log_prob(y), one, rtol=1e-9)
-    np.testing.assert_allclose(p.mixture.cdf(y), np.cumsum(np.exp(one)), atol=1e-12)
+    np.testing.assert_allclose(log_prob(p.mixture, y), one, rtol=1e-9)
     found = log_ratio(p.mixture, q.mixture)
     ratios = log_ratios(p, q, y)
     if found.lower < INF:
         assert found.upper - found.lower <= 1e-9
         assert ratios.max() == pytest.approx(found.lower, abs=1e-9)
     else:
-        assert ratios.max() == INF or ratios[[0, -1]].max() > 80.0
+        assert ratios.max() == INF or np.append(ratios[:8], ratios[-8:]).max() > 80.0
     whole = math.fsum(np.maximum(np.exp(one) - math.exp(epsilon) * np.exp(other), 0.0))
     enclosed = divergence(p.mixture, q.mixture, epsilon)
     assert enclosed.upper - enclosed.lower <= 1e-12

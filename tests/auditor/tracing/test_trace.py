@@ -230,7 +230,7 @@ def subset_selection(x: int, rng: Rng) -> Any:
 def subset_selection_of_the_random_module(x: int, rng: Rng) -> Any:
     others = [v for v in range(5) if v != x]
     kept = random.random() < 2 * E / (2 * E + 3)
-    return {x, *random.sample(others, 1)} if kept else frozenset(random.sample(others, 2))
+    return {x, *random.sample(others, 1)} if kept else set(random.sample(others, 2))
 
 
 @case(1.0, range(5))

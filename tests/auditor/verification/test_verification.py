@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ldp_claim
+from fedrec_auditor.auditor.verification.words import ratio
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 
@@ -70,6 +71,12 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     )
     said = _entry(str(_found(2000.0, 1500.0, witness=witness)), "ratio")
     assert said.startswith("e^1500, of numbers that no double holds")
+
+
+def test_at_a_delta_too_it_is_not() -> None:
+    witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
+    assert ratio(witness, 1e-5, 1086.0).startswith("e^1086, of numbers that no double holds")
+    assert ratio(witness, 1e-5, math.inf) == "infinite"
 
 
 def test_huge_and_infinite_numbers_are_written() -> None:

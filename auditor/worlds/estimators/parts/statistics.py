@@ -47,9 +47,20 @@ class Number:
         name = self.name
         if high == np.nextafter(low, np.inf):
             return f"{name} = {low!r}"
-        if np.isinf(low):
-            return f"{name} < {high:.6g}" if np.isfinite(high) else f"any {name}"
-        return f"{name} >= {low:.6g}" if np.isinf(high) else f"{low:.6g} <= {name} < {high:.6g}"
+        starts, stops = np.isfinite(low), np.isfinite(high)
+        beyond, within = (_after(end) if np.isfinite(end) else None for end in (low, high))
+        above = f">= {low:.6g}" if beyond is None else f"> {beyond!r}"
+        below = f"< {high:.6g}" if within is None else f"<= {within!r}"
+        if starts and stops:
+            start = f"{low:.6g} <=" if beyond is None else f"{beyond!r} <"
+            return f"{start} {name} {below}"
+        return f"{name} {above if starts else below}" if starts or stops else f"any {name}"
+
+
+def _after(end: float) -> float | None:
+    """The short number that an end comes right after, as cuts behind a value that repeats do."""
+    before = float(np.nextafter(end, -np.inf))
+    return before if len(repr(before)) + 4 < len(repr(float(end))) else None
 
 
 def as_floats(outputs: Values) -> NDArray[np.float64]:

@@ -114,6 +114,10 @@ def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
 def test_one_number_is_not_said_as_an_empty_interval() -> None:
     assert Number("output", np.ravel).words(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
     assert Number("output", np.ravel).words(0.5, 0.75) == "0.5 <= output < 0.75"
+    after, beyond = (float(np.nextafter(end, np.inf)) for end in (0.5, 1.0))
+    assert Number("output", np.ravel).words(after, np.inf) == "output > 0.5"
+    assert Number("output", np.ravel).words(-np.inf, beyond) == "output <= 1.0"
+    assert Number("output", np.ravel).words(after, beyond) == "0.5 < output <= 1.0"
 
 
 def test_infinite_outputs_are_counted() -> None:

@@ -1,0 +1,313 @@
+"""The event that a verification prints has the probabilities that it prints, in every mode.
+
+The probabilities are computed here from laws that scipy states, by quadrature or enumeration.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from fedrec_auditor import verify_ldp
+from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.auditor.exact.output_distribution import Density
+from fedrec_auditor.auditor.verification import Verification
+
+Rng = np.random.Generator
+NUMBER = r"-?(?:inf|[\d.]+(?:e[-+]?\d+)?)"
+
+
+def nothing(x: int) -> dict[float, float]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A randomizer of 0 and 1, with the atoms and the density that its numbers have."""
+
+    function: Callable[..., Any]
+    density: Callable[[int, float], float]
+    atoms: Callable[[int], dict[float, float]] = nothing
+    ends: Sequence[float] = (0.0, 1.0)
+
+    def log_ratio(self, y: float, a: int, b: int) -> float:
+        def weight(x: int) -> float:
+            atom = y in self.atoms(0) or y in self.atoms(1)
+            return self.atoms(x).get(y, 0.0) if atom else self.density(x, y)
+
+        p, q = weight(a), weight(b)
+        return math.inf if p and not q else math.log(p / q) if p else -math.inf
+
+    def between(self, x: int, low: float, high: float) -> float:
+        """The mass of the density between two numbers."""
+        ends = [e for e in (*self.ends, *np.linspace(-40.0, 40.0, 17)) if low < e < high]
+        edges = sorted({max(low, -40.0), min(high, 40.0), *ends})
+        return math.fsum(
+            integrate.quad(lambda y: self.density(x, y), start, stop, epsabs=1e-15)[0]
+            for start, stop in itertools.pairwise(edges)
+        )
+
+    def chance(self, x: int, words: str, a: int, b: int) -> float:
+        """The probability of an event in words."""
+        atoms = self.atoms(x)
+        if found := re.fullmatch(rf"in \(({NUMBER}), ({NUMBER})\)", words):
+            low, high = map(float, found.groups())
+            return self.between(x, low, high) + sum(m for y, m in atoms.items() if low < y < high)
+        if "impossible" in words:
+            return self.likelier(x, 1e3, a, b)
+        if found := re.fullmatch(rf".* likelier by a factor above e\^({NUMBER})", words):
+            return self.likelier(x, float(found[1]), a, b)
+        return atoms[float(words)]
+
+    def likelier(self, x: int, epsilon: float, a: int, b: int) -> float:
+        """The mass of all that is likelier under a than under b by more than e^epsilon."""
+
+        def above(y: float) -> float:
+            return min(max(self.log_ratio(y, a, b), -1e3), 1e3 + 1.0) - epsilon
+
+        edges = sorted({*self.ends, *np.linspace(-39.9, 39.9, 40).tolist()})
+        total = sum(m for y, m in self.atoms(x).items() if above(y) > 0.0)
+        for low, high in itertools.pairwise(edges):
+            low, high = np.nextafter(low, high), np.nextafter(high, low)
+            if above(low) * above(high) < 0.0:
+                cut = optimize.brentq(above, low, high, xtol=1e-14)
+                low, high = (low, cut) if above(low) > 0.0 else (cut, high)
+            elif above(low / 2 + high / 2) <= 0.0:
+                continue
+            total += self.between(x, low, high)
+        return total
+
+
+def around(noise: Any) -> Callable[[int, float], float]:
+    return lambda x, y: float(noise.pdf(y - x))
+
+
+def clipped(noise: Any, low: float, high: float) -> tuple[Any, Any]:
+    def atoms(x: int) -> dict[float, float]:
+        ends = {low: float(noise.cdf(low - x)), high: float(noise.sf(high - x))}
+        return {y: mass for y, mass in ends.items() if mass}
+
+    return lambda x, y: float(noise.pdf(y - x)) * (low < y < high), atoms
+
+
+def rounded(x: int) -> dict[float, float]:
+    whole = np.arange(-30.0, 31.0)
+    cdf = stats.laplace(x).cdf
+    return dict(zip(whole.tolist(), (cdf(whole + 0.5) - cdf(whole - 0.5)).tolist(), strict=True))
+
+
+def halves(x: int, rng: Rng) -> float:
+    return 0.0 if rng.random() < 0.5 else x + rng.laplace()
+
+
+def coin(x: int, rng: Rng) -> int:
+    return x if rng.random() < 0.75 else 1 - x
+
+
+CASES = {
+    "laplace": Case(lambda x, rng: x + rng.laplace(), around(stats.laplace)),
+    "normal": Case(lambda x, rng: x + rng.normal(), around(stats.norm)),
+    "two scales": Case(
+        lambda x, rng: x + rng.laplace(0, 1 - 0.5 * x),
+        lambda x, y: float(stats.laplace(x, 1 - 0.5 * x).pdf(y)),
+    ),
+    "two deviations": Case(
+        lambda x, rng: rng.normal(0, 1 + x), lambda x, y: float(stats.norm(0, 1 + x).pdf(y))
+    ),
+    "clipped": Case(
+        lambda x, rng: float(np.clip(x + rng.laplace(), 0, 1)), *clipped(stats.laplace, 0.0, 1.0)
+    ),
+    "clipped beyond": Case(
+        lambda x, rng: float(np.clip(x + rng.laplace(), -1, 2)),
+        *clipped(stats.laplace, -1.0, 2.0),
+        ends=(-1.0, 0.0, 1.0, 2.0),
+    ),
+    "relu": Case(lambda x, rng: max(x + rng.normal(), 0.0), *clipped(stats.norm, 0.0, math.inf)),
+    "mixed": Case(halves, lambda x, y: float(stats.laplace(x).pdf(y)) / 2, lambda x: {0.0: 0.5}),
+    "shifted": Case(
+        lambda x, rng: x / 4 + rng.random(),
+        lambda x, y: float(x / 4 < y < x / 4 + 1),
+        ends=(0.0, 0.25, 1.0, 1.25),
+    ),
+    "one-sided": Case(lambda x, rng: x + rng.exponential(), around(stats.expon)),
+    "rounded": Case(lambda x, rng: round(x + rng.laplace()), lambda x, y: 0.0, rounded),
+    "coin": Case(coin, lambda x, y: 0.0, lambda x: {float(x): 0.75, float(1 - x): 0.25}),
+}
+
+
+def shown(case: Case, witness: Witness | None) -> list[float]:
+    """The probabilities that the event of a witness has, under its first input and its second."""
+    assert witness is not None
+    a, b = int(witness.input_a), int(witness.input_b)
+    if found := re.fullmatch(r"the (\d+) of \d+ outputs that speak most[^:]*", witness.output):
+        outputs = {*case.atoms(0), *case.atoms(1)}
+        ordered = sorted(outputs, key=lambda y: -case.log_ratio(y, a, b))[: int(found[1])]
+        return [sum(case.atoms(x).get(y, 0.0) for y in ordered) for x in (a, b)]
+    if witness.output.startswith("the "):
+        _, named, outputs = witness.output.partition("first input: ")
+        if named:
+            ordered = [*map(float, outputs.split(" or "))]
+            return [sum(case.atoms(x).get(y, 0.0) for y in ordered) for x in (a, b)]
+    return [case.chance(x, witness.output, a, b) for x in (a, b)]
+
+
+def stated(witness: Witness | None) -> list[float]:
+    assert witness is not None
+    return [witness.probability_a, witness.probability_b]
+
+
+def verified(function: Any, delta: float, **settings: Any) -> Verification:
+    return verify_ldp(function, epsilon=0.5, delta=delta, samples=4_000, **settings)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("name", CASES)
+def test_of_a_proof(name: str, delta: float) -> None:
+    found = verified(CASES[name].function, delta)
+    assert found.method.startswith("proved"), found.checks[0].reason
+    expected = shown(CASES[name], found.witness)
+    assert stated(found.witness) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    p, q = expected
+    assert p > delta
+    if q > 0.0 and math.isfinite(found.epsilon_lower):
+        assert math.log((p - delta) / q) == pytest.approx(found.epsilon_lower, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("noise", [stats.laplace, stats.norm, stats.logistic, stats.expon])
+def test_of_a_calculation(noise: Any, delta: float) -> None:
+    density = Density(
+        sample=lambda x, rng, size: x + noise.rvs(size=size, random_state=rng),
+        log_prob=lambda y, x: noise.logpdf(y, x),
+    )
+    found = verified(density, delta, inputs=[0, 1])
+    assert found.exact
+    assert found.witness is not None
+    words = found.witness.output.removeprefix("a number from ")
+    ends = [list(map(float, each.split(" to "))) for each in words.split(" or ")]
+    expected = [
+        sum(float(np.diff(noise.cdf(each, int(x)))[0]) for each in ends)
+        for x in (found.witness.input_a, found.witness.input_b)
+    ]
+    assert stated(found.witness) == pytest.approx(expected, rel=1e-7, abs=1e-12)
+
+
+def test_of_a_density_of_vectors_says_that_densities_are_no_probabilities() -> None:
+    density = Density(
+        sample=lambda x, rng, size: x + rng.laplace(size=(size, 2)),
+        log_prob=lambda y, x: stats.laplace(x).logpdf(y).sum(axis=-1),
+    )
+    witness = verified(density, 0.0, inputs=[0, 1]).witness
+    assert witness is not None
+    assert "densities, which are no probabilities" in witness.note
+
+
+@pytest.mark.parametrize("name", ["laplace", "normal", "clipped", "relu", "coin", "rounded"])
+def test_of_a_sample(name: str) -> None:
+    case = CASES[name]
+    found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
+    witness = found.witness
+    assert witness is not None
+    counts = re.match(r"shares seen: (\d+) of (\d+) draws against (\d+) of (\d+)", witness.note)
+    assert counts is not None
+    right, n, wrong, m = map(int, counts.groups())
+    assert stated(witness) == [right / n, wrong / m]
+    for x, seen, size in zip(
+        (witness.input_a, witness.input_b), stated(witness), (n, m), strict=True
+    ):
+        chance = math.fsum(said(case, int(x), part) for part in witness.output.split(" or "))
+        assert abs(seen - chance) <= 5.0 * math.sqrt(chance * (1 - chance) / size) + 1e-5
+
+
+def said(case: Case, x: int, words: str) -> float:
+    """The probability of a sampled event on the output."""
+    atoms = case.atoms(x)
+    if found := re.fullmatch(r"output in \{(.*)\}", words):
+        return sum(atoms[float(y)] for y in found[1].split(", "))
+    if found := re.fullmatch(rf"output = ({NUMBER})", words):
+        return atoms[float(found[1])]
+    found = re.fullmatch(rf"(?:({NUMBER}) (<=?) )?output(?: ([<>]=?) ({NUMBER}))?", words)
+    assert found is not None, words
+    low, high, strict = -math.inf, math.inf, {}
+    first, one, way, last = found.groups()
+    if first is not None:
+        low, strict["low"] = float(first), one == "<"
+    if way and way[0] == "<":
+        high, strict["high"] = float(last), way == "<"
+    elif way:
+        low, strict["low"] = float(last), way == ">"
+    inside = (
+        mass
+        for y, mass in atoms.items()
+        if (y > low or (y == low and not strict.get("low")))
+        and (y < high or (y == high and not strict.get("high")))
+    )
+    return case.between(x, low, high) + sum(inside)
+
+
+def test_of_a_ratio_without_bound_is_no_event_that_never_comes() -> None:
+    def report(x: int, rng: Rng) -> float:
+        y = x + rng.normal(0, 3)
+        return float(round(y)) if rng.random() < 0.5 else y
+
+    witness = verified(report, 0.0).witness
+    assert witness is not None
+    low, high = map(float, witness.output.removeprefix("in (").removesuffix(")").split(", "))
+    expected = [
+        np.diff(stats.norm(int(x), 3).cdf([low, high]))[0] / 2
+        for x in (witness.input_a, witness.input_b)
+    ]
+    assert stated(witness) == pytest.approx(expected, rel=1e-9)
+    assert witness.probability_a >= 1e-6
+    assert "grows without bound" in witness.note
+
+
+def test_of_vectors_of_noise() -> None:
+    found = verified(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
+    witness = found.witness
+    assert witness is not None
+    threshold = float(witness.output.rpartition("^")[2])
+    # ln p/q of the second input against the first is (sum - 1) / 9.
+    where = 9.0 * threshold
+    tails = {"0": stats.norm(0, math.sqrt(18)).sf, "1": stats.norm(2, math.sqrt(18)).sf}
+    if witness.input_a == "0":
+        tails = {"1": stats.norm(0, math.sqrt(18)).sf, "0": stats.norm(2, math.sqrt(18)).sf}
+    p, q = (float(tails[name](1 + where)) for name in (witness.input_a, witness.input_b))
+    assert stated(witness) == pytest.approx([p, q], rel=1e-9)
+    assert math.log((p - 1e-5) / q) == pytest.approx(found.epsilon_lower, rel=1e-5)
+
+
+def test_of_coins_beside_a_noise() -> None:
+    def report(x: int, rng: Rng) -> Any:
+        return [*np.where(rng.random(2) < 0.75, x, 1 - x), x + rng.normal(0, 2)]
+
+    witness = verified(report, 0.01).witness
+    assert witness is not None
+    assert witness.note == "composed exactly"
+    threshold = float(witness.output.rpartition("^")[2])
+    expected = [0.0, 0.0]
+    for kept in itertools.product([True, False], repeat=2):
+        loss = sum(math.log(3) if each else -math.log(3) for each in kept)
+        # A normal number shifted by half a deviation has a loss that is normal, of that deviation.
+        for k, sign in enumerate((1.0, -1.0)):
+            mass = math.prod(0.75 if each == (sign > 0) else 0.25 for each in kept)
+            expected[k] += mass * float(stats.norm(loss + sign * 0.125, 0.5).sf(threshold))
+    assert stated(witness) == pytest.approx(expected, rel=1e-9)
+
+
+def test_of_records_names_each_part_and_its_class() -> None:
+    found = verified(lambda x, rng: {"set": {coin(x, rng), 7}, "noise": x + rng.laplace()}, 0.0)
+    witness = found.witness
+    assert witness is not None
+    first = int(witness.input_a)
+    tail = "in (-inf, 0)" if first == 0 else "in (1, inf)"
+    assert witness.output == f"{{'set': set([{first}, 7]), 'noise': {tail}}}"
+    assert stated(witness) == pytest.approx([0.75 * 0.5, 0.25 * math.exp(-1) / 2])
