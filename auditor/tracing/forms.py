@@ -17,7 +17,8 @@ import numpy as np
 from fedrec_auditor.auditor.exact.check import Check
 from fedrec_auditor.auditor.tracing.answers import Answer
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.tracing.sources import Real
+from fedrec_auditor.auditor.tracing.symbols import Line, Symbol
 
 NAME = "form of the answers"
 _NOISE = "noise"
@@ -26,8 +27,11 @@ Forms = dict[Hashable, set[Hashable]]
 
 
 def forms_of(answer: Any, path: Answer, values: Answer) -> Iterator[tuple[Hashable, Hashable]]:
-    """Forms by place and value; those of draws that have a density, in ``path``, by place alone."""
-    leaves: list[Hashable] = []
+    """Forms by place and value; of noise, in ``path``, by place alone and without signs of zero.
+
+    Signs of rounded noise are a matter of the draws, which the check "floating point" counts.
+    """
+    leaves: list[tuple[str, bool]] = []
     yield values.structure, _form(answer, leaves)
     if len(leaves) != len(values.leaves):  # of sets, say
         yield tuple(values), tuple(leaves)
@@ -35,30 +39,34 @@ def forms_of(answer: Any, path: Answer, values: Answer) -> Iterator[tuple[Hashab
         for place, (form, entry, value) in enumerate(
             zip(leaves, path.leaves, values.leaves, strict=True)
         ):
-            dense = isinstance(entry, Symbol) and isinstance(value, float) and value % 1
-            yield (values.structure, place, _NOISE if dense else value), form
+            pieces = entry.pieces() if isinstance(entry, Symbol) else ()
+            noisy = any(isinstance(source, Real) for cells, _ in pieces for source in cells)
+            dense = any(isinstance(piece, Line) for _, piece in pieces)
+            plain = dense and any(not isinstance(p, Line) and p == value for _, p in pieces)
+            key = _NOISE if dense and not plain else value
+            yield (values.structure, place, key), (form[0], form[1] and not noisy)
 
 
 def form_of(value: Any) -> Hashable:
     """Types and shapes of a value, all of it."""
-    leaves: list[Hashable] = []
+    leaves: list[tuple[str, bool]] = []
     return _form(value, leaves), tuple(leaves)
 
 
-def _form(answer: Any, leaves: list[Hashable]) -> Hashable:
+def _form(answer: Any, leaves: list[tuple[str, bool]]) -> Hashable:
     kind = type(answer)
     name = kind.__qualname__
     if kind is np.ndarray and answer.ndim and answer.dtype.kind != "O":
         zeros = np.signbit(answer) if answer.dtype.kind == "f" else np.zeros(answer.shape, bool)
         signs = (zeros & (answer == 0)).ravel().tolist()
-        leaves += ["-0.0" if sign else "" for sign in signs]
+        leaves += [("", sign) for sign in signs]
         return name, str(answer.dtype), answer.shape
     if isinstance(answer, dict):
         return name, tuple((key, _form(value, leaves)) for key, value in answer.items())
     if isinstance(answer, (list, tuple)):
         return name, tuple(_form(value, leaves) for value in answer)
     zero = isinstance(answer, (float, np.floating)) and answer == 0
-    leaves.append("-0.0" if zero and math.copysign(1, answer) < 0 else name)
+    leaves.append((name, bool(zero and math.copysign(1, answer) < 0)))
     return "value"
 
 
@@ -80,4 +88,8 @@ def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> 
 
 
 def _words(forms: set[Hashable]) -> str:
-    return " or ".join(sorted(str(form) for form in forms))[:200]
+    words = []
+    for form in forms:
+        kind, sign = form if isinstance(form, tuple) and len(form) == 2 else (form, "")
+        words.append(f"{kind} -0.0" if sign is True else str(kind if sign is False else form))
+    return " or ".join(sorted(words))[:200]
