@@ -126,7 +126,7 @@ def test_a_container_with_attributes_is_refused() -> None:
         answer.seen = x  # type: ignore[attr-defined]
         return answer
 
-    with pytest.raises(NotTraced, match="it calls .*Listed"):
+    with pytest.raises(NotTraced, match=r"it calls .*Listed"):
         traced(report, [0, 1])
 
 
