@@ -30,19 +30,20 @@ _LEAST, _TINY = 1e-3, 1e-30
 class Places:
     """Of messages sorted by sender, ``whose`` (T,) of users, each row's place in deviations (T, M).
 
-    ``signed`` says that users' directions point the same way, as far as can be told; ``up`` that
-    this way is known, by vectors of users.
+    ``signed`` says that users' directions point the same way, as far as can be told, ``alike`` that
+    they share more than they differ by, and ``up`` that this way is known, by vectors of users.
     """
 
     whose: NDArray[np.int64]
     values: NDArray[np.float32]
     signed: bool
+    alike: bool
     up: bool
 
     def of(self, users: NDArray[np.int64]) -> Places:
         """Those of ``users``."""
         mine = np.isin(self.whose, users)
-        return Places(self.whose[mine], self.values[mine], self.signed, self.up)
+        return Places(self.whose[mine], self.values[mine], self.signed, self.alike, self.up)
 
 
 def places(
@@ -82,13 +83,13 @@ def places(
         return None
     grams /= np.float32(noise)
     along = np.zeros((len(asked), 2, width))
-    signed = True
+    signed = alike = True
     for half, other in ((0, 1), (1, 0)):  # of half of the rows, by the others
         mean = pooled[other] / sizes[other] / noise
-        common_ways, along[:, half] = _directions(
+        beyond_noise, more, along[:, half] = _directions(
             grams[:, other].astype(np.float64), counts * sizes[other], mean, told, shared[other]
         )
-        signed &= common_ways
+        signed, alike = signed and beyond_noise, alike and more
     along[:, 1] *= _sign(np.einsum("nd,nd->n", along[:, 0], along[:, 1]))[:, None]
     if signed:
         both = along.sum(axis=1)
@@ -99,7 +100,7 @@ def places(
     if ends is not None:
         along *= ends[:, None, None]
     found = _placed(rounds, turns, asked, along / np.sqrt(noise), told)
-    return None if found is None else Places(*found, signed, ends is not None)
+    return None if found is None else Places(*found, signed, alike, ends is not None)
 
 
 def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -263,10 +264,11 @@ def _together(place: NDArray[np.float32]) -> bool:
 
 def _directions(
     grams: Floats, rows: Floats, mean: Floats, told: NDArray[np.bool_], shared: Floats
-) -> tuple[bool, Floats]:
+) -> tuple[bool, bool, Floats]:
     """Directions of length 1 or 0, (n, d), by Gram matrices of so many ``rows``, of noise 1.
 
-    And whether users have one in common: an eigenvalue of the ``mean`` beyond those of noise.
+    Before them: whether the ``mean`` has an eigenvalue beyond those of noise, and whether users
+    share more of a direction than they differ by.
     """
     width = len(mean)
     values, basis = np.linalg.eigh(mean)
@@ -288,7 +290,10 @@ def _directions(
         vectors = lengths * middle
         variances = variances / squared[told].mean()
     else:
-        lengths, vectors = np.ones((len(grams), 1)), np.linalg.eigh(turned)[1][:, :, -1]
+        lengths = np.ones((len(grams), 1))
+        vectors = np.linalg.eigh(turned)[1][:, :, -1]
+        if kept.any():
+            vectors = np.tile(np.sqrt(variances) * kept, (len(grams), 1))
     for _ in range(_STEPS):
         size = 1 + np.einsum("nd,nd->n", vectors, vectors)[:, None]
         seen = np.einsum("nde,ne->nd", turned, vectors) / size
@@ -306,7 +311,7 @@ def _directions(
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if common and float(variances.sum()) > 1:  # users share less than they differ by
         return _directions(grams, rows, mean, told, np.zeros(width))
-    return common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
+    return bool(kept.any()), common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
 
 
 def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:

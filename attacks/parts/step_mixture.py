@@ -75,7 +75,8 @@ def learned(
     ``items`` (M,) are the log-odds that a user met each, where they are known.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    alike = (negatives > 1 and places.signed,)
+    alike = (True,) if places.alike else (True, False) if places.signed else (False,)
+    alike = alike if negatives > 1 else (False,)
     firsts = [_first(places, negatives, *way, items) for way in product(ends, alike)]
     fit = partial(fitted, places, negatives, learning=True, known=items is not None)
     likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)

@@ -21,7 +21,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
     drawn = rng.poisson(NEGATIVES * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
     found = step_mixture.learned(
-        Places(np.arange(USERS), places.astype(np.float32), signed=True, up=True),
+        Places(np.arange(USERS), places.astype(np.float32), signed=True, alike=True, up=True),
         NEGATIVES,
         np.full(ITEMS, logit(SHARE)),
     )

@@ -194,7 +194,9 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
 @pytest.mark.parametrize("place", [-1.0, 0.0, 5.0, 12.0])
 def test_rows_that_all_go_one_way_or_nowhere_have_ratios(place: float, negatives: int) -> None:
     """No division by what no row did: nothing goes down, or no negative is drawn twice."""
-    held = Places(np.arange(3), np.full((3, 8), place, np.float32), signed=True, up=False)
+    held = Places(
+        np.arange(3), np.full((3, 8), place, np.float32), signed=True, alike=True, up=False
+    )
     first = StepMixture(
         end=1.0,
         alike=True,
