@@ -28,7 +28,7 @@ _LEAST, _TINY = 1e-3, 1e-30
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Of messages sorted by sender, ``whose`` (T,) of users, each row's place in deviations (T, M).
+    """Senders ``whose`` (T,) of messages, ascending, and each row's place in deviations (T, M).
 
     ``signed`` says that users' directions point the same way, as far as can be told, ``alike`` that
     they share more than they differ by, and ``up`` that this way is known, by vectors of users.
@@ -149,9 +149,9 @@ def _between(
         sums += rows.sum(axis=0)
         flat = rows.reshape(-1, kinds * width)
         cross += flat.T @ flat
-    means = (sums / np.maximum(np.count_nonzero(sent_by, axis=0), 1)[:, None]).reshape(items, -1)
-    both = np.count_nonzero(sent_by, axis=0)
-    cross -= means.T @ means * np.sqrt(np.outer(both, both)).repeat(width, 0).repeat(width, 1)
+    senders = np.maximum(np.count_nonzero(sent_by, axis=0), 1)
+    means = (sums / np.sqrt(senders)[:, None]).reshape(items, -1)
+    cross -= means.T @ means
     blocks = cross.reshape(kinds, width, kinds, width)
     own = np.einsum("gdge->de", blocks)
     noise = max(float(np.median(np.linalg.eigvalsh(own))) / max(sent_by.sum() * items, 1), _TINY)

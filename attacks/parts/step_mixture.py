@@ -32,16 +32,17 @@ _LEAST, _TINY = 1e-6, 1e-30
 class StepMixture:
     """What messages have in common.
 
-    ``end`` of directions is up, +-1, of all users ``alike`` or of most. Steps of messages are
-    normal, of mean ``step`` and ``variance``; shares of own items beta-distributed, of mean
-    ``share`` and worth ``counts`` items. ``items`` (M,) are log-odds that a user of mean share met
-    each, and ``tilts`` (M,), from -1 to 1, how much farther its own items go than negatives: a
-    model that knows an item to be popular leaves little to learn of who met it. ``reach`` (4,) are
-    the steps that a negative goes which is drawn 0, 1, 2, and more times: at most as many.
+    ``end`` of directions is up, +-1. Users whose mean place is more than ``turned`` deviations up
+    are upside down, for more rows move down than up. Steps of messages are normal, of mean ``step``
+    and ``variance``; shares of own items beta-distributed, of mean ``share`` and worth ``counts``
+    items. ``items`` (M,) are log-odds that a user of mean share met each, and ``tilts`` (M,), from
+    -1 to 1, how much farther its own items go than negatives: a model that knows an item to be
+    popular leaves little to learn of who met it. ``reach`` (4,) are the steps that a negative goes
+    which is drawn 0, 1, 2, and more times: at most as many.
     """
 
     end: float
-    alike: bool
+    turned: float
     step: float
     variance: float
     share: float
@@ -75,9 +76,9 @@ def learned(
     ``items`` (M,) are the log-odds that a user met each, where they are known.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    alike = (True,) if places.alike else (True, False) if places.signed else (False,)
-    alike = alike if negatives > 1 else (False,)
-    firsts = [_first(places, negatives, *way, items) for way in product(ends, alike)]
+    turned = (np.inf,) if places.alike else (np.inf, LUCK, 0.0) if places.signed else (0.0,)
+    turned = turned if negatives > 1 else (np.inf,)
+    firsts = [_first(places, negatives, *way, items) for way in product(ends, turned)]
     fit = partial(fitted, places, negatives, learning=True, known=items is not None)
     likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)
     return fit(likeliest).mixture
@@ -87,7 +88,7 @@ def _first(
     places: Places,
     negatives: float,
     end: float,
-    alike: bool,
+    turned: float,
     items: NDArray[np.float64] | None,
 ) -> StepMixture:
     """A step and a share, by the mean and the variance of all places.
@@ -108,7 +109,7 @@ def _first(
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     return StepMixture(
         end=end,
-        alike=alike,
+        turned=turned,
         step=step,
         variance=step**2,
         share=share,
@@ -140,11 +141,10 @@ def fitted(
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
         return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
     place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
-    if negatives > 1 and not mixture.alike:
-        # More rows move down than up: who surely is upside down is turned.
+    if np.isfinite(mixture.turned):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
-        place[(mean > (LUCK if places.signed else 0.0))[whose]] *= -1
+        place[(mean > mixture.turned)[whose]] *= -1
     steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
     items = place.shape[1]
     for turn in range(turns + 1):

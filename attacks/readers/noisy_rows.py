@@ -23,7 +23,7 @@ One message says little of its direction and of the sizes of steps; all messages
    drawn from a normal distribution that all messages together tell, as they tell the tilt t of each
    item, by what the model has learnt of it, and how often it is met, where that is not known.
 4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
-   the direction that is likelier, of all users or with those turned who surely go the other way;
+   the direction that is likelier, of all users or with those turned who go the other way;
    with as many negatives as own items, by the user's vector, if it is sent. Without negatives own
    items may move either way. Rounds add up.
 

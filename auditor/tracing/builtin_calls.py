@@ -12,6 +12,7 @@ import itertools
 import operator
 import sys
 import types
+from abc import abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
@@ -50,13 +51,13 @@ _CALLABLE += (NativeMethod, Partial, functools.partial, type)
 class Builtins(Construction):
     """Built-in functions, by this interpreter's own loops and calls."""
 
+    @abstractmethod
     def evaluate(self, node: ast.expr, frame: Frame) -> Any:
         """The value of an expression."""
-        raise NotImplementedError
 
+    @abstractmethod
     def binary(self, action: Any, name: str, a: Any, b: Any) -> Any:
         """``a + b``, and its like."""
-        raise NotImplementedError
 
     def _lazily(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What takes iterables or functions, as this interpreter's own loops."""
@@ -284,9 +285,9 @@ class Builtins(Construction):
         found = tuple(self.entry(value, place) for place in places)
         return found if len(found) > 1 else found[0]
 
+    @abstractmethod
     def entry(self, value: Any, index: Any) -> Any:
         """``value[index]``."""
-        raise NotImplementedError
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         *names, value = args

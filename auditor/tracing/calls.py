@@ -7,6 +7,7 @@ import builtins
 import enum
 import functools
 import types
+from abc import abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,9 +41,9 @@ class FunctionCalls(Builtins):
 
     depth = 0
 
+    @abstractmethod
     def run_body(self, function: Function, frame: Frame) -> Any:
         """The result of a function whose arguments stand in ``frame``."""
-        raise NotImplementedError
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``function(*args, **kwargs)``."""

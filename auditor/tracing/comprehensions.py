@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +15,9 @@ from fedrec_auditor.auditor.tracing.gate import Lazy
 class Comprehensions(FunctionCalls):
     """Loops within expressions."""
 
+    @abstractmethod
     def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
         """``target = value``; see ``Interpreter``."""
-        raise NotImplementedError
 
     def _looped(self, node: Any, frame: Frame, element: Callable[[Frame], Any]) -> Iterator[Any]:
         """The elements of a comprehension, as they are asked for."""

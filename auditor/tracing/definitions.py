@@ -6,6 +6,7 @@ import ast
 import importlib
 import sys
 import types
+from abc import abstractmethod
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
@@ -18,9 +19,9 @@ from fedrec_auditor.targets.wrapped.client import own_randomness
 class Definitions(Expressions):
     """Names, and what gives them their values other than by ``=``."""
 
+    @abstractmethod
     def block(self, statements: list[ast.stmt], frame: Frame) -> Any:
         """Run statements; see ``Interpreter``."""
-        raise NotImplementedError
 
     def _bind_name(self, name: str, value: Any, frame: Frame) -> None:
         home = frame.home(name)

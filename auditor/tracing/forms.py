@@ -1,4 +1,4 @@
-"""What an answer is beside its values: types, shapes, the order of keys, signs of zero.
+"""Forms of answers beside their values: types, shapes, the order of keys, signs of zero.
 
 A law is of values. It is one of answers too if the form of an answer follows from its values, in
 the same way for every input: that is what is checked here, of the forms that replays gave.
@@ -78,12 +78,14 @@ def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> 
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in one.keys() & other.keys():
             first, second = one[values], other[values]
-            said = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
+            sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
             if first != second and not delta:
-                failed = Check.failed(f"{said}. Return them in one form, whatever the input.")
+                failed = Check.failed(f"{sentence}. Return them in one form, whatever the input.")
                 return replace(failed, name=NAME)
             if first != second or len(first) > 1:
-                raise NotTraced(f"{said[0].lower()}{said[1:]}, by chances that are not compared")
+                raise NotTraced(
+                    f"{sentence[0].lower()}{sentence[1:]}, by chances that are not compared"
+                )
     return None
 
 

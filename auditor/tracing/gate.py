@@ -81,7 +81,7 @@ _CONSUMING = {
 """Functions that take an iterator to its end, and do nothing else with it."""
 _STANDS_FOR: dict[type, type] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _CALL = 10
-"""What a call costs, in steps."""
+"""Steps that a call costs."""
 _LONGEST = 1 << 22
 """Entries of one container or array, at most."""
 

@@ -27,7 +27,7 @@ _ROUNDS = 200
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
 _MOST_RESIDUES = 256
-# Of points of a lattice, in lengths in which its masses fall by e.
+# Distance of points of a lattice, in lengths in which its masses fall by e.
 _FAR_OUT = 40.0
 _ULPS = 2.0**-50
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)

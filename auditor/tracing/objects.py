@@ -7,6 +7,7 @@ import enum
 import functools
 import sys
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -94,16 +95,16 @@ def _is_written(kind: type) -> bool:
     )
 
 
-class Objects(CallGate):
+class Objects(CallGate, ABC):
     """Attributes, and objects of classes that are written in Python."""
 
     def __init__(self, rng: TracedGenerator) -> None:
         super().__init__(rng)
         self.kept: list[Any] = []
 
+    @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call anything; see ``FunctionCalls``."""
-        raise NotImplementedError
 
     def attribute(self, value: Any, name: str) -> Any:
         """``value.name``."""
@@ -316,13 +317,13 @@ class Objects(CallGate):
             raise Thrown(AttributeError(f"'super' object has no attribute {name!r}"))
         return self._descended(found, value.value, kind, name)
 
+    @abstractmethod
     def has_source(self, function: Any) -> bool:
         """Whether a function can be interpreted; see ``FunctionCalls``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A value that is kept from the first call on; see ``Construction``."""
-        raise NotImplementedError
 
     def method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """A special method of an object of a class that is written in Python, or None."""
@@ -334,14 +335,14 @@ class Objects(CallGate):
             return None
         return lambda *args: self.call(found, (value, *args), {})
 
+    @abstractmethod
     def truth(self, value: Any) -> bool:
         """Whether ``if value`` is taken; see ``FunctionCalls``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_key(self, container: Any, key: Any) -> None:
         """NotTraced for a key of a class of the code's own; see ``FunctionCalls``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def iterate(self, value: Any) -> Iterator[Any]:
         """The entries of anything; see ``FunctionCalls``."""
-        raise NotImplementedError

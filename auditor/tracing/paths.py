@@ -19,7 +19,7 @@ MOST_STEPS = 3_000_000
 MOST_SOURCES = 1 << 16
 """Draws of one path, at most."""
 RUN, _DECISION = 200, 20
-"""What a run of the code costs, and a decision, in steps."""
+"""Steps that a run of the code costs, and a decision."""
 _TRIES, _DEEPEST = 1000, 512
 _CHANGED = "the function took another way with the same coins: it depends on more than these"
 

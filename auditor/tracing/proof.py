@@ -101,21 +101,21 @@ def proved(
         bound = replace(_tabulated(listed, names, delta), source=source)
         return _met(bound, math.inf if cut else bound.epsilon, enough)
     best, worst = 0.0, math.inf if cut else 0.0
-    shown: tuple[int, int, _Ratio] | None = None
+    largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(laws)), 2):
         if delta or rare:
             ratio = _at_delta(laws[a], laws[b], delta, LEFT_OUT * laws[b].left_out * rare)
         else:
             ratio = _at_zero(laws[a], laws[b])
         worst = max(worst, ratio.upper)
-        if shown is None or ratio.lower > best:
-            best, shown = max(best, ratio.lower), (a, b, ratio)
+        if largest is None or ratio.lower > best:
+            best, largest = max(best, ratio.lower), (a, b, ratio)
     bound = _met(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
-    if shown is None or (event := shown[2].event()) is None:
+    if largest is None or (event := largest[2].event()) is None:
         return bound
     witness = Witness(
-        input_a=names[shown[0]],
-        input_b=names[shown[1]],
+        input_a=names[largest[0]],
+        input_b=names[largest[1]],
         output=event.words,
         probability_a=event.p,
         probability_b=event.q,
@@ -203,8 +203,8 @@ def _fractions(p: Mass, q: Mass) -> str:
 
 def _coins(cells: Cells) -> str:
     """The coins that lead to an answer, in the order in which they are drawn."""
-    said = [_coin(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
-    return f"Coins under the first input: {', '.join(said)}." if said else ""
+    names = [_coin(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
+    return f"Coins under the first input: {', '.join(names)}." if names else ""
 
 
 def _coin(source: Source, cell: Any) -> str:
@@ -275,15 +275,15 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
         tables = group.tables[block], other.tables[block] if other else {}
-        said, masses, note = _of_key(structure, key, *tables)
-        words.update(zip(block, said, strict=True))
+        leaves, masses, note = _of_key(structure, key, *tables)
+        words.update(zip(block, leaves, strict=True))
         logs = [total + _log(mass) for total, mass in zip(logs, masses, strict=True)]
         notes.append(note)
-    told = {place: word for place, word in words.items() if word != _ANY}
+    specific = {place: word for place, word in words.items() if word != _ANY}
     if len(words) <= _FEW_LEAVES:
         text = spelt(structure, iter(words.values()))
     else:
-        text = ", ".join(f"number {place + 1} is {word}" for place, word in told.items())
+        text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
     return _Event(text or _ANY, math.exp(logs[0]), math.exp(logs[1]), next(iter(notes), ""))
 
 
@@ -310,12 +310,12 @@ def _of_key(
         )
     ]
     low, high, *masses = event_of_ratio(*mixtures, apart)
-    said = []
+    words = []
     for value in key:
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
         ends = sorted((slope * low + shift, slope * high + shift))
         within = _number(ends[0]) if low == high else f"in ({', '.join(map(_number, ends))})"
-        said.append(
+        words.append(
             within if value is HOLE or isinstance(value, tuple) else _word(structure, value)
         )
     note = ""
@@ -325,7 +325,7 @@ def _of_key(
         of_point = low == high
         there = mixtures[1].log_mass(np.array(low)) if of_point else mixtures[1].log_density(inside)
         note = _ENDLESS if there > -math.inf else _IMPOSSIBLE
-    return said, (masses[0], masses[1]), note
+    return words, (masses[0], masses[1]), note
 
 
 def _number(value: float) -> str:

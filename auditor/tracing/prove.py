@@ -82,9 +82,11 @@ def prove(
         if trace.steered
         else " by the same interpreter, since it draws from no generator of ours"
     )
-    said = f"Every operation on every path{counted} depends on its operands alone, every path was "
-    said += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(replace(Check.passed(said), name=NAME), bound, dist, forms)
+    reason = (
+        f"Every operation on every path{counted} depends on its operands alone, every path was "
+    )
+    reason += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
+    return Proof(replace(Check.passed(reason), name=NAME), bound, dist, forms)
 
 
 def _sampled(reason: str) -> Proof:

@@ -26,7 +26,7 @@ Piece = tuple[Cells, Any]
 _MOST_PIECES = 1024
 _MOST_STEPS = 256
 SEED = "integers() as a seed"
-# What a value of a symbol costs, in steps of the interpreter.
+# Steps of the interpreter that a value of a symbol costs.
 _STEPS = 10
 _HALF = Fraction(1, 2)
 

@@ -199,7 +199,7 @@ def test_rows_that_all_go_one_way_or_nowhere_have_ratios(place: float, negatives
     )
     first = StepMixture(
         end=1.0,
-        alike=True,
+        turned=np.inf,
         step=5.0,
         variance=25.0,
         share=0.05,

@@ -32,6 +32,7 @@ import torch
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
 from tests.auditor.tracing.laws import traced
+from tests.auditor.tracing.test_gate import Hostile
 
 Rng = np.random.Generator
 COUNT = 0
@@ -285,32 +286,6 @@ CLOCK: dict[str, Callable[[], Any]] = {
 def test_clocks_and_coins_of_others_are_refused(clock: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(at_times(lambda: clock() == 77))
-
-
-class Hostile:
-    """Keeps a count in every hook that compiled code runs."""
-
-    calls = 0
-
-    def _count(self, *_: Any) -> Any:
-        Hostile.calls += 1
-        return Hostile.calls
-
-    __eq__ = __hash__ = __len__ = __index__ = __bool__ = __lt__ = __add__ = _count  # type: ignore[assignment]
-    __float__ = __int__ = __str__ = __format__ = __call__ = __contains__ = _count  # type: ignore[assignment]
-    __getitem__ = __radd__ = __neg__ = __enter__ = _count
-
-    def __iter__(self) -> Any:
-        self._count()
-        return iter([1])
-
-    def keys(self) -> Any:
-        return [str(self._count())]
-
-    @property
-    def __class__(self) -> Any:
-        Hostile.calls += 1
-        return int
 
 
 H: Any = Hostile()
