@@ -70,8 +70,13 @@ METHODS = [
 ]  # fmt: skip
 
 
+RUN = Interpreter(TracedGenerator(Path([], budget=StepBudget())))
+
+
 def interpreter() -> Interpreter:
-    return Interpreter(TracedGenerator(Path([], budget=StepBudget())))
+    """Begin a call anew."""
+    RUN.begin(Path([], budget=StepBudget()))
+    return RUN
 
 
 def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
