@@ -258,7 +258,7 @@ def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: Tar
     if not lost:
         raise SkipTest("no mechanism is known in any scope")
     for event, (first, *others) in _events(case.target):
-        bound, _ = least_of_event(event, first, 0.0, all_accountants())
+        bound = least_of_event(event, first, 0.0, all_accountants())
         charged = math.inf if bound is None else bound.epsilon
         for wide, (scope, epsilon) in itertools.product((first, *others), lost.items()):
             assert not wide.covers(scope) or epsilon <= charged * (1 + 1e-9), (
