@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 RECORD = SWEEP
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
 """What every sweep leaves."""
-_ROLE = "twin without noise"
 
 
 class Sweep(SweepContents):

@@ -42,10 +42,11 @@ _CLOSED = f"Expected a member of {', '.join(OPEN)}: others are of this package a
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of plug-in: its name on the command line and the package its members live in.
+    """A kind of member: its name on the command line and the package its members live in.
 
-    ``protocols`` are the classes of its ``base`` of which a member has all that one names.
-    ``settable`` says that fields of a member are its settings, ``alone`` that it is made without.
+    Of one that is ``OPEN``, ``protocols`` are the classes of its ``base`` of which a plug-in has
+    all that one names; ``settable`` says that fields of a member are its settings, ``alone`` that
+    it is made without.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
@@ -55,7 +56,7 @@ class Family:
 
     kind: str
     package: str
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...] = ()
     settable: bool = False
     alone: bool = True
 
@@ -282,12 +283,12 @@ def papers() -> dict[str, Paper]:
 FAMILIES = {
     family.kind: family
     for family in (
-        Family("papers", "fedrec_auditor.targets.papers", ()),
+        Family("papers", "fedrec_auditor.targets.papers"),
         Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
         Family("attacks", "fedrec_auditor.attacks", ("Attack",)),
-        Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
-        Family("estimators", "fedrec_auditor.auditor.worlds.estimators", ("Estimator",)),
-        Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),
+        Family("readers", "fedrec_auditor.attacks.readers"),
+        Family("estimators", "fedrec_auditor.auditor.worlds.estimators"),
+        Family("accountants", "fedrec_auditor.accountants.methods"),
         Family(
             "mechanisms",
             "fedrec_auditor.targets.mechanisms",
@@ -296,8 +297,8 @@ FAMILIES = {
             alone=False,
         ),
         Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
-        Family("learners", "fedrec_auditor.targets.learners", ("Learner",), settable=True),
-        Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
-        Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
+        Family("learners", "fedrec_auditor.targets.learners"),
+        Family("protections", "fedrec_auditor.targets.protections"),
+        Family("routes", "fedrec_auditor.targets.routes"),
     )
 }
