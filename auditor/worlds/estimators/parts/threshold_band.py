@@ -135,14 +135,17 @@ def _binary(one: Array, other: Array) -> bool:
 
 
 def _beyond(ordered: Array, cuts: Array, above: bool) -> NDArray[np.intp]:
-    """How many of ``ordered`` (n,) are strictly above each of the cuts (k,), or below it."""
+    """The number of ``ordered`` scores (n,) strictly above each of the cuts (k,), or below it."""
     if above:
         return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
 def largest_epsilon(one: Array, other: Array, *, delta: float, alpha: float) -> float:
-    """What the band shows of as many scores of two worlds that do not overlap, of the same kind."""
+    """The epsilon that the band shows of as many scores of this kind, of worlds that do not overlap.
+
+    ``one`` (n,) and ``other`` (m,) are scores of two worlds.
+    """
     if _binary(one, other):
         return ThresholdBand.of(np.ones(len(one)), np.zeros(len(other)), alpha).epsilon(delta)
     return max(
