@@ -142,7 +142,7 @@ def _beyond(ordered: Array, cuts: Array, above: bool) -> NDArray[np.intp]:
 
 
 def largest_epsilon(one: Array, other: Array, *, delta: float, alpha: float) -> float:
-    """The epsilon that the band shows of as many scores of this kind, of worlds that do not overlap.
+    """The epsilon that as many scores of this kind show where their worlds do not overlap.
 
     ``one`` (n,) and ``other`` (m,) are scores of two worlds.
     """
