@@ -26,7 +26,6 @@ class AttackFamily(StrEnum):
     USER_MEMBERSHIP = "user-level membership inference"
     RECONSTRUCTION = "reconstruction"
     LINKAGE = "linkage"
-    ACTIVITY = "activity inference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Background:
     For attribute inference: ``known`` are positions of users whose label is known, ``labels``
     their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
     (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
-    ones among them, by default all. Of activity, labels are numbers of items. ``candidates`` are
+    ones among them, by default all. ``candidates`` are
     (user, item) pairs, (m, 2), to be told apart in membership inference. ``prior`` are log-odds of
     interactions that are known without the messages: of each candidate (m,), or, where there are
     none, of each item (n_items,). ``profiles`` (n, n_items) are the ratings of whole users to be

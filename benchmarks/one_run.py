@@ -142,7 +142,7 @@ def ideal(truth: float, m: int) -> Row:
 
     def like_jax_privacy(r: int) -> float:
         found = OneRunGuesses(canaries=m, guesses=r, right=int(right[r - 1]))
-        return found.gaussian_epsilon(delta=DELTA, alpha=ALPHA)
+        return gaussian_trade_off(found)
 
     ours = (
         best(OneRunGuesses.epsilon, 1),
@@ -178,6 +178,19 @@ def ideal(truth: float, m: int) -> Row:
         unit="canaries",
         note=f"{'; '.join(parts)}; the call on drawn scores {median:.3f}",
     )
+
+
+def gaussian_inverse(mu: float) -> Callable[[float], float]:
+    """The inverse of 1 - f of unit normal distributions ``mu`` apart."""
+    return lambda y: float(special.ndtr(special.ndtri(y) - mu))
+
+
+def gaussian_trade_off(found: OneRunGuesses) -> float:
+    """Epsilon of the least ``mu`` that explains the count, if the trade-off is that of Gaussians.
+
+    Of another mechanism it may be wrong, so it is no estimator of ours.
+    """
+    return gaussian_epsilon(DELTA, found.least_explained(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:

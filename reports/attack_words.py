@@ -20,7 +20,6 @@ GOT = {
     "linkage top-1": "the sender of a message is named right {share} of the time",
     "linkage MRR": "the sender of a message is ranked with mean reciprocal rank {value}",
     "candidates ruled out": "{share} of the candidates for a message's sender are ruled out",
-    "pairs in order of activity": "of two users, the more active one is picked {share} of the time",
 }
 """What an attacker got, by the metric; ``{share}`` is the value in percent."""
 _TOLD_APART = {
@@ -41,7 +40,6 @@ _OBJECTS = {
     "membership inference": "histories",
     "user-level membership inference": "who took part",
     "linkage": "who sent a message",
-    "activity inference": "how active users are",
 }
 """What attacks of a family are after."""
 

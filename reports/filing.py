@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
     "Linkability": ("linkage",),
-    "Inference": ("attribute inference", "membership inference", "activity inference"),
+    "Inference": ("attribute inference", "membership inference"),
 }
 """Each risk, and the families of attacks that try it."""
 

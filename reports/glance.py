@@ -24,7 +24,6 @@ from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
 from fedrec_auditor.reports.severity import (
     DISTINGUISHER,
-    MILD,
     MUCH,
     SOME,
     Assessment,
@@ -79,7 +78,6 @@ _TELLING = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    "activity inference",
     DISTINGUISHER,
 )
 """Families of attacks, from what a person would mind most; others come before the last."""
@@ -268,7 +266,7 @@ class Glance:
     @property
     def todo(self) -> str:
         """Advice, as specific as the record is: what is wrong first."""
-        much = [x.row for x in self.leaking if x.share >= SOME and x.row.family not in MILD]
+        much = [x.row for x in self.leaking if x.share >= SOME and x.row.family != DISTINGUISHER]
         alarms, told = [], ", ".join(dict.fromkeys(map(object_words, much)))
         if most_won(self.leaking) >= MUCH:
             alarms.append(f"Do not deploy it as it is: attacks reveal {told}.")
@@ -409,7 +407,7 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
     family = leak.row.family
     place = _TELLING.index(family) if family in _TELLING else len(_TELLING) - 1
     step = sum(leak.share >= limit for limit in (MUCH, SOME))
-    return family in MILD, -step, place, -leak.share
+    return family == DISTINGUISHER, -step, place, -leak.share
 
 
 def _sign(shown: Bound, finding: Finding | None = None) -> str:

@@ -1,14 +1,11 @@
-"""Figures as files of their own: SVG in the light palette, and that of a sweep as PDF."""
+"""Figures as files of their own: SVG in the light palette."""
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import store
@@ -19,8 +16,6 @@ from fedrec_auditor.reports.words import legal
 _STYLE = Path(__file__).parent / "templates" / "glance.css"
 _FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
 _MARGIN = 10.0
-_POINTS, _SVGLIB = 2 / 3, 3 / 4
-"""Points of a PDF to a unit of the drawing; svglib takes a unit for a pixel of 96 to the inch."""
 
 
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
@@ -56,31 +51,3 @@ def light_palette() -> Mapping[str, str]:
     """The colours of the report by light, by name."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))
-
-
-def pdf(svg: str) -> bytes:
-    """The picture of a standalone SVG, a page of its size at 2/3 of a point a unit, fonts inside.
-
-    The same picture gives the same bytes. ImportError without svglib.
-    """
-    import reportlab
-    from reportlab.graphics import renderPDF
-    from svglib import svglib
-
-    fonts = Path(reportlab.__file__).parent / "fonts"
-    name = _FONTS.partition(",")[0]
-    for file, weight in (("Vera.ttf", "normal"), ("VeraBd.ttf", "600")):
-        svglib.register_font(name, str(fonts / file), weight=weight)
-    drawing: Any = svglib.svg2rlg(io.BytesIO(svg.encode()))
-    size = _POINTS / _SVGLIB
-    drawing.width, drawing.height = size * drawing.width, size * drawing.height
-    drawing.scale(size, size)
-    drawing.initialFontName = name  # else Helvetica is named, too, and not inside
-    return bytes(renderPDF.drawToString(drawing, invariant=1))
-
-
-def no_pdf() -> str:
-    """Why no PDF can be made, with the remedy; empty if it can."""
-    if all(importlib.util.find_spec(name) for name in ("reportlab", "svglib")):
-        return ""
-    return "No PDF without svglib: pip install 'fedrec-auditor[figures]'."

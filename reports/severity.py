@@ -23,9 +23,8 @@ MUCH, SOME = 0.5, 0.2
 LIKELY = 0.9
 """How often one bit must be guessed right under the largest epsilon shown to be medium."""
 DISTINGUISHER = "distinguisher"
-"""The family that guesses which of two worst inputs was sent; its epsilon says the same."""
-MILD = (DISTINGUISHER, "activity inference")
-"""Families that make nothing more than medium: how active users are says little of who they are."""
+"""The family that guesses which of two worst inputs was sent, and makes nothing more than medium:
+its epsilon says the same."""
 
 
 class Severity(StrEnum):
@@ -135,7 +134,7 @@ def _unassessed(section: Section) -> str:
     counts, unplayed = section.messages, len(section.unplayed)
     if counts is not None and 2 * counts.unread > counts.sent:
         return f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
-    if len({row.attack for row in comparable(section) if row.family not in MILD}) > unplayed:
+    if len({row.attack for row in comparable(section) if row.family != DISTINGUISHER}) > unplayed:
         return ""
     played = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
@@ -144,8 +143,8 @@ def _unassessed(section: Section) -> str:
 
 
 def most_won(leaks: Sequence[Leak]) -> float:
-    """The largest share of what guessing leaves open that no ``MILD`` attack won; 0 without one."""
-    return max((leak.share for leak in leaks if leak.row.family not in MILD), default=0.0)
+    """The largest share of what guessing leaves open that no distinguisher won; 0 without one."""
+    return max((leak.share for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:

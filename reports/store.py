@@ -25,12 +25,13 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown, sarif
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
-from fedrec_auditor.reports.schema import IDENTIFIER
 from fedrec_auditor.reports.severity import SEVERITY_RULE
 from fedrec_auditor.reports.words import escaped
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
+IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+"""What the JSON Schema of a record is called, and every report.json says in ``$schema``."""
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 RECORD = SWEEP
-PDF = "frontier.pdf"
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
-"""What every sweep leaves; and ``PDF`` where the extra ``figures`` is there."""
-_ROLE = "twin without noise"
+"""What every sweep leaves."""
 
 
 class Sweep(SweepContents):
@@ -50,15 +48,11 @@ class Sweep(SweepContents):
         raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Write sweep.json, the rows as CSV and Parquet, the page and the figure, SVG and PDF.
-
-        Without the extra ``figures`` there is no PDF, nor one of an earlier sweep.
-        """
+        """Write sweep.json, the rows as CSV and Parquet, the page and the figure as SVG."""
         import pyarrow.csv
         import pyarrow.parquet
 
         place, rows = Path(directory), self._table()
-        drawn = picture_files.standalone(self.figure())
         separated, columns = io.BytesIO(), io.BytesIO()
         pyarrow.csv.write_csv(rows, separated)
         pyarrow.parquet.write_table(rows, columns)
@@ -66,14 +60,10 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "frontier.svg": drawn.encode(),
+            "frontier.svg": picture_files.standalone(self.figure()).encode(),
             RECORD: self.encoded(),
         }
         store.check_writable(place)
-        if not (missing := picture_files.no_pdf()):
-            contents[PDF] = picture_files.pdf(drawn)
-        if missing and place.is_dir():
-            (place / PDF).unlink(missing_ok=True)
         store.write_all({place / name: content for name, content in contents.items()})
         return place
 

@@ -132,7 +132,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
     worst = next(iter(glances(record)), None)
     if worst is not None:
         names = shlex.join((str(directory), worst.section.target))
-        print_line(console, f"Details: auditor show {names}")
+        print_line(console, f"Details: auditor report {names}")
 
 
 def title(record: Contents) -> str:

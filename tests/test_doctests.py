@@ -46,7 +46,7 @@ CALLED = (
     "accountants.verdict.Gate",
     "accountants.verdict.Verdict",
     "accountants.verdict.judge",
-    "auditor.worlds.estimators.clopper_pearson.ClopperPearson",
+    "auditor.worlds.estimators.all_thresholds.AllThresholds",
     "auditor.worlds.estimators.joint_binomial.JointBinomial",
     "auditor.exact.lower_bound.exact_lower_bound",
     "auditor.worlds.measure.measure",

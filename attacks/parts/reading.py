@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import logging
 import pkgutil
-from importlib.metadata import entry_points
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +19,11 @@ from fedrec_auditor.targets.transcript import View
 KEPT = 2**23
 """Users times items of whom evidence is kept: 64 MiB a table."""
 _MEMO = "evidence"
-logger = logging.getLogger(__name__)
 
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
-    """One of each member of the family, by name: the class that is called like its file.
-
-    Then those of other distributions; one that does not load is left out with a warning.
-    """
+    """One of each member of the family, by name: the class that is called like its file."""
     members: list[Reader] = []
     for info in pkgutil.iter_modules(family.__path__):
         if info.name == "base":
@@ -37,14 +31,6 @@ def readers() -> tuple[Reader, ...]:
         module = importlib.import_module(f"{family.__name__}.{info.name}")
         made = {name.lower(): value for name, value in vars(module).items()}
         members.append(made[info.name.replace("_", "")]())
-    for plugin in entry_points(group="fedrec_auditor.readers"):
-        try:
-            members.append(plugin.load()())
-        except Exception as error:  # importing it runs code of others
-            kind = type(error).__name__
-            logger.warning(
-                "Left out: the reader %s (%s), %s: %s", plugin.name, plugin.value, kind, error
-            )
     return tuple(members)
 
 

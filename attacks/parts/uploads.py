@@ -142,43 +142,6 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
-def has_user_rows(view: View) -> bool:
-    """Whether a table with a row a user is seen."""
-    return any(True for _ in _user_tables(view))
-
-
-def user_rows(view: View, users: NDArray[np.int64]) -> list[list[NDArray[np.float64]]]:
-    """Rows of ``users`` (n,) of tables with a row a user, by where these are seen.
-
-    As a party sends them, or as they are broadcast to all; each in every round: lists of (n, k).
-    """
-    found: dict[tuple[str, int], list[NDArray[np.float64]]] = {}
-    for key, part, at in _user_tables(view):
-        table = part if at is None else part.dense(np.array([at]))[0]
-        found.setdefault(key, []).append(np.take(np.asarray(table, np.float64), users, axis=0))
-    return list(found.values())
-
-
-def _user_tables(view: View) -> Iterator[tuple[tuple[str, int], Any, int | None]]:
-    """Name and party of each table, and the table, or the messages and the place of the party's."""
-    for seen in view.rounds:
-        for name, table in (seen.broadcast or {}).items():
-            if _of_users(view, name, np.shape(table)):
-                yield (name, -1), table, None
-        if view.public.parties is None or seen.uploads is None:
-            continue
-        for name, part in seen.uploads.components.items():
-            if _of_users(view, name, part.shape):
-                for at, party in enumerate(seen.uploads.users):
-                    yield (name, int(party)), part, at
-
-
-def _of_users(view: View, name: str, shape: tuple[int, ...]) -> bool:
-    public = view.public
-    rows = len(shape) == 2 and shape[0] == public.n_users
-    return rows and (public.n_users != public.n_items or name.startswith("user"))
-
-
 def takes_turns(view: View) -> bool:
     """Whether sums are seen over groups that change from round to round."""
     groups = _groups(view)

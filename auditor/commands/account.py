@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.commands.options import AsJson, tell_left_out, with_options
+from fedrec_auditor.auditor.commands.options import AsJson, with_options
 
 
 def _noise(kind: type, help: str, metavar: str | None = None) -> tuple[type, Any]:
@@ -95,7 +95,6 @@ def command(
     from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.paragraph import columns
 
-    tell_left_out()
     found = account(**said)
     print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))
     raise typer.Exit(Gate().code(finding.verdict for finding in found.findings))

@@ -12,7 +12,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
-from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, tell_left_out
+from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_target
 
@@ -187,7 +187,6 @@ def _findings(
         make_target(name, settings),
         Population(n_users=n_users, n_items=n_items),
     )
-    tell_left_out()
     try:
         exact = accounting.exact_bounds(system, population)
         accountants = accounting.all_accountants()

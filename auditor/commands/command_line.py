@@ -36,8 +36,6 @@ from fedrec_auditor.auditor.commands import (
     report,
     reproduce,
     run,
-    schema,
-    show,
     sweep,
     verify,
 )
@@ -92,9 +90,7 @@ app.command("new")(new.command)
 app.command("record")(record.command)
 app.command("attack", epilog=_glossary(Verdict))(attack.command)
 app.command("report")(report.command)
-app.command("show")(show.command)
 app.command("compare")(compare.command)
-app.command("schema")(schema.command)
 app.command("reproduce")(reproduce.command)
 app.command("doctor")(doctor.command)
 

@@ -40,8 +40,8 @@ def command(
         str | None,
         typer.Option(
             help="A name of `auditor list estimators`, by default joint-binomial (all-thresholds "
-            "of fewer than 200 scores beside many); with --one-run auto, guesses, trade-off or "
-            "gaussian-trade-off, by default auto."
+            "of fewer than 200 scores beside many); with --one-run auto (the default), "
+            "guesses or trade-off."
         ),
     ] = None,
     one_run: Annotated[

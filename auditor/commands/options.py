@@ -15,8 +15,6 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, NOT_ASSESSED, FailOn
-from fedrec_auditor.auditor.machine.output import tell
-from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, help_of, option_of, said_of
 
 if TYPE_CHECKING:
@@ -170,12 +168,6 @@ def _typed(annotation: Any) -> Any:
     if origin in (Union, UnionType, Annotated):
         return _typed(options[0])
     return annotation if origin in (None, Literal) else origin
-
-
-def tell_left_out() -> None:
-    """Say which accountants of others cannot be loaded."""
-    for line in FAMILIES["accountants"].left_out():
-        tell(line)
 
 
 @contextmanager

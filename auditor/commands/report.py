@@ -1,20 +1,28 @@
-"""``auditor report``: render the reports again from the record."""
+"""``auditor report``: the reports again from the record, or one of its systems in full."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import Allow, Baseline
 from fedrec_auditor.auditor.machine.output import spare_output
 
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.record import Record
+
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="A run directory with a report.json.")],
+    run: Annotated[Path, typer.Argument(help="A run directory with a report.json.")],
+    target: Annotated[
+        str | None,
+        typer.Argument(help="A system of it, to be shown in full; nothing is rendered then."),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Which findings junit.xml calls failures.")
     ] = FailOn.VIOLATED,
@@ -27,7 +35,7 @@ def command(
     figures: Annotated[Path | None, typer.Option(help="A folder for every figure, as SVG.")] = None,
     tables: Annotated[Path | None, typer.Option(help="A folder for the tables, as CSV.")] = None,
 ) -> None:
-    """Render all reports again from report.json, without running a target."""
+    """Render all reports again from report.json, or show one of its systems in full."""
     from rich.console import Console
 
     from fedrec_auditor.reports import picture_files, store, table_files, terminal
@@ -35,14 +43,22 @@ def command(
     from fedrec_auditor.reports.record import Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
-    record = Record.read(directory)
+    record = Record.read(run)
+    if target is not None:
+        if gate != DEFAULT_GATE or baseline or figures or tables:
+            raise InputError(
+                f"Expected RUN and a system alone, got options beside {target!r}. Nothing is "
+                "rendered or held against them then: leave out either."
+            )
+        _show(record, target, run)
+        return
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
     outcome = GateOutcome.of(record, gate, before)
     if before is None:  # rendered, whatever the gate says
         outcome = replace(outcome, code=0)
-    record.save(directory, gate)
+    record.save(run, gate)
     drawn = None if figures is None else picture_files.write_pictures(record, figures)
     listed = () if tables is None else table_files.write_tables(record, tables)
     with spare_output("The reports are written."):
@@ -50,12 +66,28 @@ def command(
         terminal.render(record, console)
         terminal.render_gate(outcome, gate, console)
         first, *others, source = store.FILES
-        text = f"Rendered {directory / first}, {', '.join(others)} from {source}."
+        text = f"Rendered {run / first}, {', '.join(others)} from {source}."
         console.out(text, highlight=False)
         if drawn is not None:
             console.out(f"Figures: {len(drawn)} as SVG in {figures}.", highlight=False)
         if listed:
             text = f"Tables: {', '.join(listed)} as CSV in {tables}."
             console.out(text, highlight=False)
-        terminal.render_pointer(record, directory, console)
+        terminal.render_pointer(record, run, console)
     raise typer.Exit(outcome.code)
+
+
+def _show(record: Record, target: str, run: Path) -> None:
+    from rich.console import Console
+
+    from fedrec_auditor.reports.glance import glances
+    from fedrec_auditor.reports.paragraph import print_line
+    from fedrec_auditor.reports.terminal import render_system
+
+    console, name = Console(), record[target].target
+    (glance,) = (each for each in glances(record) if each.section.target == name)
+    render_system(record, glance, console)
+    page = (run if run.is_dir() else run.parent) / "report.html"
+    if page.is_file():
+        console.print()
+        print_line(console, f"With pictures: {page}#{glance.anchor}")

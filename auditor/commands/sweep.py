@@ -80,14 +80,12 @@ def show(swept: Sweep, out: Path) -> None:
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE
-    from fedrec_auditor.reports import picture_files, sweep_terminal
-    from fedrec_auditor.reports.sweep_record import FILES, PDF
+    from fedrec_auditor.reports import sweep_terminal
+    from fedrec_auditor.reports.sweep_record import FILES
 
     console = Console()
     sweep_terminal.render(swept, console)
-    no_pdf = picture_files.no_pdf()
-    first, *others = FILES if no_pdf else (*FILES, PDF)
-    said = f"Sweep: {out / first} (also {', '.join(others)})"
-    console.out(f"{said}. {no_pdf}" if no_pdf else said, highlight=False)
+    first, *others = FILES
+    console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:
         raise typer.Exit(INCOMPLETE)

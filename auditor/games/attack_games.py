@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.games import (
-    activity,
     attribute,
     linkage,
     membership,
@@ -22,5 +21,4 @@ ATTACK_GAMES: Mapping[AttackFamily, Callable[[Game], tuple[AttackRow | SkippedRo
     AttackFamily.USER_MEMBERSHIP: user_membership.play,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
     AttackFamily.LINKAGE: linkage.play,
-    AttackFamily.ACTIVITY: activity.play,
 }

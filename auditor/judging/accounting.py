@@ -38,9 +38,9 @@ _MOST_COPIES = 10**10
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One of every accountant, plug-ins included; the simplest proof first, for it wins ties."""
+    """One of every accountant; the simplest proof first, for it wins ties."""
     family = FAMILIES["accountants"]
-    names = sorted(family.able(), key=lambda name: (name != "pure", name))
+    names = sorted(family.names(), key=lambda name: (name != "pure", name))
     return tuple(family.member(name)() for name in names)
 
 
@@ -54,53 +54,29 @@ def least_upper_bound(
     """The least epsilon that any accountant proves; None if none can read the target's events.
 
     What a stronger vantage sees is charged too: the weaker view is a function of it. Every bound is
-    held to a second route where there is a cheap one: AuditError if it is too small. A plug-in that
-    fails, or is too small, does not count.
+    held to a second route where there is a cheap one: AuditError if it is too small.
     """
-    return _least(target, scope, population, delta, accountants)[0]
-
-
-def _least(
-    target: Claimant,
-    scope: Scope,
-    population: Population,
-    delta: float,
-    accountants: Sequence[Accountant],
-) -> tuple[Bound | None, tuple[str, ...]]:
-    """The least upper bound, and a line for each plug-in that does not count."""
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
-    found = [least_of_event(event, scope, delta, accountants) for event in different]
-    faults = dict.fromkeys(fault for _, lines in found for fault in lines)
-    least = _least_of([bound for bound, _ in found if bound is not None])
+    bounds = [least_of_event(event, scope, delta, accountants) for event in different]
+    least = _least_of([bound for bound in bounds if bound is not None])
     if least is not None and target.assumes:
         least = replace(least, assumptions=(*least.assumptions, *target.assumes))
-    return least, tuple(faults)
+    return least
 
 
 def least_of_event(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
-) -> tuple[Bound | None, tuple[str, ...]]:
-    """The least upper bound on ``event``, and a line for each plug-in that does not count.
+) -> Bound | None:
+    """The least upper bound on ``event``; None if none can read it.
 
-    None if none can read it. Every bound is held to a second route, see ``least_upper_bound``.
+    Every bound is held to a second route, see ``least_upper_bound``.
     """
-    bounds: list[Bound] = []
-    faults: dict[str, None] = {}
-    for accountant in accountants:
-        try:
-            if accountant.supports(event):
-                found = accountant.bound(event, delta=delta, scope=scope)
-                cross_check(event, [found])
-                bounds.append(found)
-        except Exception as error:
-            plugin = FAMILIES["accountants"].plugin(type(accountant))
-            if plugin is None:
-                raise
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            faults[f"Left out: the accountant {plugin}, {why}"] = None
-    return _least_of(bounds), tuple(faults)
+    able = (accountant for accountant in accountants if accountant.supports(event))
+    bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
+    cross_check(event, bounds)
+    return _least_of(bounds)
 
 
 def _least_of(bounds: Sequence[Bound]) -> Bound | None:
@@ -159,7 +135,7 @@ def evaluate(
     lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
     claim's delta is no larger than its own.
     """
-    accounted, faults = _least(target, scoped.scope, population, scoped.delta, accountants)
+    accounted = least_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
 
     def speaking(bounds: Sequence[Bound]) -> list[Bound]:
         return [
@@ -199,7 +175,7 @@ def evaluate(
         note=scoped.note,
         outside_model=scoped.outside_model,
     )
-    notes = [scoped.note, *faults]
+    notes = [scoped.note]
     mechanism = target.mechanism(scoped.scope, population)
     holds, repair = None, ""
     if finding.verdict in (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED):

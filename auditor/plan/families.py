@@ -6,9 +6,9 @@ file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members th
 may have a room, a package of their own inside it; what members share is in a package called
 ``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``)
 holds several members, which are called like its public classes. A member of "papers" is a package,
-and the systems in it, modules or lines of a table, are members of "targets". Third parties add
-members through entry points of the group ``fedrec_auditor.<family>``; one that does not load is
-left out, with a line that names its distribution.
+and the systems in it, modules or lines of a table, are members of "targets". To those of ``OPEN``
+third parties add members through entry points of the group ``fedrec_auditor.<family>``; one that
+does not load is left out, with a line that names its distribution.
 """
 
 from __future__ import annotations
@@ -35,13 +35,18 @@ from fedrec_auditor.targets.member_class import member_class
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
+OPEN = ("targets", "papers", "attacks", "mechanisms", "datasets")
+"""The families to which other distributions may add."""
+_CLOSED = f"Expected a member of {', '.join(OPEN)}: others are of this package alone. Uninstall it."
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of plug-in: its name on the command line and the package its members live in.
+    """A kind of member: its name on the command line and the package its members live in.
 
-    ``protocols`` are the classes of its ``base`` of which a member has all that one names.
-    ``settable`` says that fields of a member are its settings, ``alone`` that it is made without.
+    Of one that is ``OPEN``, ``protocols`` are the classes of its ``base`` of which a plug-in has
+    all that one names; ``settable`` says that fields of a member are its settings, ``alone`` that
+    it is made without.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
@@ -51,7 +56,7 @@ class Family:
 
     kind: str
     package: str
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...] = ()
     settable: bool = False
     alone: bool = True
 
@@ -70,6 +75,9 @@ class Family:
         own, first = self._modules(), self._plugins()
         lines = []
         for plugin in plugins.plugins(self.kind):
+            if self.kind not in OPEN:
+                lines.append(f"Left out: the {self.noun} {plugin}. {_CLOSED}")
+                continue
             loaded = self._load(plugin)
             taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
             if taken:
@@ -157,7 +165,8 @@ class Family:
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
         """Those that can be tried by their names, the first of a name."""
-        tried = [p for p in plugins.plugins(self.kind) if p.name != plugins.UNREAD]
+        theirs = plugins.plugins(self.kind) if self.kind in OPEN else ()
+        tried = [p for p in theirs if p.name != plugins.UNREAD]
         return {plugin.name: plugin for plugin in reversed(tried)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
@@ -274,12 +283,12 @@ def papers() -> dict[str, Paper]:
 FAMILIES = {
     family.kind: family
     for family in (
-        Family("papers", "fedrec_auditor.targets.papers", ()),
+        Family("papers", "fedrec_auditor.targets.papers"),
         Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
         Family("attacks", "fedrec_auditor.attacks", ("Attack",)),
-        Family("readers", "fedrec_auditor.attacks.readers", ("Reader",)),
-        Family("estimators", "fedrec_auditor.auditor.worlds.estimators", ("Estimator",)),
-        Family("accountants", "fedrec_auditor.accountants.methods", ("Accountant",)),
+        Family("readers", "fedrec_auditor.attacks.readers"),
+        Family("estimators", "fedrec_auditor.auditor.worlds.estimators"),
+        Family("accountants", "fedrec_auditor.accountants.methods"),
         Family(
             "mechanisms",
             "fedrec_auditor.targets.mechanisms",
@@ -288,8 +297,8 @@ FAMILIES = {
             alone=False,
         ),
         Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
-        Family("learners", "fedrec_auditor.targets.learners", ("Learner",), settable=True),
-        Family("protections", "fedrec_auditor.targets.protections", ("Protection",), settable=True),
-        Family("routes", "fedrec_auditor.targets.routes", ("Route",), settable=True),
+        Family("learners", "fedrec_auditor.targets.learners"),
+        Family("protections", "fedrec_auditor.targets.protections"),
+        Family("routes", "fedrec_auditor.targets.routes"),
     )
 }

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.games.canary_game import QUICK, Ground
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
-from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT
@@ -300,8 +300,7 @@ def as_trained(target: Target, plan: Plan) -> Target:
 
 def left_out(plan: Plan) -> tuple[str, ...]:
     """What an audit goes on without: plug-ins that do not load, attacks that were not asked for."""
-    asked = {
-        "accountants": True,
+    asked = {kind: kind not in OPEN for kind in FAMILIES} | {
         "targets": ALL in plan.targets,
         "attacks": plan.attacks is None,
         "datasets": plan.data not in FAMILIES["datasets"].names(),

@@ -277,7 +277,7 @@ def check_statement(estimator: Estimator) -> None:
 class EstimatorContract(Contract, suite=__name__):
     """What every estimator must keep.
 
-    >>> from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
-    >>> EstimatorContract.check(ClopperPearson())
+    >>> from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+    >>> EstimatorContract.check(AllThresholds())
     ()
     """

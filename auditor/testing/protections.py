@@ -145,7 +145,7 @@ def check_spending(protection: Protection) -> None:
         entry = protection.coordinate(group)
         assert entry is not None, f"no mechanism for an entry of {group}"
         assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
-    proved, _ = least_of_event(mechanism.event(), SCOPE, 0.0, all_accountants())
+    proved = least_of_event(mechanism.event(), SCOPE, 0.0, all_accountants())
     assert proved is not None, f"no accountant reads {mechanism.event()}"
     _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 

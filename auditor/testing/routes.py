@@ -15,7 +15,7 @@ from fedrec_auditor.targets.routes.base import Route
 
 def _proved(event: DpEvent, route: Route, delta: float) -> float:
     scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
-    bound, _ = least_of_event(event, scope, delta, all_accountants())
+    bound = least_of_event(event, scope, delta, all_accountants())
     assert bound is not None, f"no accountant reads {event}"
     return bound.epsilon
 

@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_upper_bound,
 )
 from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
+from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -258,7 +258,7 @@ def check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(case: Tar
     if not lost:
         raise SkipTest("no mechanism is known in any scope")
     for event, (first, *others) in _events(case.target):
-        bound, _ = least_of_event(event, first, 0.0, all_accountants())
+        bound = least_of_event(event, first, 0.0, all_accountants())
         charged = math.inf if bound is None else bound.epsilon
         for wide, (scope, epsilon) in itertools.product((first, *others), lost.items()):
             assert not wide.covers(scope) or epsilon <= charged * (1 + 1e-9), (
@@ -329,7 +329,7 @@ def sampled_bound(target: Target, population: Population, pair: DesignedPair) ->
     draws = Draws(simulation=setting.simulation, name=game.name, chunk=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.worlds(draws, setting, pair.scope, _UPLOADS, fitting)
-    return ClopperPearson().bound(
+    return AllThresholds().bound(
         worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
     )
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import check_delta
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Asked,
@@ -34,16 +33,12 @@ _CAUTION = 0.5  # deviations by which a few lucky guesses are marked down, see S
 
 
 _Theorem = tuple[Callable[..., float], str]
-AUTO, GAUSSIAN = "auto", "gaussian-trade-off"
+AUTO = "auto"
 THEOREMS: dict[str, _Theorem] = {
     "guesses": (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
     "trade-off": (
         OneRunGuesses.trade_off_epsilon,
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
-    ),
-    GAUSSIAN: (
-        OneRunGuesses.gaussian_epsilon,
-        "by a Gaussian trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
 """What turns a number of right guesses into a bound, by name, and its source."""
@@ -60,18 +55,12 @@ class OneRun(Checked, RuleAndLimit):
     of their features, how many are guessed, and by which of the two theorems they count (``auto``).
     Their own coins are then known, and what is (eps, delta)-DP is so given some of the coins.
     Exactly so many of the others are guessed: those with the highest scores in, those with the
-    lowest out; ties are broken at random. ``gaussian-trade-off`` is conditional, and never chosen.
+    lowest out; ties are broken at random.
     """
 
     method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of who was in one training"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """A Gaussian trade-off, where that is the theorem."""
-        said = "the training has the trade-off curve of two Gaussians of one deviation"
-        return (said,) if self.method == GAUSSIAN else ()
 
     def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
         """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
@@ -128,20 +117,12 @@ class OneRun(Checked, RuleAndLimit):
         found = OneRunGuesses(canaries=m, guesses=guesses, right=min(guesses, round(right[k])))
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
-    def _at(self, delta: float) -> float:
-        if check_delta(delta) == 0 and self.method == GAUSSIAN:
-            raise InputError(
-                "Expected delta above 0, got delta=0.0. Of Gaussians epsilon is infinite at 0: "
-                "give the delta of the claim."
-            )
-        return delta
-
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
-        """The one that is asked for, or of the first two the one that shows more."""
+        """The one that is asked for, or the one that shows more."""
         if self.method != AUTO:
             return THEOREMS[self.method]
         return max(
-            (THEOREMS[name] for name in ("guesses", "trade-off")),
+            THEOREMS.values(),
             key=lambda each: each[0](expected, delta=delta, alpha=alpha),
         )
 

@@ -106,10 +106,7 @@ class CanaryScores(_Scores):
     def estimator(self) -> str:
         """The default: the one that shows most of so many scores, whatever they are."""
         if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
-            if self.inside.ndim > 1:
-                return "likelihood-ratio"
-            binary = all(np.isin(side, (0, 1)).all() for side in (self.inside, self.outside))
-            return "clopper-pearson" if binary else "all-thresholds"
+            return "all-thresholds"
         return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
@@ -273,15 +270,14 @@ def from_scores(
     Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
     are independent, and says nothing of what was not scored. ``estimator`` is a name of ``auditor
     list estimators``, by default "joint-binomial"; of fewer than 200 scores beside more than four
-    times as many "all-thresholds" ("clopper-pearson" of zeros and ones), or "likelihood-ratio" if a
-    score is an array. ``scope`` is what the canary stands for, by default a user added to a
-    training of which the model is released.
+    times as many "all-thresholds". ``scope`` is what the canary stands for, by default a user added
+    to a training of which the model is released.
     ``in_ids`` and ``out_ids`` name the canaries. ``seed`` splits the scores into those that choose
     and those that count.
 
     With ``one_run`` all scores come from a single training, into which each of the n + m canaries
-    was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses",
-    "trade-off" or "gaussian-trade-off".
+    was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses" or
+    "trade-off".
 
     Scores that come again as those of no independent trainings do are refused, see
     ``check_repeats``: of one that was logged in several epochs. With ``repeats`` they are taken for

@@ -53,11 +53,9 @@ EVERYWHERE = ("attribute-rows", "interaction-membership")
 
 
 # Attacks that read anything: where no message is linked to its sender, and where all are.
-UNLINKED = ("activity", "interaction-membership", "interaction-reconstruction", "linkage")
+UNLINKED = ("interaction-membership", "interaction-reconstruction", "linkage")
 UNLINKED += ("user-membership",)
 LINKED = tuple(name for name in ATTACKS if name != "user-membership")
-# Whose targets are all in turn.
-IN_TURN = ("gradient-inversion",)
 
 
 def quick(name: str) -> Attack:
@@ -110,7 +108,7 @@ def played() -> Iterator[Any]:
         further = [target for target in TARGETS if target not in now]
         if now:
             yield pytest.param(name, now, linked, check, id=said)
-        if further and name not in IN_TURN:
+        if further:
             marks = pytest.mark.calibration
             yield pytest.param(name, further, linked, check, marks=marks, id=f"{said}-further")
 

@@ -28,7 +28,7 @@ from tests.contracts.datasets import CASES as DATASETS
 from tests.contracts.mechanisms import CASES as MECHANISMS
 
 # Those of which hundreds of bounds take seconds, apart from the default one, which stays.
-SLOW = ("anytime", "likelihood-ratio")
+SLOW = ("anytime",)
 
 
 def made(family: str, name: str) -> Any:

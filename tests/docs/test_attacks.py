@@ -24,7 +24,6 @@ FIGURES = {
     AttackFamily.USER_MEMBERSHIP: ("AUC", "peers"),
     AttackFamily.RECONSTRUCTION: ("interaction F1", "server"),
     AttackFamily.LINKAGE: ("linkage top-1", "server"),
-    AttackFamily.ACTIVITY: ("pairs in order of activity", "server"),
 }
 """The figure of the table, and from where it is looked."""
 

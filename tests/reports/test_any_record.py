@@ -19,10 +19,11 @@ from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.figures import figures
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.schema import IDENTIFIER, schema
+from fedrec_auditor.reports.store import IDENTIFIER
 from fedrec_auditor.reports.table_files import TABLES, csv_table
 from fedrec_auditor.reports.terminal import render_comparison, render_system
 from tests.reports.conftest import records
+from tests.reports.schema import schema
 from tests.reports.test_sarif import check
 
 

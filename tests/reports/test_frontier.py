@@ -1,12 +1,11 @@
 """The points of a sweep: none is left out in silence, and what is simpler stands beside them."""
 
 import re
-import sys
 
 import pytest
 
 from fedrec_auditor.reports import frontier
-from fedrec_auditor.reports.sweep_record import FILES, PDF, Sweep
+from fedrec_auditor.reports.sweep_record import Sweep
 from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, VariantRow
 
 TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
@@ -98,24 +97,3 @@ def test_any_epsilon_has_a_place(epsilons):
     made = swept()
     drawn = swept(overall=(*made.overall, *bounds)).figure().svg
     assert not re.search("nan|inf[^o]", drawn)
-
-
-def test_the_pdf_has_a_columns_width_its_fonts_and_no_date(tmp_path):
-    pytest.importorskip("svglib", reason="PDF needs the extra `figures`")
-    made = swept()
-    found = [(made.save(tmp_path / name) / PDF).read_bytes() for name in "ab"]
-    assert found[0] == found[1]
-    (width,) = re.findall(rb"/MediaBox \[ 0 0 (\d+) ", found[0])
-    assert width == b"504"  # 178 mm
-    assert b"FontFile2" in found[0]
-    assert b"Helvetica" not in found[0]
-
-
-def test_without_svglib_the_way_to_a_pdf_is_said(tmp_path, monkeypatch):
-    from fedrec_auditor.reports import picture_files
-
-    (tmp_path / PDF).write_bytes(b"of an earlier sweep")
-    monkeypatch.setitem(sys.modules, "svglib", None)
-    swept().save(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
-    assert "pip install 'fedrec-auditor[figures]'" in picture_files.no_pdf()

@@ -17,7 +17,7 @@ from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import MessagesRow, SkippedRow
-from fedrec_auditor.reports.severity import MILD
+from fedrec_auditor.reports.severity import DISTINGUISHER
 from tests.command import cli
 from tests.reports.test_severity import judged, won
 
@@ -152,8 +152,8 @@ def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = found.model_copy(update={"findings": (shown,), "attacks": ()})
     assert glances(nobody)[0].assessment.gap == "leak (no attack ran)"
-    mild = rows_of(found, ["activity"], MILD[1])
-    assert glances(mild)[0].assessment.gap == "leak (only activity ran)"
+    mild = rows_of(found, ["verify"], DISTINGUISHER)
+    assert glances(mild)[0].assessment.gap == "leak (only verify ran)"
     alone = found.attacks[0].model_copy(update={"baseline": None})
     assert glances(found.model_copy(update={"attacks": (alone,)}))[0].assessment.gap
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)

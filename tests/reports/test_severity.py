@@ -15,7 +15,7 @@ from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import corrected_high, left_open
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding, SkippedRow
-from fedrec_auditor.reports.severity import MILD, Severity
+from fedrec_auditor.reports.severity import DISTINGUISHER, Severity
 from fedrec_auditor.reports.words import at_most
 from tests.reports.conftest import finding, lower, scope, upper
 
@@ -133,13 +133,10 @@ def test_a_gate_follows_the_severity_that_is_printed(
     assert any(result["ruleId"] == "LEAK" for result in results) == (shown == math.inf)
 
 
-def test_mild_attacks_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
-    """Who is active is no secret taste; of worst inputs it is the epsilon again; an assumption may
-    be wrong.
-    """
+def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
+    """Of worst inputs it is the epsilon again; an assumption may be wrong."""
     upheld = judged(record, 1.0, 1.0, 1.0)
-    for family in MILD:
-        assert seen(record, upheld, won(record, 0.9, family)).severity is Severity.MEDIUM
+    assert seen(record, upheld, won(record, 0.9, DISTINGUISHER)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = upheld.model_copy(update={"measured": assumed})
     assert seen(record, doubtful).leak.level is Severity.LOW

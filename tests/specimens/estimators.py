@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import Rates
-from fedrec_auditor.auditor.worlds.estimators.clopper_pearson import ClopperPearson
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
-class _Held(ClopperPearson):
+class _Held(AllThresholds):
     """The sound estimator, with one thing wrong in each heir."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
@@ -62,14 +62,14 @@ class ForgetsDelta(_Held):
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         rest = {**asked, "delta": 0.0, "confidences": (sound.confidence,)}
-        return replace(ClopperPearson().bounds(worlds, **rest)[0], delta=asked["delta"])
+        return replace(AllThresholds().bounds(worlds, **rest)[0], delta=asked["delta"])
 
 
 class OneConfidence(_Held):
     """Certifies at one half, whatever was asked for."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
-        (found,) = ClopperPearson().bounds(worlds, **{**asked, "confidences": (0.5,)})
+        (found,) = AllThresholds().bounds(worlds, **{**asked, "confidences": (0.5,)})
         return replace(found, confidence=sound.confidence)
 
 

@@ -32,7 +32,7 @@ class Estimator(Protocol):
     """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
     Members inherit from this class, for ``bound`` and ``needed``, or from ``RuleAndLimit``, for
-    ``bounds`` as well. One whose bound holds under an assumption alone names it in every bound.
+    ``bounds`` as well.
     """
 
     @property
@@ -127,18 +127,13 @@ class Seen(NamedTuple):
 class RuleAndLimit(Estimator, ABC):
     """An estimator of which a member says what it looks at, and the limit that follows.
 
-    ``source`` names its way, ``assumptions`` what a bound assumes, in words.
+    ``source`` names its way.
     """
 
     @property
     def source(self) -> str:
         """What a bound is told to come from."""
         return self.reference
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What a bound rests on, in words."""
-        return ()
 
     @abstractmethod
     def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
@@ -166,7 +161,7 @@ class RuleAndLimit(Estimator, ABC):
     ) -> tuple[Bound, ...]:
         """See ``Estimator``."""
         errors = [1 - check_confidence(confidence) for confidence in confidences]
-        seen = self.look(worlds, Asked(check_samples(samples), self._at(delta), errors[0]), rng)
+        seen = self.look(worlds, Asked(check_samples(samples), check_delta(delta), errors[0]), rng)
         limits = map(seen.limit, errors)
         return tuple(
             Bound(
@@ -176,7 +171,6 @@ class RuleAndLimit(Estimator, ABC):
                 scope=worlds.scope,
                 source=f"{self.source}{seen.remark}",
                 confidence=confidence,
-                assumptions=self.assumptions,
                 samples=seen.draws,
                 largest=largest,
                 witness=witness,
@@ -187,11 +181,7 @@ class RuleAndLimit(Estimator, ABC):
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
         """See ``Estimator``."""
         alpha = 1 - check_confidence(confidence)
-        return self.most(check_samples(samples), delta=self._at(delta), alpha=alpha)
-
-    def _at(self, delta: float) -> float:
-        """``delta``, if a bound at it there is; InputError otherwise."""
-        return check_delta(delta)
+        return self.most(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:

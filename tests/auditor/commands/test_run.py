@@ -27,7 +27,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     *_, last, pointer = text.strip().splitlines()
     assert "\nWorst leak: fcf: interaction-reconstruction (server) reaches" in text
     assert "report.md, junit.xml, report.sarif, report.json" in last
-    assert pointer == f"Details: auditor show {out} fcf"
+    assert pointer == f"Details: auditor report {out} fcf"
     assert run("fcf", out)[0] == 0
     code, text, _ = run("random", tmp_path / "random", "--fail-on", "leak")
     assert code == 3  # it sends nothing: no attack could look, which is not that none would find

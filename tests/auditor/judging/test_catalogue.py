@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.targets.systems.base import Population
 
-V, U = Verdict.VIOLATED, Verdict.UNSUBSTANTIATED
+V = Verdict.VIOLATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 
 # Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.

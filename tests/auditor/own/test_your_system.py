@@ -453,7 +453,7 @@ def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> 
 
 
 def test_how_messages_were_read_is_told_of_each_attack_whichever_came_before() -> None:
-    attacks = ["activity", "interaction-reconstruction", "linkage"]
+    attacks = ["interaction-membership", "interaction-reconstruction", "linkage"]
 
     def told(names: list[str]) -> dict[tuple[str, str], str]:
         rows = audited(recommends, (), attacks=names, quick=True).attacks

@@ -9,12 +9,10 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.auditor.run.resources import Resources
-from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit
+from fedrec_auditor.auditor.run.tasks import Audit, left_out
 from fedrec_auditor.reports.record import Record
 from tests.command import cli, refusal
 
@@ -35,12 +33,6 @@ class Needs:
 @dataclass(frozen=True)
 class Empty:
     rounds: int = 2
-class Bad:
-    reference = "a theorem of theirs"
-    def supports(self, event):
-        raise KeyError("a bug")
-    def bound(self, event, *, delta, scope):
-        return None
 class Fails:
     def recognises(self, path):
         raise KeyError("a bug")
@@ -53,15 +45,6 @@ class Picky:
             raise KeyError("a bug")
 for _name in (name for name in dir(Target) if not name.startswith("_")):
     setattr(Picky, _name, None)
-class Small(Bad):
-    def supports(self, event):
-        return True
-    def bound(self, event, *, delta, scope):
-        from fedrec_auditor.accountants.statements.bound import Bound, Side
-        return Bound(epsilon=0.0, delta=delta, side=Side.UPPER, scope=scope, source="theirs")
-class Nothing(Small):
-    def bound(self, event, *, delta, scope):
-        return None
 """,
 }
 FAULTS = {
@@ -79,8 +62,8 @@ FAULTS = {
 }
 
 
-CLASSES = sorted({*FAMILIES} - {"papers"})
-"""The families whose members are classes."""
+CLASSES = sorted({*OPEN} - {"papers"})
+"""The families of others whose members are classes."""
 
 
 @pytest.fixture
@@ -158,15 +141,15 @@ def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
         "[fedrec_auditor.attacks]\nattribute-mlp = theirs:Plain\n../x = theirs:Plain\n", "first"
     )
     install("[fedrec_auditor.attacks]\nbroken\n", "second")
-    install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "third")
-    install("[fedrec_auditor.estimators]\none = theirs:Plain\n", "fourth")
+    install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "third")
+    install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "fourth")
     lines = FAMILIES["attacks"].left_out()
     assert len(lines) == 3
     assert any("of first 1.0" in line and "a name that is taken" in line for line in lines)
     assert any("'../x' of first 1.0" in line and "letters, digits" in line for line in lines)
     assert any("of second 1.0" in line and "cannot be read" in line for line in lines)
     assert FAMILIES["attacks"].member("attribute-mlp").__module__.startswith("fedrec_auditor.")
-    lines = FAMILIES["estimators"].left_out()
+    lines = FAMILIES["mechanisms"].left_out()
     assert [("third" in line, "taken" in line) for line in lines] in (
         [(True, True), (False, False)],
         [(False, False), (True, True)],
@@ -200,7 +183,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     code, out, _ = cli(*words)
     assert code == 0
     record = Record.read(tmp_path / "out")
-    left = ("accountant", "attack", "dataset")
+    left = ("attack", "accountant", "dataset")
     *notes, slow, repeated, quick = record.notes
     assert repeated.startswith("Rows of a user and an item that another row of t.csv has: ")
     assert quick.startswith("games make 1 in 10 of their usual runs")
@@ -228,18 +211,27 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
     for command in (("list",), ("doctor",), ("claims", "fcf")):
         code, out, err = cli(*command)
         assert code == 0
-        if command != ("list",):
+        if command == ("doctor",):
             assert "Left out: the accountant plug-in 'theirs' of their-members 1.0" in out + err
 
 
-@pytest.mark.parametrize(("field", "kind"), [("estimator", "estimators"), ("attacks", "attacks")])
-def test_what_a_plan_names_is_refused_before_any_work(
-    install: Install, field: str, kind: str
+@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*OPEN}))
+def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
+    install: Install, kind: str
 ) -> None:
-    install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_raises:X\n")
-    named = "theirs" if field == "estimator" else ("theirs",)
+    ours = FAMILIES[kind].names()
+    install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_exits:X\n")
+    assert FAMILIES[kind].names() == ours
+    (line,) = FAMILIES[kind].left_out()
+    assert line.startswith(f"Left out: the {FAMILIES[kind].noun} plug-in 'theirs' of their-members")
+    assert "Expected a member of targets, papers, attacks, mechanisms, datasets" in line
+    assert line in left_out(Plan(targets=("random",)))
+
+
+def test_what_a_plan_names_is_refused_before_any_work(install: Install) -> None:
+    install("[fedrec_auditor.attacks]\ntheirs = theirs_raises:X\n")
     with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*RuntimeError"):
-        Audit.of(Plan.model_validate({"targets": ("random",), "data": "synthetic", field: named}))
+        Audit.of(Plan(targets=("random",), data="synthetic", attacks=("theirs",)))
 
 
 def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_path: Path) -> None:
@@ -252,26 +244,3 @@ def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="which has the files of none"):
         load_data(str(tmp_path / "none"))
-
-
-@pytest.mark.parametrize(
-    ("accountant", "said"),
-    [
-        ("Bad", "KeyError: 'a bug'"),
-        ("Small", "AuditError: Expected no bound below 1 "),
-        ("Nothing", "AttributeError"),
-    ],
-)
-def test_an_accountant_of_theirs_that_fails_does_not_count(
-    install: Install, accountant: str, said: str
-) -> None:
-    plan = Plan(targets=("dplcf-sp",), attacks=(), data="synthetic", quick=True)
-    before = run_plan(plan, Resources(jobs=1))
-    install(f"[fedrec_auditor.accountants]\ntheirs = theirs:{accountant}\n")
-    record = run_plan(plan, Resources(jobs=1))
-    assert record.errors == ()
-    for finding, was in zip(record.findings, before.findings, strict=True):
-        assert finding.accounted == was.accounted
-        assert finding.verdict == was.verdict
-    note = record.findings[0].note
-    assert f"plug-in 'theirs' of their-members 1.0 (theirs:{accountant}), {said}" in note

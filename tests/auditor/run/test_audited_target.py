@@ -244,7 +244,7 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
     asked = []
     read = RankOneGradients.read
     monkeypatch.setattr(RankOneGradients, "read", lambda *given: asked.append(1) or read(*given))
-    attacks = ("interaction-membership", "interaction-reconstruction", "activity")
+    attacks = ("interaction-membership", "interaction-reconstruction")
     played = audited("fcf", *attacks)
     assert all(played.run(attack).attacks for attack in attacks)
     assert len(asked) == 2, "of users, and of shadows"

@@ -12,10 +12,8 @@ from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.verdict import Verdict, judge
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
-from fedrec_auditor.auditor.worlds.one_run import AUTO, GAUSSIAN, THEOREMS
+from fedrec_auditor.auditor.worlds.one_run import AUTO, THEOREMS
 from fedrec_auditor.auditor.worlds.scores import CANARY_USER, OneRunScores, from_scores
 
 Coins = NDArray[np.bool_]
@@ -51,12 +49,12 @@ def test_randomized_response_is_overestimated_no_more_often_than_allowed(method:
     assert np.median(shown) > 0.7
 
 
-@pytest.mark.parametrize("method", ["auto", "guesses", "trade-off", "gaussian-trade-off"])
+@pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> None:
     truth = 4.0
     scores = gaussian(gaussian_mu(truth, 1e-5), 10_000, 7)
     bound = scores.bound(delta=1e-5, estimator=method)
-    assert (2.4 if "gaussian" in method else 1.7) < bound.epsilon < truth
+    assert 1.7 < bound.epsilon < truth
     assert bound == scores.bound(delta=1e-5, estimator=method)
     assert bound.samples == 10_000
     assert bound.scope == CANARY_USER
@@ -112,19 +110,6 @@ def test_coins_find_their_scores_by_identifier() -> None:
     assert np.array_equal(found.included, scores.included)
 
 
-def test_a_conditional_bound_refutes_nothing() -> None:
-    scores = gaussian(3.0, 5000, 0)
-    claim = Claim(epsilon=2.0, delta=1e-5, scope=CANARY_USER, statement="", source="")
-    verdicts = {
-        each: judge(
-            claim, scope=CANARY_USER, measured=scores.bound(delta=1e-5, estimator=each)
-        ).verdict
-        for each in (AUTO, *THEOREMS)
-    }
-    assert verdicts.pop(GAUSSIAN) is Verdict.UNSUBSTANTIATED
-    assert set(verdicts.values()) == {Verdict.VIOLATED}
-
-
 def test_scores_of_both_sides_are_one_training() -> None:
     rng = np.random.default_rng(9)
     inside, outside = rng.normal(2, 1, 1020), rng.normal(0, 1, 980)
@@ -163,8 +148,7 @@ def test_coins_without_a_canary_of_their_own_are_refused(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: s.bound(estimator="none"), "auto, guesses, trade-off, gaussian-trade-off"),
-        (lambda s: s.bound(estimator="gaussian-trade-off"), "delta above 0"),
+        (lambda s: s.bound(estimator="none"), "among auto, guesses, trade-off, got"),
         (lambda s: s.bound(delta=1.0), "delta in"),
         (lambda s: s.bound(confidence=1.0), "confidence in"),
         (lambda _: OneRunScores.of_sides(3.0, [1.0]), "one shape"),

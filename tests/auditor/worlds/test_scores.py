@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
@@ -37,15 +40,44 @@ def test_ten_scores_beside_many_show_what_they_can() -> None:
     assert vectors.epsilon > 2.5
 
 
-def test_few_scores_beside_many_are_looked_at_at_all_thresholds() -> None:
-    """All thresholds show more of few numbers than one that some of them choose."""
-    shown: dict[str, list[float]] = {"clopper-pearson": [], "all-thresholds": []}
-    for rng in np.random.default_rng(2).spawn(8):
-        scores = CanaryScores.of(rng.normal(1, 1, 100), rng.normal(0, 1, 1_000))
-        assert scores.estimator == "all-thresholds"
-        for name, bounds in shown.items():
-            bounds.append(scores.bound(estimator=name).epsilon)
-    assert np.mean(shown["all-thresholds"]) > np.mean(shown["clopper-pearson"])
+@pytest.mark.parametrize(
+    ("inside", "outside", "least"),
+    [
+        (np.repeat([0.0, 1.0], [5, 45]), np.repeat([0, 1], [900, 100]), 1.71),
+        (np.repeat([True, False], [70, 30]), np.repeat([True, False], [300, 700]), 0.49),
+    ],
+)
+def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
+    inside: NDArray[Any], outside: NDArray[Any], least: float
+) -> None:
+    """More than an event shows that half of the fewer scores choose, at half of the error a limit.
+
+    ``least`` is what such an event shows if the halves have these shares exactly.
+    """
+    scores = CanaryScores.of(inside, outside)
+    assert scores.estimator == "all-thresholds"
+    n, m, hits, misses = len(inside), len(outside), inside.sum(), outside.sum()
+    low = stats.beta.ppf(0.05 / 4, hits, n - hits + 1)
+    high = stats.beta.ppf(1 - 0.05 / 4, misses + 1, m - misses)
+    bound = scores.bound()
+    assert bound.epsilon == pytest.approx(max(math.log(low / high), 0.0))
+    assert bound.epsilon > least
+    assert bound.witness is not None
+    assert bound.witness.output == "score: score > 0.5"
+
+
+@pytest.mark.parametrize("rare", [0.0, 0.001])
+def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
+    """Nor if a rare half decides by which limits: it is among them in two of five runs."""
+
+    def drawn(p: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return np.where(rng.random(n) < rare, 0.5, rng.random(n) < p)
+
+    p, above = 1 / (1 + math.exp(-1)), 0
+    for rng in np.random.default_rng(5).spawn(300):
+        found = from_scores(drawn(p, 100, rng), drawn(1 - p, 450, rng))
+        above += found.epsilon > 1.0
+    assert stats.binom.sf(above - 1, 300, 0.05) > 1e-6
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def clopper_pearson_lower(
 
 
 def clopper_pearson_upper(
-    successes: ArrayLike, trials: ArrayLike, alpha: float
+    successes: ArrayLike, trials: ArrayLike, alpha: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Exact upper confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
@@ -33,15 +33,14 @@ def event_epsilon(
     *,
     delta: float,
     alpha: float,
-    share: float = 0.5,
 ) -> NDArray[np.float64]:
     """Least epsilon that explains an event: ln((P_low - delta) / Q_high), at least 0.
 
     ``hits`` of ``trials`` samples of one world and ``misses`` of ``others`` of the other fell into
-    the event; the lower limit takes ``share`` of alpha and the upper one the rest, so the bound
-    holds at level 1 - alpha. Vectorised over events.
+    the event; each limit takes half of alpha, so the bound holds at level 1 - alpha. Vectorised
+    over events.
     """
-    low = clopper_pearson_lower(hits, trials, alpha * share) - delta
-    high = clopper_pearson_upper(misses, others, alpha * (1 - share))
+    low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
+    high = clopper_pearson_upper(misses, others, alpha / 2)
     ratio = np.divide(low, high, out=np.ones_like(low), where=low > high)
     return np.asarray(np.log(ratio))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
 from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import GuessCounts
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -35,18 +31,6 @@ class Guesser(Protocol):
         ...
 
 
-class EventCounts(NamedTuple):
-    """``hits`` of ``trials`` outputs of one world, ``misses`` of ``others`` of the other.
-
-    Of many events hits and misses are arrays (k,).
-    """
-
-    hits: Any
-    trials: int
-    misses: Any
-    others: int
-
-
 def counted(
     worlds: Worlds,
     rules: Sequence[tuple[int, int, Guesser]],
@@ -64,24 +48,6 @@ def counted(
             if world in (a, b):
                 table[int(world == b)] += rule.count(block)
     return tables
-
-
-def event_witness(
-    worlds: Worlds,
-    pair: tuple[int, int],
-    event: str,
-    counts: EventCounts,
-    alpha: float,
-    share: float = 0.5,
-) -> Witness:
-    """An event with the limits of its chances, of which the lower one takes ``share`` of alpha."""
-    hits, trials, misses, others = counts
-    chances = (
-        float(clopper_pearson_lower(hits, trials, alpha * share)),
-        float(clopper_pearson_upper(misses, others, alpha * (1 - share))),
-    )
-    note = f"seen in {hits} of {trials} held-out samples against {misses} of {others}; the "
-    return worlds.witness(pair, event, chances, f"{note}probabilities are the confidence limits")
 
 
 def guess_witness(

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-
 # How close to the exact solution a bound is; what is returned is below it.
 _TOLERANCE = 1e-9
-# No larger epsilon, or mu, is looked for.
+# No larger epsilon is looked for.
 _FAR = 512.0
 
 
@@ -80,14 +78,7 @@ class OneRunGuesses:
 
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
         """The same from the whole trade-off of the two errors that (eps, delta)-DP permits."""
-        return self._least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
-
-    def gaussian_epsilon(self, *, delta: float, alpha: float) -> float:
-        """The same if the trade-off is that of Gaussians: of the least mu that explains the count.
-
-        Conditional: of another mechanism the bound may be wrong.
-        """
-        return gaussian_epsilon(delta, self._least_explained(gaussian_inverse, alpha))
+        return self.least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
 
     def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Whether a mechanism of this trade-off can have P[right guesses >= v] >= ``alpha``.
@@ -124,7 +115,7 @@ class OneRunGuesses:
             wrong = least
         return right + wrong <= r / m
 
-    def _least_explained(
+    def least_explained(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """The largest parameter, of curves that rise with it, that cannot explain the count."""
@@ -143,11 +134,6 @@ def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float
     """The inverse of 1 - f of (eps, delta)-DP: the least false positive rate of each power."""
     ratio = math.exp(epsilon)
     return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
-
-
-def gaussian_inverse(mu: float) -> Callable[[float], float]:
-    """The inverse of 1 - f of unit normal distributions ``mu`` apart."""
-    return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
 def _at_least(k: int, trials: int, q: float) -> float:

@@ -11,7 +11,10 @@ from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS, Rates
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
 
 Array = NDArray[np.float64]
 _RATIO = 1.2  # of one rank to the next
@@ -43,6 +46,9 @@ class ThresholdBand:
     scores strictly beyond the one of rank k is at most a Beta(k, n - k + 1) variable; given those
     scores the threshold is fixed and the count of the other world binomial. The error is shared
     among the ranks (Bonferroni), so no scores are set aside to choose a threshold.
+
+    Scores of zeros and ones have one threshold, 1/2, known beforehand: no ranks share the error,
+    but the four limits of two chances do.
     """
 
     low: Array
@@ -56,6 +62,7 @@ class ThresholdBand:
     def of(cls, one: Array, other: Array, alpha: float) -> ThresholdBand:
         """From scores of two worlds, (n,) and (m,), in any order; they are sorted, copies are."""
         ordered = np.sort(one), np.sort(other)
+        binary = _binary(one, other)
         parts = []
         for first in (True, False):
             p, q = ordered if first else ordered[::-1]
@@ -64,11 +71,10 @@ class ThresholdBand:
             high = special.betaincinv(ranks, len(q) - ranks + 1, 1 - error)
             for above in (True, False):
                 cuts = q[len(q) - ranks] if above else q[ranks - 1]
-                if above:
-                    hits = len(p) - np.searchsorted(p, cuts, side="right")
-                else:
-                    hits = np.searchsorted(p, cuts, side="left")
-                low = clopper_pearson_lower(hits, len(p), error)
+                if binary:
+                    cuts, error = np.array([0.5]), np.array([alpha / _FAMILIES])
+                    high = clopper_pearson_upper(_beyond(q, cuts, above), len(q), error)
+                low = clopper_pearson_lower(_beyond(p, cuts, above), len(p), error)
                 parts.append(
                     (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
                 )
@@ -124,10 +130,27 @@ class ThresholdBand:
         return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
-def largest_epsilon(n: int, m: int, *, delta: float, alpha: float) -> float:
-    """What the band shows of ``n`` and ``m`` scores of two worlds that do not overlap."""
+def _binary(one: Array, other: Array) -> bool:
+    return all(np.isin(side, (0, 1)).all() for side in (one, other))
+
+
+def _beyond(ordered: Array, cuts: Array, above: bool) -> NDArray[np.intp]:
+    """The number of ``ordered`` scores (n,) strictly above each of the cuts (k,), or below it."""
+    if above:
+        return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
+    return np.asarray(np.searchsorted(ordered, cuts, side="left"))
+
+
+def largest_epsilon(one: Array, other: Array, *, delta: float, alpha: float) -> float:
+    """The epsilon that as many scores of this kind show where their worlds do not overlap.
+
+    ``one`` (n,) and ``other`` (m,) are scores of two worlds.
+    """
+    if _binary(one, other):
+        return ThresholdBand.of(np.ones(len(one)), np.zeros(len(other)), alpha).epsilon(delta)
     return max(
-        foreseen_epsilon(*sizes, NOISELESS, delta=delta, alpha=alpha) for sizes in ((n, m), (m, n))
+        foreseen_epsilon(len(p), len(q), NOISELESS, delta=delta, alpha=alpha)
+        for p, q in ((one, other), (other, one))
     )
 
 

@@ -27,7 +27,7 @@ PRESENCE, VALUE = (f"rating / {change} / server / training" for change in ("add-
 
 def epsilon(system: FsHflSgdmf | FsVflSgdmf, scope: Scope, delta: float) -> float:
     event = system.event(scope, Population(n_users=30, n_items=20))
-    bound, _ = least_of_event(event, scope, delta, all_accountants())
+    bound = least_of_event(event, scope, delta, all_accountants())
     return math.inf if bound is None else bound.epsilon
 
 

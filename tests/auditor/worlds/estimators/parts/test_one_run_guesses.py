@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
+from benchmarks.one_run import gaussian_inverse, gaussian_trade_off
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
 from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import (
     OneRunGuesses,
     approximate_inverse,
-    gaussian_inverse,
 )
 
 PUBLISHED = (
@@ -251,13 +251,14 @@ def test_canaries_that_share_their_loss_are_right_together() -> None:
     m, mu = 1000, gaussian_mu(1.0, 1e-5)
     v = int(stats.binom.isf(0.05, m, special.ndtr(mu / 2))) + 1
     assert one_loss(m, mu)[v:].sum() > 0.2
-    assert count(m, m, v).gaussian_epsilon(delta=1e-5, alpha=0.05) < 1.0
+    assert gaussian_trade_off(count(m, m, v)) < 1.0
 
 
 def test_all_guessed_in_shows_more() -> None:
-    for method in (OneRunGuesses.trade_off_epsilon, OneRunGuesses.gaussian_epsilon):
-        one = method(count(10_000, 500, 470, both=False), delta=1e-5, alpha=0.05)
-        assert one > method(count(10_000, 500, 470), delta=1e-5, alpha=0.05)
+    alone, paired = count(10_000, 500, 470, both=False), count(10_000, 500, 470)
+    known = {"delta": 1e-5, "alpha": 0.05}
+    assert alone.trade_off_epsilon(**known) > paired.trade_off_epsilon(**known)
+    assert gaussian_trade_off(alone) > gaussian_trade_off(paired)
 
 
 @pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided", "gaussian"), IDEAL)
@@ -280,14 +281,7 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     assert one_sided - 1e-3 <= max(each.epsilon(**known) for each in ones) < truth
     assert two_sided - 1e-3 <= max(each.epsilon(**known) for each in twos) < truth
     few = ones[:: max(1, len(ones) // 60)]
-    assert gaussian - 1e-3 <= max(each.gaussian_epsilon(**known) for each in few) < truth
-
-
-def test_the_curves_are_inverted() -> None:
-    for y in (0.0, 0.01, 0.2, 0.7, 1.0):
-        x = gaussian_inverse(0.8)(y)
-        assert special.ndtr(special.ndtri(x) + 0.8) == pytest.approx(y)
-    assert gaussian_epsilon(1e-5, 0.8) > 0
+    assert gaussian - 1e-3 <= max(gaussian_trade_off(each) for each in few) < truth
 
 
 def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: float) -> float:

@@ -1,4 +1,7 @@
-"""The JSON Schema of report.json, for programs in other languages."""
+"""The JSON Schema of report.json, for programs in other languages.
+
+``python -m tests.reports.schema > docs/report.schema.json`` writes it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from typing import Any
 
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.severity import Severity
+from fedrec_auditor.reports.store import IDENTIFIER
 
-IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-"""What the schema is called, and every report.json of it says in ``$schema``."""
 _NUMBER = {
     "description": "A number; JSON has no infinity.",
     "anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}],
@@ -19,11 +21,7 @@ _NUMBER = {
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of report.json in the present version.
-
-    >>> schema()["$id"]
-    'urn:fedrec-auditor:report:5'
-    """
+    """JSON Schema (draft 2020-12) of report.json in the present version."""
     found: dict[str, Any] = _written(Contents.model_json_schema())
     found["properties"] |= {
         "$schema": {"const": IDENTIFIER, "description": "The schema of this file."},
@@ -54,7 +52,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as the command prints it and docs/report.schema.json holds it."""
+    """The schema as docs/report.schema.json holds it."""
     return json.dumps(schema(), indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
@@ -79,3 +77,7 @@ def _prose(text: str) -> str:
     """A docstring without its example, a paragraph a line."""
     paragraphs = re.split(r"\n\s*\n", text.split(">>>", 1)[0].strip())
     return "\n".join(" ".join(each.split()) for each in paragraphs).replace("``", "`")
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

@@ -1,4 +1,4 @@
-"""`auditor show`: the summary of a run again, and one of its systems in full."""
+"""`auditor report`: the reports of a run again, and one of its systems in full."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_a_directory_or_its_record(run: Path) -> None:
-    said = cli("show", run, "dplcf-ap")
-    assert said == cli("show", run / "report.json", "dplcf-ap")
+    said = cli("report", run, "dplcf-ap")
+    assert said == cli("report", run / "report.json", "dplcf-ap")
     code, text, _ = said
     assert code == 0
     assert text.startswith("dplcf-ap: Critical\nThe claim is false")
@@ -26,7 +26,7 @@ def test_a_run_is_a_directory_or_its_record(run: Path) -> None:
 
 
 def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
-    code, text, _ = cli("show", run)
+    code, text, _ = cli("report", run)
     assert (code, text.startswith("PRIVACY AUDIT")) == (0, True)
     (pointer,) = (line for line in text.splitlines() if line.startswith("Details: auditor "))
     code, text, _ = cli(*pointer.removeprefix("Details: auditor ").split())
@@ -34,13 +34,26 @@ def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
 
 
 def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
-    assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in refusal("show", run, "fcf2")
-    assert cli("show", run / "nowhere")[0] == 2
+    assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in refusal("report", run, "fcf2")
+    assert cli("report", run / "nowhere")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "option", [("--fail-on", "leak"), ("--leak-margin", ".5"), ("--tables", "t")]
+)
+def test_a_system_is_shown_without_rendering_and_refuses_what_that_would_ask(
+    option: tuple[str, str], tmp_path: Path
+) -> None:
+    out = sample().save(tmp_path / "run")
+    (out / "junit.xml").write_text("of another gate")
+    assert "leave out either" in refusal("report", out, "fcf", *option)
+    assert cli("report", out, "fcf")[0] == 0
+    assert (out / "junit.xml").read_text() == "of another gate"
 
 
 def test_report_prints_the_summary_and_exports(tmp_path: Path) -> None:
     out = sample().save(tmp_path / "run")
-    summary = cli("show", out)[1].split("Details:")[0]
+    summary = cli("report", out)[1].split("Rendered")[0]
     code, text, err = cli(
         "report", out, "--figures", tmp_path / "figures", "--tables", out / "tables"
     )
