@@ -53,8 +53,14 @@ OF_MESSAGES = (
 )
 SILENT = ("hfl-local-sgd", "lfl-pretrained", "mf-np", "privrec-cen", "random")
 PARTIES = (
-    *("dp-sgd-mf", "dp-sgld", "fedpergnn", "fmf-hfl", "fmf-vfl", "fs-hfl-sgdmf", "fs-vfl-sgdmf"),
-    *("hfl-local-sgd", "hfl-sgdmf", "hfl-synsgd", "local-only", "obj-pertb", "vertical-gnn"),
+    *(
+        "dp-sgd-mf",
+        "dp-sgld",
+        "fedpergnn",
+        "fmf-hfl",
+        "fmf-vfl",
+    ),
+    *("hfl-local-sgd", "hfl-sgdmf", "hfl-synsgd", "local-only", "obj-pertb"),
     "vfl-sgdmf",
 )
 
