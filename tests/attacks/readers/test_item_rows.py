@@ -37,7 +37,7 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
     streams = Streams.spawn(rng, 50)
     clients = Clients(interactions=DATA.take(users), features=features[users], streams=streams)
     local = LocalTraining(negatives=negatives)
-    messages = learner.train(model, clients, local, Compute(kernel="torch"))
+    messages = learner.train(model, clients, local, Compute())
     if noise:
         messages["item"] = Randomized(
             messages["item"],
