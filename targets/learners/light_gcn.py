@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from fedrec_auditor.targets.learners.parts.embeddings import Embeddings
 from fedrec_auditor.targets.learners.parts.work import Neighbours
 
-_DROPPED = 1 << 33
-"""Purpose of a device's randomness, beyond those of training."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LightGcn(Embeddings):
