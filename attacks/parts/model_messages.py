@@ -125,7 +125,7 @@ def spread(
     first: NDArray[np.intp],
     kept: NDArray[np.bool_],
     items: int,
-    otherwise: float,
+    otherwise: float = 0.0,
 ) -> NDArray[np.float32]:
     """``values`` (k, m) of ``kept`` rows at their places among all ``items``: (k, items).
 
